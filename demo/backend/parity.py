@@ -1,0 +1,171 @@
+"""Do eager and compiled agree? Raw outputs as PyTorch's dynamo benchmarks judge them, and answers as a user does."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from demo import images
+from demo.schema import Box, Parity, Predictions, Segment
+
+TOLERANCE = 1e-3
+"""dynamo's tolerance for inference of transformers and timm models."""
+MULTIPLES = {"float32": 2.0, "float16": 3.0, "bfloat16": 3.0}
+"""How many times eager's own error compiled may be away from float64: dynamo's `same()`."""
+MATCHING_IOU = 0.9
+
+
+def compare(
+    eager: Any,
+    again: Any,
+    compiled: Any,
+    dtype: str,
+    reference: Callable[[], Any] | None,
+    predictions: tuple[Predictions, Predictions] | None,
+) -> Parity:
+    """Compares one eager and one compiled output of the same input.
+
+    `again` is a second eager output: a model that differs from itself cannot be compared. `reference` computes the
+    same in float64; it is called only when the simple comparison fails, and may raise torch.OutOfMemoryError or
+    MemoryError. Source: `same()` in torch/_dynamo/utils.py, as benchmarks/dynamo uses it.
+    """
+    ours, second, theirs = _tensors(eager), _tensors(again), _tensors(compiled)
+    task = _task(*predictions) if predictions else {}
+    if [tensor.shape for tensor in ours] != [tensor.shape for tensor in theirs]:
+        return Parity("differ", None, "Compiled returns tensors of other shapes than eager.", task)
+    if not _close(ours, second):
+        return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
+    error = _largest_error(ours, theirs)
+    if _close(ours, theirs):
+        return Parity(
+            "match", error, f"Every output lies within {TOLERANCE:g} of eager's (absolute and relative).", task
+        )
+    if reference is None:
+        return Parity(
+            "differ", error, f"Outputs differ by more than {TOLERANCE:g}; no float64 reference was asked.", task
+        )
+    try:
+        exact = _tensors(reference())
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as reason:
+        why = str(reason).splitlines()[0][:120] if str(reason) else type(reason).__name__
+        return Parity(
+            "differ", error, f"Outputs differ by more than {TOLERANCE:g}; the float64 reference failed: {why}", task
+        )
+    multiple = MULTIPLES[dtype]
+    for mine, other, true in zip(ours, theirs, exact, strict=True):
+        own, compiled_error = _rmse(mine, true), _rmse(other, true)
+        if not compiled_error <= multiple * own + TOLERANCE / 10:
+            return Parity(
+                "differ",
+                error,
+                f"Compiled is {compiled_error:.2g} away from a float64 reference (root mean square), eager {own:.2g}.",
+                task,
+            )
+    return Parity(
+        "match",
+        error,
+        f"Compiled is as near to a float64 reference as eager is (within {multiple:g} times its error).",
+        task,
+    )
+
+
+def float64_reference(model: Any, batch: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    """A call that runs a float64 copy of the model on the same batch, on the same device."""
+
+    def run() -> Any:
+        exact = copy.deepcopy(model).to(torch.float64)
+        inputs = {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
+        with torch.no_grad():
+            return exact(**inputs)
+
+    return run
+
+
+def _tensors(outputs: Any) -> list[torch.Tensor]:
+    """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
+    leaves = torch.utils._pytree.tree_leaves(outputs)
+    return [
+        leaf.detach().cpu().double() for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    ]
+
+
+def _close(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    return all(
+        torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True) for a, b in zip(first, second, strict=True)
+    )
+
+
+def _largest_error(first: list[torch.Tensor], second: list[torch.Tensor]) -> float | None:
+    largest = max((float((a - b).abs().max()) for a, b in zip(first, second, strict=True) if a.numel()), default=0.0)
+    return largest if math.isfinite(largest) else None
+
+
+def _rmse(value: torch.Tensor, true: torch.Tensor) -> float:
+    return float((value - true).square().mean().sqrt())
+
+
+def _task(eager: Predictions, compiled: Predictions) -> dict[str, float]:
+    if eager.labels is not None and compiled.labels is not None:
+        names = {label.label for label in eager.labels}
+        shared = names & {label.label for label in compiled.labels}
+        return {"top5_agreement": len(shared) / len(names) if names else 1.0}
+    if eager.boxes is not None and compiled.boxes is not None:
+        return {"matched_boxes": _matched(eager.boxes, compiled.boxes)}
+    if eager.segments is not None and compiled.segments is not None:
+        return _masks(eager.segments, compiled.segments)
+    return {}
+
+
+def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> float:
+    """Share of all boxes that have a partner of the same label at IoU 0.9 or more; 1.0 where there are none."""
+    left = list(compiled)
+    pairs = 0
+    for box in eager:
+        partner = max((other for other in left if other.label == box.label), key=lambda o: iou(box, o), default=None)
+        if partner is not None and iou(box, partner) >= MATCHING_IOU:
+            left.remove(partner)
+            pairs += 1
+    total = max(len(eager), len(compiled))
+    return pairs / total if total else 1.0
+
+
+def iou(first: Box, second: Box) -> float:
+    """Intersection over union of two boxes; 0 for an empty one."""
+    width = min(first.box[2], second.box[2]) - max(first.box[0], second.box[0])
+    height = min(first.box[3], second.box[3]) - max(first.box[1], second.box[1])
+    both = max(0.0, width) * max(0.0, height)
+    union = _area(first) + _area(second) - both
+    return both / union if union > 0 else 0.0
+
+
+def _area(box: Box) -> float:
+    x0, y0, x1, y1 = box.box
+    return max(0.0, x1 - x0) * max(0.0, y1 - y0)
+
+
+def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[str, float]:
+    """Mean IoU of the labels' masks, and the share of pixels whose label changed."""
+    ours, theirs = _by_label(eager), _by_label(compiled)
+    if not ours and not theirs:
+        return {"mask_iou": 1.0, "changed_pixels": 0.0}
+    shape = next(iter((ours or theirs).values())).shape
+    empty = np.zeros(shape, dtype=bool)
+    overlaps, changed = [], empty.copy()
+    for label in ours.keys() | theirs.keys():
+        a, b = ours.get(label, empty), theirs.get(label, empty)
+        overlaps.append(float((a & b).sum() / max(1, (a | b).sum())))
+        changed |= a ^ b
+    return {"mask_iou": float(np.mean(overlaps)), "changed_pixels": float(changed.mean())}
+
+
+def _by_label(segments: tuple[Segment, ...]) -> dict[str, np.ndarray]:
+    merged: dict[str, np.ndarray] = {}
+    for segment in segments:
+        mask = images.decode_mask(segment.mask_png)
+        merged[segment.label] = merged[segment.label] | mask if segment.label in merged else mask
+    return merged

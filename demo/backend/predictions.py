@@ -1,0 +1,180 @@
+"""From a picture to the model's inputs, and from its outputs to labels, boxes and segments."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from demo import images
+from demo.backend.models import Loaded
+from demo.schema import Box, Label, Predictions, Segment
+
+TOP = 5
+BOX_THRESHOLD = 0.5
+ZERO_SHOT_THRESHOLD = 0.1
+"""OWL-ViT's scores are low by nature; 0.1 is the threshold of its own processor."""
+SMALLEST_SEGMENT = 0.002
+"""Share of the image under which a semantic class is left out: a few stray pixels are no finding."""
+MOST_SEGMENTS = 40
+CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
+
+
+def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """The model's inputs for one picture, on the CPU: `pixel_values` [1, 3, height, width] and what goes with it.
+
+    A text model's queries become `input_ids` [queries, 16]. With random weights no tokenizer is at hand (its
+    vocabulary does not ship): each word then becomes one id by its checksum, which costs the model the same time.
+    """
+    inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    wanted = {"pixel_values", "pixel_mask"}
+    inputs = {name: value for name, value in inputs.items() if name in wanted}
+    if loaded.checkpoint.takes_text:
+        if loaded.tokenizer is not None:
+            tokens = loaded.tokenizer(
+                list(text), padding="max_length", truncation=True, max_length=CLIP_LENGTH, return_tensors="pt"
+            )
+            inputs |= {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
+        else:
+            inputs |= _made_up_tokens(text)
+    return inputs
+
+
+def _made_up_tokens(text: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    ids = torch.full((len(text), CLIP_LENGTH), CLIP_END)
+    mask = torch.zeros_like(ids)
+    for row, query in enumerate(text):
+        words = [zlib.crc32(word.encode()) % CLIP_START for word in query.split()][: CLIP_LENGTH - 2]
+        tokens = torch.tensor([CLIP_START, *words, CLIP_END])
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def to_batch(
+    inputs: dict[str, torch.Tensor], batch_size: int, device: torch.device, dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
+    """The picture repeated to the batch, on the device, floating-point inputs in the model's dtype."""
+    batch = {}
+    for name, value in inputs.items():
+        repeated = value.repeat(batch_size, *([1] * (value.dim() - 1)))
+        batch[name] = repeated.to(device, dtype if repeated.is_floating_point() else None)
+    return batch
+
+
+def decode(
+    loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
+) -> Predictions:
+    """What the model says of the first picture of the batch. `inputs` are the prepared ones of that one picture."""
+    first = _first_picture(outputs)
+    task = loaded.checkpoint.task
+    if task == "image-classification":
+        return Predictions(labels=_labels(loaded, first))
+    if task == "object-detection":
+        return Predictions(boxes=_boxes(loaded, first, image, text))
+    return Predictions(segments=_segments(loaded, first, inputs, image))
+
+
+def _first_picture(outputs: Any) -> Any:
+    """The same output object for a batch of one, in float32 on the CPU. Nested parts that no decoder reads go."""
+    wanted = ("logits", "pred_boxes", "class_queries_logits", "masks_queries_logits")
+    kept = {
+        name: outputs[name][:1].detach().float().cpu()
+        for name in wanted
+        if name in outputs and isinstance(outputs[name], torch.Tensor)
+    }
+    return type(outputs)(**kept)
+
+
+def _name(loaded: Loaded, index: int) -> str:
+    return str(loaded.model.config.id2label.get(index, f"LABEL_{index}"))
+
+
+def _labels(loaded: Loaded, outputs: Any) -> tuple[Label, ...]:
+    scores = outputs.logits[0].softmax(-1)
+    top = scores.topk(min(TOP, len(scores)))
+    return tuple(
+        Label(_name(loaded, int(index)), float(score))
+        for score, index in zip(top.values, top.indices, strict=True)
+        if torch.isfinite(score)
+    )
+
+
+def _boxes(loaded: Loaded, outputs: Any, image: Image.Image, text: tuple[str, ...]) -> tuple[Box, ...]:
+    threshold = ZERO_SHOT_THRESHOLD if loaded.checkpoint.takes_text else BOX_THRESHOLD
+    found = loaded.processor.post_process_object_detection(
+        outputs, threshold=threshold, target_sizes=[(image.height, image.width)]
+    )[0]
+    boxes = []
+    for score, label, corners in zip(found["scores"], found["labels"], found["boxes"], strict=True):
+        x0, y0, x1, y1 = (float(value) for value in corners)
+        x0, x1 = (min(max(value, 0.0), float(image.width)) for value in (x0, x1))
+        y0, y1 = (min(max(value, 0.0), float(image.height)) for value in (y0, y1))
+        index = int(label)
+        name = text[index] if loaded.checkpoint.takes_text else _name(loaded, index)
+        boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
+    return tuple(sorted(boxes, key=lambda box: -box.score))
+
+
+def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image) -> tuple[Segment, ...]:
+    width, height = images.mask_size(image.size)
+    left, top, right, bottom = seen(loaded.processor, image.width, image.height)
+    # The processor may have cropped to the centre: the model's answer belongs to that part of the picture only.
+    column, row = round(left * width), round(top * height)
+    inner_width, inner_height = max(1, round((right - left) * width)), max(1, round((bottom - top) * height))
+    # It may also have padded to a multiple of 32. The decoders stretch the whole padded field over the target,
+    # so the target is made larger by as much and cut afterwards.
+    padded_height, padded_width = inputs["pixel_values"].shape[-2:]
+    used_height, used_width = _unpadded(inputs)
+    target = (round(inner_height * padded_height / used_height), round(inner_width * padded_width / used_width))
+
+    segments: list[Segment] = []
+
+    def add(label: str, score: float | None, inner: np.ndarray) -> None:
+        mask = np.zeros((height, width), dtype=bool)
+        cut = inner[:inner_height, :inner_width][: height - row, : width - column]
+        mask[row : row + cut.shape[0], column : column + cut.shape[1]] = cut
+        area = float(mask.mean())
+        if area > 0:
+            segments.append(Segment(label, score, area, images.encode_mask(mask)))
+
+    if loaded.checkpoint.segmentation == "panoptic":
+        found = loaded.processor.post_process_panoptic_segmentation(outputs, target_sizes=[target])[0]
+        for part in found["segments_info"]:
+            inner = (found["segmentation"] == part["id"]).numpy()
+            add(_name(loaded, int(part["label_id"])), float(part["score"]), inner)
+    else:
+        found = loaded.processor.post_process_semantic_segmentation(outputs, target_sizes=[target])[0]
+        for index in torch.unique(found).tolist():
+            inner = (found == index).numpy()
+            if inner.mean() >= SMALLEST_SEGMENT:
+                add(_name(loaded, int(index)), None, inner)
+    return tuple(sorted(segments, key=lambda segment: -segment.area)[:MOST_SEGMENTS])
+
+
+def _unpadded(inputs: dict[str, torch.Tensor]) -> tuple[int, int]:
+    """Height and width of the part of `pixel_values` that shows the picture."""
+    mask = inputs.get("pixel_mask")
+    if mask is None:
+        height, width = inputs["pixel_values"].shape[-2:]
+        return int(height), int(width)
+    return int(mask[0].any(dim=1).sum()), int(mask[0].any(dim=0).sum())
+
+
+def seen(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom, as shares, of the part of a picture that is left after a centre crop."""
+    crop = getattr(processor, "crop_size", None)
+    if not getattr(processor, "do_center_crop", False) or not crop:
+        return (0.0, 0.0, 1.0, 1.0)
+    size = getattr(processor, "size", None) or {}
+    shortest = size.get("shortest_edge") if hasattr(size, "get") else None
+    if getattr(processor, "do_resize", False) and shortest:
+        scale = shortest / min(width, height)
+        width, height = round(width * scale), round(height * scale)
+    elif getattr(processor, "do_resize", False) and size.get("height") and size.get("width"):
+        width, height = size["width"], size["height"]
+    across, down = min(1.0, crop["width"] / width), min(1.0, crop["height"] / height)
+    return ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)

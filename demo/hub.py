@@ -1,0 +1,65 @@
+"""Can the Hugging Face Hub be reached? One short question, its answer kept for a minute."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+PROBE_SECONDS = 2.0
+REMEMBER_SECONDS = 60.0
+
+_answers: dict[str, tuple[float, bool]] = {}
+
+
+def endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def reachable() -> bool:
+    """True where anything answers at the Hub's address, whatever it says.
+
+    `from_pretrained` retries for some 26 s before it gives up on a dead network; this asks first, for at most
+    2 s, and remembers the answer for a minute.
+    """
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return False
+    address = endpoint()
+    asked, answer = _answers.get(address, (-REMEMBER_SECONDS, False))
+    if time.monotonic() - asked < REMEMBER_SECONDS:
+        return answer
+    # A thread, because looking up the host's name is not under urlopen's timeout and can hang for much longer.
+    heard: list[bool] = []
+    asking = threading.Thread(target=lambda: heard.append(_probe(address)), daemon=True)
+    asking.start()
+    asking.join(PROBE_SECONDS)
+    answer = bool(heard and heard[0])
+    _answers[address] = (time.monotonic(), answer)
+    return answer
+
+
+def _probe(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def cache_folder() -> Path:
+    """Where huggingface_hub keeps what it has fetched, by its own rules."""
+    if folder := os.environ.get("HF_HUB_CACHE"):
+        return Path(folder).expanduser()
+    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    return Path(home).expanduser() / "hub"
+
+
+def cached() -> tuple[str, ...]:
+    """Ids of the models in the local cache, complete or not."""
+    folders = sorted(cache_folder().glob("models--*"))
+    return tuple(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)

@@ -1,0 +1,521 @@
+"""The types that travel: what is asked (`RunSpec`), what was measured (`Measurement`), what came of it (`RunResult`).
+
+All are frozen dataclasses of plain values. Seconds and bytes inside; milliseconds only in the derived part of the
+JSON. Raw times are stored, everything that can be computed from them is a property, so that a better statistic
+needs no new run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from demo import stats
+from demo.format import milliseconds
+
+SCHEMA_VERSION = 1
+
+TASKS = ("image-classification", "object-detection", "image-segmentation")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+"""The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
+DTYPES = ("float32", "float16", "bfloat16")
+DEVICES = ("auto", "cpu", "cuda")
+WEIGHTS = ("pretrained", "random")
+STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed")
+PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
+
+MAX_BATCH_SIZE = 1024
+MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
+MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
+
+Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed"]
+
+
+class BadInput(ValueError):
+    """What was given cannot be run. The message is the whole sentence for the person who gave it."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One entry of the catalogue, or a hub id or folder that somebody named."""
+
+    id: str
+    task: str
+    family: str
+    """The guide's name for the model: 'ViT', 'Mask2former', ..."""
+    title: str
+    revision: str | None
+    input_size: tuple[int, int]
+    """Height and width that the processor feeds the model for a 4:3 photograph."""
+    parameters: int
+    """Counted, not rounded; 0 where nobody has counted."""
+    licence: str
+    auto_class: str
+    """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""
+    segmentation: str | None = None
+    """'semantic' or 'panoptic': how a segmentation model's output is decoded."""
+    takes_text: bool = False
+    bundled: bool = False
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
+
+    Whether the checkpoint exists, and fits the task and the text, is the catalogue's knowledge: see
+    `demo.catalog.make_spec`, the one door through which form, command line, API and grid come.
+    """
+
+    checkpoint: str
+    task: str
+    batch_size: int = 1
+    mode: str = "default"
+    fullgraph: bool = False
+    dtype: str = "float32"
+    device: str = "auto"
+    """'auto' takes the GPU where there is one. A result carries the device that was used."""
+    weights: str = "pretrained"
+    text: tuple[str, ...] = ()
+    """Queries for a zero-shot detector, one thing to look for each."""
+    iterations: int | None = None
+    """Timed calls of each variant, rounded up to whole A B B A blocks; None: until the interval is narrow enough."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
+            raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
+        _one_of("task", self.task, TASKS)
+        _whole("Batch size", self.batch_size, 1, MAX_BATCH_SIZE)
+        _one_of("compile mode", self.mode, MODES)
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("device", self.device, DEVICES)
+        _one_of("weights", self.weights, WEIGHTS)
+        if not isinstance(self.fullgraph, bool):
+            raise BadInput(f"fullgraph is a switch, true or false. Given: {_shown(self.fullgraph)}.")
+        if self.iterations is not None:
+            _whole("The number of timed calls", self.iterations, MIN_ITERATIONS, MAX_ITERATIONS)
+        if not isinstance(self.text, tuple) or not all(isinstance(query, str) and query.strip() for query in self.text):
+            raise BadInput(
+                "The text queries are a list of short texts, none of them empty, such as: a cat, a remote control."
+            )
+        if len(self.text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in self.text):
+            raise BadInput(
+                f"At most {MAX_QUERIES} text queries of at most {MAX_QUERY_LENGTH} characters each. "
+                f"Given: {len(self.text)} queries, the longest of {max(map(len, self.text))} characters."
+            )
+
+    def on(self, device: str) -> RunSpec:
+        """The same spec with the device that 'auto' came to mean."""
+        return dataclasses.replace(self, device=device)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _one_of(what: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise BadInput(f"Unknown {what} {_shown(value)}. Allowed: {', '.join(allowed)}.")
+
+
+def _whole(what: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadInput(f"{what} must be a whole number from {low} to {high}. Given: {_shown(value)}.")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Raw times of one variant (eager, compiled, or the A/A control)."""
+
+    wall_seconds: tuple[float, ...]
+    """One synchronised call each, in the order timed: what one caller waits."""
+    device_seconds: tuple[float, ...] | None
+    """The GPU's work in further calls, by CUDA events with the launches queued ahead; None on a CPU."""
+    warmup_seconds: tuple[float, ...]
+    """Calls before the timing, the first call (which compiles) first."""
+    calls_per_block: int
+    """Calls of this variant in one A B B A block, both halves together."""
+    peak_memory_bytes: int | None = None
+
+    @property
+    def median_seconds(self) -> float:
+        return float(np.median(self.wall_seconds))
+
+    @property
+    def mean_seconds(self) -> float:
+        return float(np.mean(self.wall_seconds))
+
+    @property
+    def p95_seconds(self) -> float:
+        return float(np.quantile(self.wall_seconds, 0.95))
+
+    @property
+    def median_device_seconds(self) -> float | None:
+        return float(np.median(self.device_seconds)) if self.device_seconds else None
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """The median call of each block, in seconds."""
+        return stats.block_medians(self.wall_seconds, self.calls_per_block)
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    reason: str
+    location: str
+    """'file.py:123 in forward', or '' where dynamo did not say."""
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
+
+    first_call_seconds: float
+    """Wall time of the first call of the compiled model: it traces, compiles and runs once."""
+    cache: Literal["cold", "warm", "off"]
+    """'warm' where inductor found at least one compiled graph on disk and had to compile none."""
+    graphs: int
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles_while_timing: int = 0
+    cudagraphs: str = "not asked"
+    """'used', 'not asked', or 'skipped: ' and the reason."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Do eager and compiled agree? As PyTorch's dynamo benchmarks judge raw outputs, and as a user does."""
+
+    verdict: Literal["match", "differ", "not comparable"]
+    max_abs_error: float | None
+    """Largest absolute difference of any output element; None where it is not finite or not comparable."""
+    reason: str
+    """One sentence: which test decided."""
+    task: dict[str, float] = field(default_factory=dict)
+    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'mask_iou', 'changed_pixels'."""
+
+
+@dataclass(frozen=True)
+class Label:
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Box:
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+    """x0, y0, x1, y1 in pixels of the upright input image."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    label: str
+    score: float | None
+    """None for a semantic model, which gives none."""
+    area: float
+    """Share of the image, 0 to 1."""
+    mask_png: str
+    """Base64 of a 1-bit PNG; the image's aspect ratio, its long side at most `MASK_SIDE` pixels."""
+
+
+MASK_SIDE = 640
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What one variant saw. The task decides which of the three is filled."""
+
+    labels: tuple[Label, ...] | None = None
+    boxes: tuple[Box, ...] | None = None
+    segments: tuple[Segment, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """The picture that was used, upright and in RGB."""
+
+    name: str
+    width: int
+    height: int
+    sha256: str
+    """Of the file's bytes."""
+    preview_jpeg: str
+    """Base64 of a JPEG, long side at most `MASK_SIDE` pixels: lets a stored result be drawn again."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The machine and the versions that a figure belongs to."""
+
+    torch: str
+    transformers: str
+    python: str
+    platform: str
+    device_name: str
+    """The GPU's name, or the CPU's."""
+    cpu: str
+    cpu_count: int
+    threads: int
+    """Intra-op threads of torch."""
+    memory_bytes: int
+    """The GPU's memory, or the machine's."""
+    driver: str | None = None
+    cuda: str | None = None
+    compute_capability: str | None = None
+    triton: str | None = None
+    compiler: str | None = None
+    """The C++ compiler that inductor calls."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a waiting worker can tell of the machine before a run, without touching the GPU."""
+
+    torch: str
+    transformers: str
+    python: str
+    cpu: str
+    memory_bytes: int
+    modes: tuple[str, ...]
+    """The compile modes that this torch offers."""
+    compiler: str | None
+    gpu: str | None
+    """None where torch cannot use one; `gpu_problem` then says why, if the machine seems to have one."""
+    driver: str | None
+    gpu_problem: str | None
+    triton: str | None
+    inductor_cache: str
+
+    @property
+    def device_name(self) -> str:
+        return self.gpu or self.cpu
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """Median seconds of what surrounds the forward pass of a whole request."""
+
+    preprocess_seconds: float
+    """One picture, decoded, through the checkpoint's processor."""
+    copy_seconds: float
+    """The whole batch to the device."""
+    postprocess_seconds: float
+    """Outputs to labels, boxes or segments, for one picture."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    stage: str
+    """One of `PHASES`."""
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One look at a running run. `eager_seconds` and `compiled_seconds` are medians of the latest block."""
+
+    phase: str
+    fraction: float
+    """Of the whole run, 0 to 1; an estimate."""
+    elapsed_seconds: float
+    remaining_seconds: float | None = None
+    message: str = ""
+    calls: int = 0
+    """Timed calls of each variant so far."""
+    eager_seconds: float | None = None
+    compiled_seconds: float | None = None
+    speedup: stats.Interval | None = None
+
+
+@dataclass(frozen=True)
+class Speedup:
+    ratio: float
+    low: float
+    high: float
+    verdict: stats.Verdict
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run, also one that failed: then `failure` says at which stage and what to do."""
+
+    id: str
+    started_at: str
+    """UTC, ISO 8601: '2026-11-21T09:00:00Z'."""
+    status: Status
+    spec: RunSpec
+    failure: Failure | None = None
+    environment: Environment | None = None
+    eager: Measurement | None = None
+    compiled: Measurement | None = None
+    control_times: Measurement | None = None
+    """Eager timed against eager in the same blocks: the A/A control."""
+    interleaved: bool = True
+    """False where the two did not fit in memory together and were timed one after the other."""
+    compilation: Compilation | None = None
+    parity: Parity | None = None
+    predictions: dict[str, Predictions] | None = None
+    """'eager' and 'compiled'. None with random weights on a hub checkpoint: they would mean nothing."""
+    image: ImageInfo | None = None
+    end_to_end: EndToEnd | None = None
+    warnings: tuple[str, ...] = ()
+    elapsed_seconds: float = 0.0
+    """Wall clock of the whole run, loading and compiling included."""
+    schema_version: int = SCHEMA_VERSION
+
+    @cached_property
+    def _interval(self) -> stats.Interval | None:
+        if self.eager is None or self.compiled is None:
+            return None
+        eager, compiled = self.eager.blocks, self.compiled.blocks
+        if min(len(eager), len(compiled)) < 2:
+            return None
+        return stats.paired_ratio(eager, compiled) if self.interleaved else stats.unpaired_ratio(eager, compiled)
+
+    @cached_property
+    def control(self) -> stats.Interval | None:
+        """Eager over eager by the same protocol: what this machine answers when the truth is 1.
+
+        Each control block lies between the last eager calls of one block and the first of the next, so it is
+        compared with those: the eager times shifted by half a block.
+        """
+        if self.eager is None or self.control_times is None:
+            return None
+        control = self.control_times.blocks
+        size = self.eager.calls_per_block
+        eager = stats.block_medians(self.eager.wall_seconds[size // 2 :], size)
+        pairs = min(len(eager), len(control))
+        return stats.paired_ratio(eager[:pairs], control[:pairs]) if pairs >= 2 else None
+
+    @cached_property
+    def speedup(self) -> Speedup | None:
+        interval = self._interval
+        if interval is None:
+            return None
+        void = self.compilation is not None and self.compilation.recompiles_while_timing > 0
+        return Speedup(
+            interval.ratio, interval.low, interval.high, "unsure" if void else stats.verdict(interval, self.control)
+        )
+
+    @property
+    def break_even_calls(self) -> int | None:
+        if self.compilation is None or self.eager is None or self.compiled is None:
+            return None
+        return stats.break_even_calls(
+            self.compilation.first_call_seconds, self.eager.median_seconds, self.compiled.median_seconds
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON: every stored field, and the figures derived from them."""
+        data = plain(self)
+        for variant in ("eager", "compiled"):
+            measured: Measurement | None = getattr(self, variant)
+            if measured is not None:
+                data[variant] |= {
+                    "median_ms": milliseconds(measured.median_seconds),
+                    "mean_ms": milliseconds(measured.mean_seconds),
+                    "p95_ms": milliseconds(measured.p95_seconds),
+                    "images_per_second": self.spec.batch_size / measured.median_seconds,
+                }
+        data["speedup"] = plain(self.speedup)
+        data["control"] = plain(self.control)
+        data["break_even_calls"] = self.break_even_calls
+        return data
+
+    def dumps(self) -> str:
+        """One line of strict JSON: NaN and infinity are a programming mistake and raise ValueError."""
+        return json.dumps(self.to_json(), allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunResult:
+        """Reads what `to_json` wrote. Derived and unknown keys are passed over, so newer rows load too.
+
+        Raises ValueError where a needed key is missing or of the wrong kind.
+        """
+        return load(cls, data)
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One row of the guide's tables. None stands for the guide's 'OOM'."""
+
+    subset: str
+    gpu: str
+    torch: str
+    mode: str
+    batch_size: int
+    task: str
+    model: str
+    checkpoint: str
+    eager_seconds: float | None
+    compiled_seconds: float | None
+
+    @property
+    def speedup(self) -> float | None:
+        if self.eager_seconds is None or self.compiled_seconds is None:
+            return None
+        return self.eager_seconds / self.compiled_seconds
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses and tuples as JSON's own kinds."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def load(kind: Any, data: Any) -> Any:
+    """The opposite of `plain`, led by the annotations of `kind`. Raises ValueError for what does not fit."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if data is None and type(None) in arguments:
+            return None
+        return load(next(option for option in arguments if option is not type(None)), data)
+    if origin is Literal:
+        if data not in arguments:
+            raise ValueError(f"{data!r} is none of {arguments}")
+        return data
+    if origin is tuple:
+        if not isinstance(data, (list, tuple)):
+            raise ValueError(f"a list is needed, given {_shown(data)}")
+        inner = arguments if Ellipsis not in arguments else (arguments[0],) * len(data)
+        if len(inner) != len(data):
+            raise ValueError(f"{len(inner)} items are needed, given {len(data)}")
+        return tuple(load(item_kind, item) for item_kind, item in zip(inner, data, strict=True))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise ValueError(f"an object is needed, given {_shown(data)}")
+        return {key: load(arguments[1], item) for key, item in data.items()}
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        if not isinstance(data, dict):
+            raise ValueError(f"{kind.__name__} is an object, given {_shown(data)}")
+        hints = typing.get_type_hints(kind)
+        try:
+            return kind(
+                **{f.name: load(hints[f.name], data[f.name]) for f in dataclasses.fields(kind) if f.name in data}
+            )
+        except TypeError as error:
+            raise ValueError(f"{kind.__name__} cannot be read: {error}") from error
+    if kind is Any:
+        return data
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError(f"{kind.__name__} is needed, given {_shown(data)}")
+    if kind is float and not math.isfinite(data):
+        raise ValueError("a finite number is needed")
+    return data

@@ -1,0 +1,125 @@
+"""Pure statistics of timings: the speed-up, its interval and the verdict. Knows nothing of models or clocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Verdict = Literal["faster", "same", "slower", "unsure"]
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+SEED = 0
+"""Of the resampling, so that the same times always give the same interval."""
+SMALLEST_DIFFERENCE = 0.01
+"""Nothing under 1 % is called faster or slower: criterion's noise threshold."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % confidence interval. All three are ratios without a unit."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """The larger side of the interval, relative to the estimate: 0.01 reads 'known to +-1 %'."""
+        return max(self.high / self.ratio - 1, 1 - self.low / self.ratio)
+
+
+def block_medians(seconds: Sequence[float], calls: int) -> np.ndarray:
+    """Median of each run of `calls` consecutive timings; a last, incomplete run is left out."""
+    times = np.asarray(seconds, dtype=float)
+    whole = len(times) // calls
+    return np.median(times[: whole * calls].reshape(whole, calls), axis=1)
+
+
+def paired_ratio(
+    slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray, resamples: int = RESAMPLES
+) -> Interval:
+    """How many times longer `slow` takes than `fast`, from blocks timed side by side.
+
+    `slow[i]` and `fast[i]` (seconds) come from the same A B B A block, so that what slows the machine for a
+    while falls on both and cancels in their ratio. The estimate is the geometric mean of the blocks' ratios,
+    trimmed by a tenth at either end so that one disturbed block cannot carry it; the interval is a percentile
+    bootstrap over blocks (Efron and Tibshirani 1993, chapter 13), widened by sqrt(n / (n - 1)) because the
+    percentile interval of a mean is too narrow by that factor for few blocks.
+
+    Raises ValueError when the two differ in length or hold fewer than two blocks.
+    """
+    if len(slow) != len(fast) or len(slow) < 2:
+        raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
+    logs = np.log(np.asarray(slow, dtype=float)) - np.log(np.asarray(fast, dtype=float))
+    return _bootstrap(logs, resamples)
+
+
+def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
+    """As `paired_ratio` where the two were timed one after the other (they did not fit in memory together).
+
+    Each side is resampled on its own, so slow drift of the machine is *not* cancelled.
+    """
+    rng = np.random.default_rng(SEED)
+
+    def resampled(times: Sequence[float] | np.ndarray) -> np.ndarray:
+        logs = np.log(np.asarray(times, dtype=float))
+        return _trimmed_mean(logs[rng.integers(0, len(logs), (RESAMPLES, len(logs)))])
+
+    estimate = math.exp(float(_trimmed_mean(np.log(slow)) - _trimmed_mean(np.log(fast))))
+    low, high = np.quantile(resampled(slow) - resampled(fast), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(estimate, math.exp(float(low)), math.exp(float(high)))
+
+
+def _bootstrap(logs: np.ndarray, resamples: int) -> Interval:
+    rng = np.random.default_rng(SEED)
+    count = len(logs)
+    centre = float(_trimmed_mean(logs))
+    means = _trimmed_mean(logs[rng.integers(0, count, (resamples, count))])
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    widen = math.sqrt(count / (count - 1))
+    return Interval(
+        math.exp(centre),
+        math.exp(centre + (float(low) - centre) * widen),
+        math.exp(centre + (float(high) - centre) * widen),
+    )
+
+
+def _trimmed_mean(values: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """Mean over the last axis without the lowest and the highest `share` of the values."""
+    ordered = np.sort(values, axis=-1)
+    cut = int(ordered.shape[-1] * share)
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+
+def noise_floor(control: Interval | None) -> float:
+    """The difference that this machine shows between a model and itself, as a share: 0.004 is 0.4 %."""
+    if control is None:
+        return 0.0
+    return max(abs(control.high - 1), abs(1 - control.low))
+
+
+def verdict(speedup: Interval, control: Interval | None) -> Verdict:
+    """What may be said of a speed-up, given the A/A control measured beside it.
+
+    A difference counts when its interval leaves out 1 and the estimate is beyond both 1 % and the noise floor.
+    'same' needs an interval that lies within twice that margin around 1; anything else is 'unsure'.
+    """
+    margin = max(SMALLEST_DIFFERENCE, noise_floor(control))
+    if speedup.low > 1 and speedup.ratio > 1 + margin:
+        return "faster"
+    if speedup.high < 1 and speedup.ratio < 1 / (1 + margin):
+        return "slower"
+    if speedup.high <= 1 + 2 * margin and speedup.low >= 1 / (1 + 2 * margin):
+        return "same"
+    return "unsure"
+
+
+def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
+    """Calls after which compiling has paid for itself; None when a compiled call is not faster."""
+    saved = eager_seconds - compiled_seconds
+    return math.ceil(compile_seconds / saved) if saved > 0 else None

@@ -1,0 +1,257 @@
+"""Sentences about a result, the same ones on the page, in the terminal and in an export."""
+
+from __future__ import annotations
+
+from demo import format as fmt
+from demo import stats
+from demo.schema import RunResult
+
+
+def headline(result: RunResult) -> str:
+    """One sentence for somebody who reads nothing else; a loss is told as plainly as a win."""
+    parts = headline_parts(result)
+    if parts is None:
+        return result.failure.message if result.failure else "The run gave no figures."
+    return f"{' '.join(filter(None, parts))}, {times(result)}"
+
+
+def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
+    """The headline as (before, what is written very large, after); None where there is no figure to tell."""
+    speedup = result.speedup
+    if result.failure is not None or speedup is None:
+        return None
+    match speedup.verdict:
+        case "faster":
+            return "Compiled is", fmt.ratio(speedup.ratio), "faster"
+        case "slower":
+            return "Compiled is", fmt.ratio(1 / speedup.ratio), "slower"
+        case "same":
+            return "Compiled makes", "no difference", ""
+        case _:
+            return "", "Too noisy", "to tell"
+
+
+def times(result: RunResult) -> str:
+    """'329 ms → 144 ms': the median call, eager then compiled."""
+    if result.eager is None or result.compiled is None:
+        return ""
+    return f"{fmt.latency(result.eager.median_seconds)} → {fmt.latency(result.compiled.median_seconds)}"
+
+
+def interval(result: RunResult) -> str:
+    """'speed-up 1.41 to 1.45×, 95 % confidence'."""
+    if result.speedup is None:
+        return ""
+    return f"speed-up {fmt.ratio_interval(result.speedup.low, result.speedup.high)}, 95 % confidence"
+
+
+def noise_floor(result: RunResult) -> str:
+    """What the A/A control answers: how far eager differs from itself on this machine."""
+    if result.control is None:
+        return "noise floor not measured"
+    return f"noise floor ±{fmt.percent(stats.noise_floor(result.control))}: eager timed against itself"
+
+
+MODE_WORDS: dict[str, str] = {
+    "default": "Fuses operations into fewer kernels. The place to start.",
+    "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
+    "max-autotune": "Tries many kernels for each operation, keeps the fastest, replays launches. Compiles longest.",
+    "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
+    "lite": "Leaves operations to eager's own kernels: compiles quickly, gains little.",
+}
+"""What each compile mode does, for somebody who chooses one."""
+
+
+def mode_word(mode: str) -> str:
+    return MODE_WORDS.get(mode, "A mode of this machine's torch that has no description here.")
+
+
+STATUS_WORDS: dict[str, str] = {
+    "ok": "Finished",
+    "out_of_memory": "Out of memory",
+    "compile_failed": "Did not compile",
+    "timed_out": "Took too long",
+    "crashed": "Crashed",
+    "cancelled": "Cancelled",
+    "failed": "Failed",
+}
+
+
+def agreement(result: RunResult) -> str:
+    """Do the two see the same? One sentence from the task-level parity, '' where nothing was compared."""
+    parity = result.parity
+    if parity is None or parity.verdict == "not comparable":
+        return ""
+    shares = [
+        TASK_PARITY[name].format(fmt.percent(share)) for name, share in parity.task.items() if name in TASK_PARITY
+    ]
+    same = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
+    return f"{same}: {', '.join(shares)}." if shares else f"{same}."
+
+
+TASK_PARITY = {
+    "top5_agreement": "{} of the five best labels are the same",
+    "matched_boxes": "{} of the boxes match",
+    "mask_iou": "masks overlap by {}",
+    "changed_pixels": "{} of the pixels changed",
+}
+
+
+def details(result: RunResult) -> list[tuple[str, str, str]]:
+    """Everything an engineer asks next, as (name, value, explanation in one line). Only what was measured."""
+    return [*_latencies(result), *_compilation(result), *_correctness(result), *_surroundings(result)]
+
+
+def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str, str]] = []
+    for name, measured in (("Eager", result.eager), ("Compiled", result.compiled)):
+        if measured is None:
+            continue
+        median = measured.median_seconds
+        rows.append(
+            (
+                f"{name} latency",
+                f"{fmt.latency(median)} median, {fmt.latency(measured.p95_seconds)} p95",
+                f"Wall time of a synchronised call, {len(measured.wall_seconds)} timed; 1 in 20 takes longer than p95.",
+            )
+        )
+        rate = fmt.rate(result.spec.batch_size / median)
+        rows.append((f"{name} throughput", rate, f"Batch size {result.spec.batch_size} divided by the median latency."))
+        if measured.median_device_seconds is not None:
+            rows.append(
+                (
+                    f"{name} time on the GPU",
+                    fmt.latency(measured.median_device_seconds),
+                    "The same calls by CUDA events; what is missing to the wall time is the cost of launching kernels.",
+                )
+            )
+        if measured.peak_memory_bytes is not None:
+            rows.append(
+                (
+                    f"{name} peak memory",
+                    fmt.size(measured.peak_memory_bytes),
+                    "Most memory held at once during one call, weights included, in a pass of its own.",
+                )
+            )
+    speedup = result.speedup
+    if speedup is not None:
+        rows.append(
+            (
+                "Speed-up",
+                f"{fmt.ratio(speedup.ratio)} ({fmt.ratio_interval(speedup.low, speedup.high)})",
+                "Eager time divided by compiled time; above 1 compiled is faster. Paired bootstrap over blocks, 95 %.",
+            )
+        )
+    if result.control is not None:
+        rows.append(
+            (
+                "Noise floor",
+                f"±{fmt.percent(stats.noise_floor(result.control))}",
+                "Eager timed against eager in the same blocks: a smaller difference than this means nothing here.",
+            )
+        )
+    if not result.interleaved:
+        rows.append(
+            (
+                "Order",
+                "one after the other",
+                "The two did not fit in memory together, so drift of the machine does not cancel.",
+            )
+        )
+    return rows
+
+
+def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
+    compiled = result.compilation
+    if compiled is None:
+        return []
+    cache = {"cold": "empty cache", "warm": "from the cache", "off": "cache switched off"}[compiled.cache]
+    rows = [
+        (
+            "First compiled call",
+            f"{fmt.duration(compiled.first_call_seconds)}, {cache}",
+            "Tracing, compiling and one run: what a user waits for once.",
+        )
+    ]
+    calls = result.break_even_calls
+    if result.speedup is not None:
+        rows.append(
+            (
+                "Pays for itself after",
+                "never" if calls is None else f"{calls:,} calls".replace(",", " "),
+                "First compiled call divided by the time that each later call saves.",
+            )
+        )
+    rows.append(
+        (
+            "Graphs",
+            f"{compiled.graphs}, {_count(len(compiled.graph_breaks), 'break')}",
+            "One graph without a break: torch.compile took the model whole.",
+        )
+    )
+    rows += [
+        (f"Graph break {number}", brk.reason, brk.location or "dynamo did not say where")
+        for number, brk in enumerate(compiled.graph_breaks, 1)
+    ]
+    rows.append(
+        (
+            "Recompiles while timing",
+            str(compiled.recompiles_while_timing),
+            "Anything but 0 makes the figures void: some calls paid for compiling.",
+        )
+    )
+    rows.append(
+        ("CUDA graphs", compiled.cudagraphs, "All kernels of a call recorded once and replayed with one launch.")
+    )
+    return rows
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
+
+
+def _correctness(result: RunResult) -> list[tuple[str, str, str]]:
+    parity = result.parity
+    if parity is None:
+        return []
+    rows: list[tuple[str, str, str]] = [("Same output", parity.verdict, parity.reason)]
+    if parity.max_abs_error is not None:
+        rows.append(
+            (
+                "Largest difference",
+                f"{parity.max_abs_error:.2g}",
+                "Largest absolute difference of any number in the output.",
+            )
+        )
+    return rows
+
+
+def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str, str]] = []
+    parts = result.end_to_end
+    if parts is not None:
+        rows.append(
+            (
+                "Around the model",
+                f"{fmt.latency(parts.preprocess_seconds)} before, {fmt.latency(parts.copy_seconds)} copy, "
+                f"{fmt.latency(parts.postprocess_seconds)} after",
+                "Preparing the image, moving it to the device, decoding the output: compiling does not touch these.",
+            )
+        )
+    machine = result.environment
+    if machine is not None:
+        rows.append(
+            ("Machine", machine.device_name, f"{machine.cpu}, {machine.cpu_count} cores, {machine.threads} threads")
+        )
+        versions = f"torch {machine.torch}, transformers {machine.transformers}"
+        more = [f"Python {machine.python}", machine.platform]
+        more += [f"{name} {value}" for name, value in (("CUDA", machine.cuda), ("driver", machine.driver)) if value]
+        rows.append(("Versions", versions, ", ".join(more)))
+    rows.append(
+        (
+            "Whole run",
+            fmt.duration(result.elapsed_seconds),
+            "From the press of the button to the result, loading and compiling included.",
+        )
+    )
+    return rows

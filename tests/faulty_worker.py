@@ -1,0 +1,104 @@
+"""The real worker around a tiny model with the fault that the FAULT variable names. Started by the tests' runner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import torch
+from transformers.modeling_outputs import ImageClassifierOutput
+
+from demo.backend import models, timing, worker
+from demo.schema import RunSpec
+
+FAULT = os.environ["FAULT"]
+
+
+class Tiny(torch.nn.Module):
+    """A classifier of five labels that compiles in a second or two."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.head = torch.nn.Linear(3, 5)
+        self.calls = 0
+
+    def forward(self, pixel_values: torch.Tensor) -> ImageClassifierOutput:
+        means = pixel_values.mean((2, 3))
+        if FAULT == "graph break" and means.sum().item() > -1e9:
+            means = means + 1
+        if FAULT == "differs":
+            means = means + (1.0 if torch.compiler.is_compiling() else 0.0)
+        return ImageClassifierOutput(logits=self.head(means).relu())
+
+
+class Wrapped(Tiny):
+    def forward(self, pixel_values: torch.Tensor) -> ImageClassifierOutput:
+        fault(self)
+        return super().forward(pixel_values)
+
+
+@torch._dynamo.disable
+def fault(model: Tiny) -> None:
+    model.calls += 1
+    if FAULT == "out of memory":
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+    if FAULT == "raises":
+        raise ValueError("a forward that raises")
+    if FAULT == "segfault":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if FAULT == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if FAULT == "hangs with a child":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
+        time.sleep(600)
+    if FAULT == "garbage":
+        os.write(int(sys.argv[1]), b'{"event": "prog\n\x00\xff not json\n')
+        time.sleep(600)
+
+
+class Recompiles(Tiny):
+    """Its forward branches on a plain number that changes while it is being timed."""
+
+    def forward(self, pixel_values: torch.Tensor) -> ImageClassifierOutput:
+        return ImageClassifierOutput(logits=self.head(pixel_values.mean((2, 3))) * self.calls)
+
+
+def load(spec: RunSpec, device: torch.device) -> models.Loaded:
+    loaded = real_load(spec, device)
+    torch.manual_seed(0)
+    kind = {"graph break": Tiny, "differs": Tiny, "compile fails": Tiny, "recompiles": Recompiles}.get(FAULT, Wrapped)
+    loaded.model = kind(loaded.model.config).eval()
+    MODELS.append(loaded.model)
+    return loaded
+
+
+def interleaved(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, look: Any) -> Any:
+    def change(samples: Any) -> None:
+        MODELS[0].calls += 1
+        look(samples)
+
+    return real_interleaved(eager, compiled, clock, plan, half, change)
+
+
+def refuse(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("no such kernel in this backend")
+
+
+MODELS: list[Tiny] = []
+real_load, models.load = models.load, load
+real_interleaved = timing.interleaved
+if FAULT == "recompiles":
+    timing.interleaved = interleaved
+
+if __name__ == "__main__":
+    if FAULT == "compile fails":
+        import torch._inductor.compile_fx
+
+        torch._inductor.compile_fx.compile_fx = refuse
+    worker.main()
