@@ -178,14 +178,14 @@ def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
         rows.append(
             (
                 "Pays for itself after",
-                "never" if calls is None else f"{calls:,} calls".replace(",", " "),
+                "never" if calls is None else count(calls, "call"),
                 "First compiled call divided by the time that each later call saves.",
             )
         )
     rows.append(
         (
             "Graphs",
-            f"{compiled.graphs}, {_count(len(compiled.graph_breaks), 'break')}",
+            f"{compiled.graphs}, {count(len(compiled.graph_breaks), 'break')}",
             "One graph without a break: torch.compile took the model whole.",
         )
     )
@@ -206,8 +206,10 @@ def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
+def count(number: int, thing: str) -> str:
+    """'no breaks', '1 break', '1 200 calls'."""
+    shown = f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") if number else "no"
+    return f"{shown} {thing}{'' if number == 1 else 's'}"
 
 
 def _correctness(result: RunResult) -> list[tuple[str, str, str]]:

@@ -24,6 +24,9 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
+# By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
+
 from demo import catalog, hub
 from demo.schema import BadInput, Checkpoint, RunSpec
 
@@ -82,33 +85,36 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 config=config,
                 dtype=dtype,
                 output_loading_info=True,
+                trust_remote_code=False,
                 **source.weights_options,
                 **source.options,
             )
             warnings += _missing(report, config, model)
             tokenizer = (
-                transformers.AutoTokenizer.from_pretrained(source.name, **source.options)
+                transformers.AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, **source.options)
                 if checkpoint.takes_text
                 else None
             )
-        processor = transformers.AutoImageProcessor.from_pretrained(
-            source.processor_name, backend="pil", **source.options
+        processor = AutoImageProcessor.from_pretrained(
+            source.name, backend="pil", trust_remote_code=False, **source.options
         )
     return Loaded(model.to(device).eval(), processor, tokenizer, checkpoint, warnings)
 
 
 @dataclass
 class _Source:
-    """Where config, processor and weights come from, as arguments of `from_pretrained`."""
+    """Where config, processor and weights come from, as arguments of `from_pretrained`.
+
+    `trust_remote_code=False` is always passed as well: left out, transformers would ask on standard input.
+    """
 
     name: str
-    processor_name: str
     config_name: str
     options: dict[str, Any]
     weights_options: dict[str, Any]
 
     def config(self) -> Any:
-        config = transformers.AutoConfig.from_pretrained(self.config_name, **self.options)
+        config = transformers.AutoConfig.from_pretrained(self.config_name, trust_remote_code=False, **self.options)
         config.return_dict = True
         return config
 
@@ -116,7 +122,7 @@ class _Source:
 def _source(spec: RunSpec, known: Checkpoint | None) -> _Source:
     if known is not None and (known.bundled or spec.weights == "random"):
         folder = str(catalog.config_folder(known))
-        return _Source(folder, folder, folder, {"local_files_only": True}, {"use_safetensors": True})
+        return _Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
     folder_given = Path(spec.checkpoint)
     if catalog.is_folder(spec.checkpoint):
         if not (folder_given / "config.json").is_file():
@@ -124,7 +130,7 @@ def _source(spec: RunSpec, known: Checkpoint | None) -> _Source:
                 f"The folder {folder_given.name!r} holds no config.json. Give one written by save_pretrained."
             )
         folder = str(folder_given.resolve())
-        return _Source(folder, folder, folder, {"local_files_only": True}, {"use_safetensors": True})
+        return _Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
     revision = known.revision if known else None
     options: dict[str, Any] = {"revision": revision} if revision else {}
     if not _cached(spec.checkpoint, revision, spec.weights):
@@ -141,7 +147,7 @@ def _source(spec: RunSpec, known: Checkpoint | None) -> _Source:
         # The published config asks for timm; ours builds the same backbone from transformers and renames the keys.
         config_name = str(catalog.config_folder(known))
         weights_options["key_mapping"] = mapping
-    return _Source(spec.checkpoint, spec.checkpoint, config_name, options, weights_options)
+    return _Source(spec.checkpoint, config_name, options, weights_options)
 
 
 def _cached(checkpoint: str, revision: str | None, weights: str) -> bool:
@@ -274,8 +280,8 @@ def _sentence(checkpoint: str, error: BaseException) -> str:
         return f"The Hub cannot be reached and {name} is not complete in the local cache; {OTHER}."
     if "trust_remote_code" in text or "custom code" in text:
         return f"{name} brings Python code of its own, which is never run here; {OTHER}."
-    if "safetensors" in text and ("no file named" in text or "does not appear to have" in text):
-        return f"{name} has no safetensors weights, and pickled weights are not read; {OTHER}."
+    if "no file named model.safetensors" in text or "a file named pytorch_model.bin" in text:
+        return f"{name} has no safetensors weights, the only kind that is read; {OTHER}."
     if any_of(json.JSONDecodeError, UnicodeDecodeError, SafetensorError):
         return f"A file of {name} is damaged and cannot be read. Download or write the checkpoint again."
     if "preprocessor_config.json" in text or "image processor" in text.lower():

@@ -20,6 +20,7 @@ ZERO_SHOT_THRESHOLD = 0.1
 SMALLEST_SEGMENT = 0.002
 """Share of the image under which a semantic class is left out: a few stray pixels are no finding."""
 MOST_SEGMENTS = 40
+MOST_BOXES = 100
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 
 
@@ -116,7 +117,7 @@ def _boxes(loaded: Loaded, outputs: Any, image: Image.Image, text: tuple[str, ..
         index = int(label)
         name = text[index] if loaded.checkpoint.takes_text else _name(loaded, index)
         boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
-    return tuple(sorted(boxes, key=lambda box: -box.score))
+    return tuple(sorted(boxes, key=lambda box: -box.score)[:MOST_BOXES])
 
 
 def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image) -> tuple[Segment, ...]:

@@ -340,7 +340,6 @@ def warm_imports() -> None:
     import transformers
 
     for name in (
-        "AutoImageProcessor",
         "ViTForImageClassification",
         "SegformerForSemanticSegmentation",
         "RTDetrForObjectDetection",

@@ -1,0 +1,254 @@
+"""The command line: `python -m demo run | list | doctor | history | serve`.
+
+Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
+Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
+doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from demo import catalog, terminal
+from demo.history import History, HistoryError
+from demo.schema import DEVICES, DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunResult, plain
+
+PROGRAM = "python -m demo"
+OK, FAILED, BAD_INPUT = 0, 1, 2
+READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code; what the user did wrong is one sentence on standard error."""
+    _write_any_character()
+    try:
+        options = _parser().parse_args(arguments)
+        code: int = options.command(options)
+        sys.stdout.flush()
+        return code
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except HistoryError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        _silence_output()
+        return READER_LEFT
+
+
+def _run(options: argparse.Namespace) -> int:
+    from demo.runner import Runner
+
+    spec = catalog.make_spec(folders=True, **_asked(options))
+    image = _image(options.image)
+    result: RunResult | None = None
+    progress = terminal.ProgressLine(sys.stderr)
+    with _cancelled_by_signals() as (cancel, received):
+        try:
+            with closing(Runner(History())) as runner:
+                for event in runner.run(spec, image, cancel):
+                    if isinstance(event, RunResult):
+                        result = event
+                    else:
+                        progress.show(event)
+        finally:
+            progress.end()
+    if result is None:
+        raise RuntimeError("the runner ended without a result")
+    if options.json:
+        if result.failure is not None:
+            print(f"{result.failure.message} {result.failure.remedy}", file=sys.stderr)
+        for warning in result.warnings:
+            print(f"Warning: {warning}", file=sys.stderr)
+        print(result.dumps())
+    else:
+        print(terminal.report(result))
+    if received:
+        return 128 + received[0]
+    return OK if result.status == "ok" else FAILED
+
+
+def _list(options: argparse.Namespace) -> int:
+    print(_json(catalog.CHECKPOINTS) if options.json else terminal.checkpoint_table(catalog.CHECKPOINTS))
+    return OK
+
+
+def _history(options: argparse.Namespace) -> int:
+    history = History()
+    if options.id is not None:
+        result = history.get(options.id)
+        if result is None:
+            raise BadInput(f"No stored result has the id {options.id!r}. {PROGRAM} history lists them.")
+        print(result.dumps() if options.json else terminal.report(result))
+        return OK
+    results = history.all(_limit(options.limit))
+    if options.json:
+        print(_json([result.to_json() for result in results]))
+    elif results:
+        print(terminal.history_table(results))
+    else:
+        print(f"No results yet. They will be stored in {history.path}.")
+    return OK
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from demo import doctor
+
+    found = doctor.examine()
+    print(_json(found) if options.json else terminal.doctor_report(found))
+    return FAILED if found.problems else OK
+
+
+def _serve(options: argparse.Namespace) -> int:
+    import app
+
+    app.main()
+    return OK
+
+
+def _help(options: argparse.Namespace) -> int:
+    _parser().print_help()
+    return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
+    parser.set_defaults(command=_help)
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+
+    run = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture")
+    run.set_defaults(command=_run)
+    run.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
+    run.add_argument("--image", metavar="PATH", help="the picture to run on")
+    run.add_argument("--task", help=f"only for a checkpoint that is not in the list: {_or(TASKS)}")
+    run.add_argument("--batch-size", metavar="N", help="the picture is repeated this often (default: 1)")
+    run.add_argument("--mode", help=f"of torch.compile: {_or(MODES)}")
+    run.add_argument("--fullgraph", action="store_true", default=None, help="fail where the model breaks into graphs")
+    run.add_argument("--dtype", help=_or(DTYPES))
+    run.add_argument("--device", help=f"{_or(DEVICES)}; auto takes the GPU where there is one")
+    run.add_argument("--weights", help=f"{_or(WEIGHTS)}; random needs no network")
+    run.add_argument("--text", action="append", metavar="QUERIES", help="what to look for, separated by commas")
+    run.add_argument("--iterations", metavar="N", help="timed calls of each variant (default: until sure)")
+    run.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
+
+    listing = commands.add_parser("list", help="the checkpoints to choose from")
+    listing.set_defaults(command=_list)
+    listing.add_argument("--json", action="store_true", help="print them as JSON")
+
+    doctor = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
+    doctor.set_defaults(command=_doctor)
+    doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
+
+    history = commands.add_parser("history", help="the results stored so far, newest first")
+    history.set_defaults(command=_history)
+    history.add_argument("id", nargs="?", metavar="ID", help="show this result in full")
+    history.add_argument("--limit", metavar="N", help="only the newest N")
+    history.add_argument("--json", action="store_true", help="print them as JSON")
+
+    serve = commands.add_parser("serve", help="open the page, as `python app.py` does")
+    serve.set_defaults(command=_serve)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence instead of printing its usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    """What was given, as it was typed: the catalogue's door reads it and says what is wrong with it."""
+    names = ("task", "batch_size", "mode", "fullgraph", "dtype", "device", "weights", "iterations")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.text is not None:
+        given["text"] = ",".join(options.text)
+    return {"checkpoint": options.checkpoint or "", **given}
+
+
+def _image(given: str | None) -> Path:
+    """The picture's path. Whether it is a picture is for the worker to find out."""
+    if not given:
+        examples = sorted((catalog.ASSETS / "examples").glob("*.png"))
+        hint = f", for example --image {os.path.relpath(examples[0])}" if examples else ""
+        raise BadInput(f"No image was given. Name one with --image{hint}.")
+    path = Path(given)
+    if not path.is_file():
+        raise BadInput(f"The image {given!r} {'is not a file' if path.exists() else 'does not exist'}. Check the path.")
+    return path
+
+
+def _limit(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdigit() or int(given) == 0:
+        raise BadInput(f"The limit must be a whole number from 1. Given: {given!r}.")
+    return int(given)
+
+
+@contextmanager
+def _cancelled_by_signals() -> Iterator[tuple[threading.Event, list[int]]]:
+    """Ctrl-C and SIGTERM end the run, not the program: the cancelled result is still to be stored and printed.
+
+    A second Ctrl-C does not wait. A signal that the parent process ignores (nohup, a shell's `&`) stays ignored.
+    """
+    cancel, received = threading.Event(), []
+
+    def cancelled(number: int, frame: Any) -> None:
+        received.append(number)
+        cancel.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, cancelled)
+    try:
+        yield cancel, received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_any_character() -> None:
+    """UTF-8 whatever the locale says: JSON is UTF-8, and a lone surrogate of a file name becomes its escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _silence_output() -> None:
+    """Lets Python's own flush at exit succeed although the reader has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

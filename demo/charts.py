@@ -1,0 +1,318 @@
+"""The figures of the page: latency of the two variants, every timed call, and what the guide measured.
+
+Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
+puts `PAGE_CSS` into its style sheet, which recolours them as the theme changes. Colours are hex, backgrounds
+transparent, no figure has a legend: names are written where the bars and dots are. Margins are fixed in pixels, so
+that the same figure serves a phone of 390 pixels and a projector of 1920.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from demo import format as fmt
+from demo.drawing import COMPILED, COMPILED_ON_DARK, EAGER
+from demo.schema import Measurement, PublishedRow, RunResult
+
+TEXT = "#1F2937"
+LINE = "#6B7280"
+GRID = "#D1D5DB"
+FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
+
+_BLUE = f"rgb({', '.join(str(int(COMPILED[at : at + 2], 16)) for at in (1, 3, 5))})"
+PAGE_CSS = f"""
+.js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
+.js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
+.js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
+.js-plotly-plot .plotly .errorbars path {{ stroke: var(--body-text-color) !important; }}
+.dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
+.dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
+"""
+"""Uses Gradio's variables, and that browsers write Plotly's inline colours as 'rgb(0, 114, 178)'."""
+
+GPUS = ("A100", "V100", "T4")
+SLOWEST_SHOWN = 3.0
+"""`trace` ends its scale at so many times the slower median."""
+WORDS = {
+    "out_of_memory": "out of memory",
+    "compile_failed": "did not compile",
+    "timed_out": "timed out",
+    "crashed": "crashed",
+    "cancelled": "cancelled",
+}
+"""What stands in place of a bar, by the status of the run."""
+
+
+def latency_bars(result: RunResult) -> go.Figure:
+    """Median wall time of one call, eager above compiled, with the range of nine calls in ten.
+
+    The line on each bar goes from the 5th to the 95th percentile of the timed calls: what one caller may meet.
+    How well the *speed-up* is known is another question, answered by its interval in the headline. A variant
+    without times has a word instead of a bar.
+    """
+    sides = _timed(result)
+    medians = [side.median_seconds if side else None for side in sides]
+    ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
+    texts = [WORDS.get(result.status, "not timed") if median is None else fmt.latency(median) for median in medians]
+    batch = f", batch of {result.spec.batch_size}" if result.spec.batch_size > 1 else ""
+    return _bars(
+        title=f"Latency of one call{batch}",
+        names=["eager", "compiled"],
+        seconds=medians,
+        texts=texts,
+        ranges=ranges,
+        source=[_counted(sides), _provenance(result)],
+        left=78,
+        right=78,
+    )
+
+
+def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure | None:
+    """What the guide measured for `checkpoint` on its three GPUs at batch 1, mode default, with the release of its day.
+
+    None where the guide has no such row. 'OOM' of the guide is written out.
+    """
+    found = {
+        row.gpu: row
+        for row in rows
+        if (row.checkpoint, row.subset, row.batch_size, row.mode) == (checkpoint, "release", 1, "default")
+    }
+    shown = [found[gpu] for gpu in GPUS if gpu in found]
+    if not shown:
+        return None
+    names, seconds, texts = [], [], []
+    for row in shown:
+        names += [f"<b>{row.gpu}</b>  eager", "compiled"]
+        seconds += [row.eager_seconds, row.compiled_seconds]
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in seconds[-2:]]
+        if row.speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
+    return _bars(
+        title="What the guide measured",
+        names=names,
+        seconds=seconds,
+        texts=texts,
+        ranges=[None] * len(names),
+        source=[
+            f"{_short(checkpoint)}, one image a call",
+            f"Transformers guide, 2023: mean of 300 calls, torch {shown[0].torch}",
+        ],
+        left=112,
+        right=118,
+    )
+
+
+def trace(result: RunResult) -> go.Figure:
+    """Every timed call of both variants in the order timed: drift, steps and outliers that a median hides.
+
+    The scale ends at `SLOWEST_SHOWN` times the slower median; calls beyond it sit on the edge as triangles, and the
+    line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
+    variant's, in A B B A order.
+    """
+    sides = {
+        name: (side, colour)
+        for name, side, colour in zip(("eager", "compiled"), _timed(result), (EAGER, COMPILED), strict=True)
+        if side is not None
+    }
+    medians = {name: side.median_seconds for name, (side, _) in sides.items()}
+    slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
+    end = min(SLOWEST_SHOWN * max(medians.values(), default=1.0), slowest * 1.05)
+    scale, unit = _scale([slowest if end == slowest else end])
+    figure = go.Figure()
+    beyond = 0
+    for name, (side, colour) in sides.items():
+        times = np.asarray(side.wall_seconds)
+        far = times > end
+        beyond += int(far.sum())
+        figure.add_trace(
+            go.Scatter(
+                name=name,
+                x=list(range(1, len(times) + 1)),
+                y=(np.minimum(times, end) * scale).tolist(),
+                text=[fmt.latency(time) for time in side.wall_seconds],
+                mode="markers",
+                marker={
+                    "color": colour,
+                    "size": [9 if out else 5 for out in far],
+                    "symbol": ["triangle-up" if out else "circle" for out in far],
+                    "opacity": 0.75,
+                    "line": {"width": 0},
+                },
+                hovertemplate="call %{x}: %{text}<extra>" + name + "</extra>",
+                cliponaxis=False,
+            )
+        )
+        nudge = 0 if len(medians) < 2 else _nudge(medians, name, end)
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=10,
+            y=medians[name] * scale,
+            yshift=nudge,
+            text=f'<span style="color:{colour}">●</span> {name}',
+            showarrow=False,
+        )
+    source = ["One dot a call, in the order timed. " + _provenance(result)]
+    if beyond:
+        calls = "call" if beyond == 1 else "calls"
+        source.append(f"▲ {beyond} {calls} beyond the scale, the slowest {fmt.latency(slowest)}")
+    figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
+    figure.update_xaxes(showgrid=False, nticks=6, rangemode="tozero")
+    return _dressed(figure, f"Every timed call, {unit}", source, left=44, right=96, plot=200)
+
+
+def _bars(
+    title: str,
+    names: Sequence[str],
+    seconds: Sequence[float | None],
+    texts: Sequence[str],
+    ranges: Sequence[tuple[float, float] | None],
+    source: list[str],
+    left: int,
+    right: int,
+) -> go.Figure:
+    """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
+
+    `left` and `right` are the pixels kept free for the longest of `names` and of `texts`.
+    """
+    scale, unit = _scale(seconds)
+    places = [pair * 2.5 + side for pair in range((len(names) + 1) // 2) for side in (0, 1)][: len(names)]
+    ends = [max(value or 0.0, span[1] if span else 0.0) for value, span in zip(seconds, ranges, strict=True)]
+    figure = go.Figure(
+        go.Bar(
+            orientation="h",
+            y=places,
+            x=[(value or 0.0) * scale for value in seconds],
+            width=0.74,
+            marker={
+                "color": [EAGER if place % 2 == 0 else COMPILED for place in range(len(names))],
+                "line": {"width": 0},
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [_above(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
+                "arrayminus": [_below(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
+                "color": LINE,
+                "thickness": 2,
+                "width": 6,
+                "visible": any(ranges),
+            },
+            hoverinfo="skip",
+        )
+    )
+    for place, end, text in zip(places, ends, texts, strict=True):
+        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8, showarrow=False)
+    figure.update_yaxes(
+        tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], ticks="", showgrid=False, zeroline=False
+    )
+    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+    return _dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
+
+
+def _dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
+    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
+    lines = [line for text in source if text for line in textwrap.wrap(text, 52)]
+    top, bottom = 46, 34 + 17 * len(lines)
+    axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    if figure.data and figure.data[0].type == "bar":
+        figure.update_yaxes(tickfont={"size": 16})
+    figure.update_annotations(font={"size": 16})
+    figure.add_annotation(
+        text="<br>".join(html.escape(line, quote=False) for line in lines),
+        align="left",
+        font={"size": 12},
+        opacity=0.8,
+        showarrow=False,
+        x=0,
+        xref="paper",
+        xanchor="left",
+        xshift=-left,
+        y=0,
+        yref="paper",
+        yanchor="top",
+        yshift=-28,
+    )
+    figure.update_layout(
+        template="none",
+        title={
+            "text": f"<b>{title}</b>",
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 10, "l": 0},
+            "font": {"size": 17},
+        },
+        font={"family": FONT, "color": TEXT},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 6},
+        height=top + plot + bottom,
+        autosize=True,
+        showlegend=False,
+        dragmode=False,
+        hoverlabel={"font": {"family": FONT, "size": 13}},
+    )
+    return figure
+
+
+def _scale(seconds: Iterable[float | None]) -> tuple[float, str]:
+    """What to multiply seconds by, and the name of what comes out: milliseconds unless something takes a second."""
+    if max((value for value in seconds if value is not None), default=0.0) >= 1:
+        return 1.0, "s"
+    return fmt.milliseconds(1.0), "ms"
+
+
+def _above(value: float | None, span: tuple[float, float] | None) -> float:
+    return 0.0 if value is None or span is None else max(0.0, span[1] - value)
+
+
+def _below(value: float | None, span: tuple[float, float] | None) -> float:
+    return 0.0 if value is None or span is None else max(0.0, value - span[0])
+
+
+def _nudge(medians: dict[str, float], name: str, end: float) -> int:
+    """Pixels by which a name moves away from the other one where the two medians nearly coincide."""
+    if abs(medians["eager"] - medians["compiled"]) > 0.1 * end:
+        return 0
+    slower = max(medians, key=lambda key: medians[key])
+    return 10 if name == slower else -10
+
+
+def _timed(result: RunResult) -> tuple[Measurement | None, Measurement | None]:
+    """Both measurements; None for one without a single timed call."""
+    eager, compiled = (side if side and side.wall_seconds else None for side in (result.eager, result.compiled))
+    return eager, compiled
+
+
+def _counted(sides: Iterable[Measurement | None]) -> str:
+    counts = sorted({len(side.wall_seconds) for side in sides if side})
+    if not counts:
+        return ""
+    return f"Bar: median of {' and '.join(map(str, counts))} calls; line: 5th to 95th percentile"
+
+
+def _provenance(result: RunResult) -> str:
+    """'google/vit-base-patch16-224 on Tesla T4, torch 2.13.0, 2026-11-21'."""
+    parts = [_short(result.spec.checkpoint)]
+    if result.environment is not None:
+        parts[0] += f" on {_short(result.environment.device_name)}"
+        parts.append(f"torch {_short(result.environment.torch)}")
+    return ", ".join([*parts, _short(result.started_at[:10])])
+
+
+def _short(text: str) -> str:
+    """One line, not endlessly long."""
+    text = " ".join(text.split())
+    return text if len(text) <= 48 else f"{text[:20]}…{text[-26:]}"

@@ -1,0 +1,198 @@
+"""Every result, failures too, in one SQLite file of the user's: what was measured is never lost.
+
+The whole result is kept as its JSON; the columns beside it repeat a few of its fields so that they can be searched.
+Several processes may write at once (the page, a sweep, a terminal).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from demo.schema import RunResult
+
+FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
+FILE_NAME = "history.sqlite3"
+FILE_VERSION = 1
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another one. A write takes milliseconds; a busy disk may take seconds."""
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS results (
+    id TEXT PRIMARY KEY,
+    started_at TEXT NOT NULL,
+    status TEXT NOT NULL,
+    task TEXT NOT NULL,
+    checkpoint TEXT NOT NULL,
+    batch_size INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    dtype TEXT NOT NULL,
+    device TEXT NOT NULL,
+    weights TEXT NOT NULL,
+    device_name TEXT,
+    torch TEXT,
+    result TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS results_by_time ON results (started_at);
+"""
+_NEWEST_FIRST = "SELECT id, result FROM results ORDER BY started_at DESC, rowid DESC"
+
+_log = logging.getLogger(__name__)
+
+
+class HistoryError(Exception):
+    """The file of results cannot be written or read. The message is a whole sentence with the way out."""
+
+
+def default_folder() -> Path:
+    """Where the platform keeps an application's data, unless the environment names a folder.
+
+    Raises HistoryError where the user has no home folder.
+    """
+    if chosen := os.environ.get(FOLDER_VARIABLE):
+        return Path(chosen).expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise HistoryError(f"This user has no home folder to keep results in. Set {FOLDER_VARIABLE}.") from error
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    else:
+        named = os.environ.get("XDG_DATA_HOME", "")
+        base = Path(named) if os.path.isabs(named) else home / ".local" / "share"
+    return base / "worth-compiling"
+
+
+class History:
+    """The stored results. Opens the file anew for each call, so one object serves any number of threads."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+
+    @property
+    def path(self) -> Path:
+        return self._path or default_folder() / FILE_NAME
+
+    def append(self, result: RunResult) -> None:
+        """Stores one result; it is on the disk when this returns.
+
+        The same result twice is stored once. Another result under an id that is taken, a full disk or a folder
+        that cannot be written raise HistoryError.
+        """
+        text = _encoded(result.dumps())
+        spec, environment = result.spec, result.environment
+        row = (
+            result.id,
+            result.started_at,
+            result.status,
+            spec.task,
+            _encoded(spec.checkpoint),
+            spec.batch_size,
+            spec.mode,
+            spec.dtype,
+            spec.device,
+            spec.weights,
+            environment.device_name if environment else None,
+            environment.torch if environment else None,
+            text,
+        )
+        with self._database("stored") as database:
+            marks = ", ".join("?" * len(row))
+            stored = database.execute(f"INSERT INTO results VALUES ({marks}) ON CONFLICT (id) DO NOTHING", row)
+            if stored.rowcount:
+                return
+            (other,) = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
+        if other != text.encode():
+            raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
+
+    def all(self, limit: int | None = None) -> list[RunResult]:
+        """The stored results, newest first, at most `limit`. A row that cannot be read is passed over and logged."""
+        if not self.path.exists():
+            return []
+        found: list[RunResult] = []
+        with self._database("read") as database:
+            for name, text in database.execute(_NEWEST_FIRST):
+                if limit is not None and len(found) >= limit:
+                    break
+                try:
+                    found.append(_result(text))
+                except ValueError as error:
+                    _log.warning("%s: the row %r cannot be read and is passed over: %s", self.path, name, error)
+        return found
+
+    def get(self, id: str) -> RunResult | None:
+        """The result with this id, or None. Raises HistoryError where its row cannot be read."""
+        if not self.path.exists():
+            return None
+        with self._database("read") as database:
+            row = database.execute("SELECT result FROM results WHERE id = ?", (_encoded(id),)).fetchone()
+        try:
+            return None if row is None else _result(row[0])
+        except ValueError as error:
+            raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
+
+    @contextmanager
+    def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
+        """A connection that commits each statement, with the table in place; SQLite's errors become HistoryError."""
+        path = self.path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            try:
+                database.text_factory = bytes  # a row of broken UTF-8 must not end the listing of the others
+                _prepare(database)
+                yield database
+            finally:
+                database.close()
+        except (sqlite3.Error, OSError) as error:
+            raise HistoryError(
+                f"Results cannot be {purpose} in {path}: {error}. Make room there and allow writing, "
+                f"or set {FOLDER_VARIABLE} to another folder."
+            ) from error
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > FILE_VERSION:
+        raise sqlite3.DatabaseError(f"a newer version of this program wrote the file (format {version})")
+    database.execute("PRAGMA synchronous = FULL")
+    if version == FILE_VERSION:
+        return
+    _enter_wal(database)
+    database.executescript(f"BEGIN IMMEDIATE; {_CREATE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+
+
+def _enter_wal(database: sqlite3.Connection) -> None:
+    """Write-ahead logging, kept in the file from then on.
+
+    SQLite answers 'database is locked' at once, whatever the busy timeout, when two processes that have just
+    created the file ask at the same moment; so this asks again.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _encoded(text: str) -> str:
+    """`text` without lone surrogates (a file name may hold some): inside JSON they become escapes of the same."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _result(text: bytes) -> RunResult:
+    """Raises ValueError for anything that is not a result."""
+    return RunResult.from_json(json.loads(text))

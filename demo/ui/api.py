@@ -1,0 +1,96 @@
+"""The API's one endpoint: a run by name, answered with the JSON of its result."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import gradio as gr
+from gradio import FileData
+from gradio.utils import get_upload_folder, is_in_or_equal
+
+from demo import catalog
+from demo.schema import BadInput, RunResult
+from demo.ui.form import Choice
+from demo.ui.line import Line
+
+if TYPE_CHECKING:
+    from demo.ui.page import AnyRunner
+
+_log = logging.getLogger(__name__)
+
+
+def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dict[str, Any]]:
+    """The function behind `/benchmark`. It stands in the same line as the page's visitors."""
+
+    def benchmark(
+        checkpoint: str = choice.checkpoint,
+        task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
+        image: FileData | None = None,
+        batch_size: int = 1,
+        mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"] = "default",
+        dtype: Literal["float32", "float16", "bfloat16"] = "float32",
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        weights: Literal["pretrained", "random"] = "pretrained",
+        fullgraph: bool = False,
+        text: str = "",
+        iterations: int | None = None,
+    ) -> dict[str, Any]:
+        """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
+
+        Args:
+            checkpoint: One of the catalogue ("shapes-vit", "google/vit-base-patch16-224", ...) or any model id of
+                the Hugging Face Hub with safetensors weights.
+            task: Needed only for a checkpoint that is not in the catalogue.
+            image: The picture to look at, as an uploaded file; a drawn scene where none is given.
+            batch_size: 1 to 1024; the picture is repeated so many times.
+            mode: The mode of torch.compile.
+            dtype: The number format of weights and inputs.
+            device: "auto" takes the GPU where there is one.
+            weights: "random" builds the architecture without a download: latency stays true, predictions mean nothing.
+            fullgraph: Fail instead of falling back to eager where the graph breaks.
+            text: For a zero-shot detector: what to look for, separated by commas.
+            iterations: Timed calls of each variant, 10 to 10000; without it, until the speed-up is known to +-1 %.
+
+        Returns:
+            The result as JSON (schema_version 1): status, failure, spec, environment, eager and compiled with raw
+            times and their median_ms, mean_ms, p95_ms and images_per_second, speedup with low, high and verdict,
+            control, compilation, break_even_calls, parity, predictions, warnings.
+        """
+        asked: dict[str, Any] = {
+            "batch_size": batch_size,
+            "mode": mode,
+            "dtype": dtype,
+            "device": device,
+            "weights": weights,
+            "fullgraph": fullgraph,
+            "text": text or "",
+        }
+        if iterations is not None:
+            asked["iterations"] = iterations
+        try:
+            spec = catalog.make_spec(checkpoint, task or None, **asked)
+            picture = _uploaded(image) if image else choice.image
+            with line.join() as place:
+                while place.wait(60.0):
+                    pass
+                with contextlib.closing(runner.run(spec, picture)) as events:
+                    return next(event for event in events if isinstance(event, RunResult)).to_json()
+        except BadInput as refused:
+            raise gr.Error(str(refused), print_exception=False) from refused
+        except Exception as error:
+            _log.exception("a run failed inside the API")
+            raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
+
+    return benchmark
+
+
+def _uploaded(image: FileData | dict[str, Any]) -> Path:
+    """The path of an uploaded file, and of nothing else on this machine."""
+    path = image.get("path") if isinstance(image, dict) else getattr(image, "path", None)
+    if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
+        raise BadInput("The image must be an uploaded file: with gradio_client, wrap its path in handle_file().")
+    return Path(path)

@@ -1,0 +1,187 @@
+"""The form: what can be asked, and how its values become a `RunSpec` and a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.data_classes import ImageData
+
+from demo import catalog, schema
+from demo.schema import BadInput, Machine, RunSpec
+from demo.ui import results
+
+TASKS = (
+    ("Classification", "image-classification"),
+    ("Detection", "object-detection"),
+    ("Segmentation", "image-segmentation"),
+)
+BATCH_SIZES = (1, 64)
+PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
+"""They ship inside gradio."""
+
+from gradio.events import Dependency
+
+class Upload(gr.Image):
+    """An image that hands over the uploaded file as it came.
+
+    gradio's own opens it with Pillow in this process and fails on anything that is not a picture; here the worker
+    decodes, and the visitor reads its sentence. gradio has checked by now that the path lies in its upload folder.
+    """
+
+    is_template = True  # the browser shows the parent's widget
+
+    def preprocess(self, payload: ImageData | None) -> str | None:
+        return payload.path if payload else None
+    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from gradio.blocks import Block
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen when nobody chose."""
+
+    task: str
+    checkpoint: str
+    image: Path
+
+
+@cache
+def scenes() -> tuple[Path, ...]:
+    """The drawn scenes, in the order of their names."""
+    return tuple(sorted((catalog.ASSETS / "examples").glob("*.png")))
+
+
+@cache
+def photographs() -> tuple[Path, ...]:
+    return tuple(Path(gr.get_image(name)) for name in PHOTOGRAPHS)
+
+
+def default_choice(machine: Machine | None, hub_ok: bool) -> Choice:
+    """ViT on a photograph where there is a GPU and its weights can be had, else the bundled one on a drawn scene.
+
+    `hub_ok` is true where the Hub answers or the weights lie in the cache. The first press of Run must succeed.
+    """
+    if machine is not None and machine.gpu is not None and hub_ok:
+        return Choice("image-classification", "google/vit-base-patch16-224", photographs()[0])
+    return Choice("image-classification", "shapes-vit", (scenes() or photographs())[0])
+
+
+def checkpoints(task: str) -> list[str]:
+    """Ids for the list, the bundled ones first: they need nothing."""
+    return [entry.id for entry in sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)]
+
+
+def takes_text(checkpoint: str, task: str) -> bool:
+    """Only zero-shot detectors do; of a detector that is not in the catalogue nobody knows."""
+    entry = catalog.find(checkpoint or "")
+    return entry.takes_text if entry else task == "object-detection"
+
+
+def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
+    """The form's values as a spec and the path of a picture. Raises BadInput with the sentence to show."""
+    asked = dict(values)
+    image = asked.pop("image")
+    if not takes_text(asked["checkpoint"], asked["task"]):
+        asked["text"] = ""  # the field is hidden: what stands in it was meant for another checkpoint
+    if asked["iterations"] in (None, "", 0):
+        del asked["iterations"]
+    spec = catalog.make_spec(**asked)
+    if not image:
+        raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
+    return spec, Path(image)
+
+
+@dataclass
+class Form:
+    """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
+
+    inputs: dict[str, gr.components.Component]
+    checkpoint_note: gr.HTML
+    mode_note: gr.HTML
+    run: gr.Button
+    cancel: gr.Button
+
+    @classmethod
+    def build(cls, choice: Choice, can_run: bool = True) -> Form:
+        inputs: dict[str, gr.components.Component] = {}
+        with gr.Column(elem_id="fields"):
+            inputs["task"] = gr.Radio(TASKS, value=choice.task, label="Task", elem_classes="segmented")
+            with gr.Column(elem_classes="field"):
+                inputs["checkpoint"] = gr.Dropdown(
+                    checkpoints(choice.task),
+                    value=choice.checkpoint,
+                    label="Checkpoint",
+                    info="Pick one, or type a model id from the Hugging Face Hub",
+                    allow_custom_value=True,
+                    elem_id="checkpoint",
+                )
+                checkpoint_note = gr.HTML(
+                    results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint), apply_default_css=False
+                )
+            with gr.Column(elem_classes="field"):
+                inputs["image"] = Upload(
+                    value=str(choice.image),
+                    label="Picture",
+                    sources=["upload", "clipboard"],
+                    buttons=[],
+                    height="11rem",
+                    elem_id="picture",
+                    placeholder="Drop a picture here\nor click to choose one",
+                    alt_text="The picture that the model will see",
+                )
+                gr.Examples(
+                    [[str(path)] for path in (*scenes()[:5], *photographs())],
+                    [inputs["image"]],
+                    label="Examples",
+                    elem_id="examples",
+                    api_visibility="private",
+                )
+            inputs["text"] = gr.Textbox(
+                "a lion, a tree",
+                label="What to look for",
+                info="Separate things by commas",
+                lines=2,
+                max_lines=4,
+                visible=False,
+            )
+            inputs["batch_size"] = gr.Slider(
+                *BATCH_SIZES, value=1, step=1, label="Batch size", buttons=[], elem_id="batch"
+            )
+            with gr.Column(elem_classes="field"):
+                inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label="Compile mode")
+                mode_note = gr.HTML(results.mode_note("default"), apply_default_css=False)
+            inputs["dtype"] = gr.Radio(
+                list(schema.DTYPES), value="float32", label="Number format", elem_classes="segmented"
+            )
+            with gr.Accordion("Advanced", open=False, elem_id="advanced"):
+                inputs["weights"] = gr.Radio(
+                    list(schema.WEIGHTS),
+                    value="pretrained",
+                    label="Weights",
+                    info="Random ones need no download: latency stays true, predictions mean nothing",
+                    elem_classes="segmented",
+                )
+                inputs["device"] = gr.Radio(
+                    list(schema.DEVICES), value="auto", label="Device", info="auto takes the GPU where there is one",
+                    elem_classes="segmented",
+                )  # fmt: skip
+                inputs["fullgraph"] = gr.Checkbox(
+                    False, label="Full graph only", info="Fail instead of falling back to eager where the graph breaks"
+                )
+                inputs["iterations"] = gr.Number(
+                    None,
+                    label="Timed calls of each",
+                    placeholder="until the difference is known",
+                    info="10 to 10 000, or empty",
+                )
+        with gr.Row(elem_id="actions"):
+            run = gr.Button("Run", variant="primary", size="lg", interactive=can_run, elem_id="run")
+            cancel = gr.Button("Cancel", size="lg", interactive=False, elem_id="cancel")
+        return cls(inputs, checkpoint_note, mode_note, run, cancel)

@@ -1,0 +1,257 @@
+"""The page: form on the left, stage on the right, and what happens between the two."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import gradio as gr
+
+from demo import catalog, charts, published
+from demo.schema import BadInput, Machine, Progress, RunResult, RunSpec
+from demo.ui import api, live, results
+from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
+from demo.ui.line import Line
+from demo.ui.parts import esc
+from demo.ui.theme import CSS, HEAD, Paper
+
+UPDATE_SECONDS = 0.25
+"""At most four updates a second reach the browser."""
+WAITING_SECONDS = 0.5
+MACHINE_SECONDS = 30.0
+"""How long a new page waits for the worker to say what machine this is."""
+MAX_FILE_SIZE = "30mb"
+DAY = 86_400
+
+TO_STAGE = """() => {
+  if (window.innerWidth >= 800) return;
+  const calm = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
+  document.getElementById('stage').scrollIntoView({behavior: calm ? 'auto' : 'smooth'});
+}"""
+
+_log = logging.getLogger(__name__)
+
+
+class AnyRunner(Protocol):
+    """What the page needs of a runner; `demo.runner.Runner` and `demo.ui.fake.FakeRunner` are two."""
+
+    @property
+    def machine(self) -> Machine | None: ...
+    @property
+    def modes(self) -> tuple[str, ...]: ...
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None
+    ) -> Iterator[Progress | RunResult]: ...
+    def close(self) -> None: ...
+
+
+def build(runner: AnyRunner, choice: Choice | None = None) -> gr.Blocks:
+    """The page for this runner. `choice` is what the form holds at first: see `form.default_choice`."""
+    return _Page(runner, choice or default_choice(runner.machine, hub_ok=False)).blocks
+
+
+def launch(page: gr.Blocks, **more: Any) -> Any:
+    """Serves the page as this project wants it: nothing served but the page, nothing sent to anybody."""
+    settings: dict[str, Any] = {
+        "theme": Paper(),
+        "css_paths": [CSS],
+        "head": HEAD,
+        "show_error": False,
+        "max_file_size": MAX_FILE_SIZE,
+        "allowed_paths": [],
+        "run_history": False,
+        "ssr_mode": False,
+        "footer_links": ["api", "settings"],
+        "share": False,
+        "quiet": True,
+    }
+    return page.launch(**(settings | more))
+
+
+@dataclass
+class _Stage:
+    """What stands on the right: one piece of HTML, a chart, what the models saw, all figures."""
+
+    top: gr.HTML
+    chart_note: gr.HTML
+    chart: gr.Plot
+    seen: gr.HTML
+    details: gr.HTML
+
+    @property
+    def components(self) -> list[gr.components.Component]:
+        return [self.top, self.chart_note, self.chart, self.seen, self.details]
+
+    def only(self, html: str) -> dict[Any, Any]:
+        """Updates that leave nothing but `html` on the stage."""
+        rest = {part: gr.update(visible=False) for part in self.components[1:]}
+        return {self.top: html, **rest}
+
+
+class _Page:
+    def __init__(self, runner: AnyRunner, choice: Choice) -> None:
+        self._runner = runner
+        self._choice = choice
+        self._line = Line()
+        self._cancels: dict[str, threading.Event] = {}
+        self._zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
+        with gr.Blocks(
+            title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
+        ) as self.blocks:
+            self._masthead = gr.HTML(_masthead(runner.machine), elem_id="masthead", apply_default_css=False)
+            with gr.Row(elem_id="desk", equal_height=False):
+                with gr.Column(elem_id="form", scale=0, min_width=320):
+                    self._form = Form.build(choice, can_run=not self._zero_gpu)
+                with gr.Column(elem_id="stage", min_width=320):
+                    self._stage = self._build_stage()
+            self._has_run = gr.State(False)
+            self._wire()
+            gr.api(
+                api.endpoint(self._runner, self._line, choice),
+                api_name="benchmark",
+                concurrency_id="gpu",
+                concurrency_limit=1,
+            )
+
+    def _build_stage(self) -> _Stage:
+        note, figure = _published(self._choice.checkpoint, self._choice.task)
+        return _Stage(
+            top=gr.HTML(self._opening(self._choice.checkpoint), elem_id="top", apply_default_css=False),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False),
+            chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
+            chart=gr.Plot(figure, show_label=False, elem_id="chart"),
+            details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
+        )
+
+    def _opening(self, checkpoint: str) -> str:
+        return results.zero_gpu() if self._zero_gpu else results.question(checkpoint)
+
+    def _wire(self) -> None:
+        form, stage, inputs = self._form, self._stage, self._form.inputs
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        inputs["task"].input(
+            lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
+            inputs["task"],
+            inputs["checkpoint"],
+            **quiet,
+        )
+        inputs["checkpoint"].change(
+            self._chosen,
+            [inputs["checkpoint"], inputs["task"], self._has_run],
+            [form.checkpoint_note, inputs["text"], stage.top, stage.chart_note, stage.chart],
+            **quiet,
+        )
+        inputs["mode"].change(results.mode_note, inputs["mode"], form.mode_note, **quiet)
+        form.run.click(None, js=TO_STAGE, api_visibility="private")
+        form.run.click(
+            self._run,
+            list(inputs.values()),
+            [*stage.components, form.run, form.cancel, self._has_run],
+            concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
+            **quiet,
+        )
+        form.cancel.click(self._cancel, None, form.cancel, queue=False, **quiet)
+        self.blocks.load(self._greet, None, [self._masthead, inputs["mode"]], concurrency_limit=None, **quiet)
+
+    def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
+        named = (checkpoint or "").strip()
+        notes = [results.checkpoint_note(catalog.find(named), named), gr.update(visible=takes_text(named, task))]
+        if has_run or not named:
+            return [*notes, gr.skip(), gr.skip(), gr.skip()]
+        return [*notes, self._opening(named), *_published(named, task)]
+
+    def _greet(self) -> Iterator[tuple[Any, Any]]:
+        """Tells a new page what machine this is, as soon as the waiting worker has said so."""
+        deadline = time.monotonic() + MACHINE_SECONDS
+        while self._runner.machine is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            yield gr.skip(), gr.skip()
+        yield _masthead(self._runner.machine), gr.update(choices=list(self._runner.modes))
+
+    def _run(self, *values: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
+        """One press of Run. Every way out leaves the form as it was and the Run button ready."""
+        form, stage = self._form, self._stage
+        session = request.session_hash or ""
+        cancel = threading.Event()
+        busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True), self._has_run: True}
+        ready = {form.run: gr.update(interactive=True), form.cancel: gr.update(interactive=False)}
+        try:
+            spec, image = read(dict(zip(form.inputs, values, strict=True)))
+            self._cancels[session] = cancel
+            yield busy | stage.only(live.strip(Progress("start", 0.0, 0.0), spec))
+            with self._line.join() as place:
+                while ahead := place.wait(WAITING_SECONDS):
+                    if cancel.is_set():
+                        yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
+                        return
+                    yield {stage.top: live.waiting(ahead)}
+                with contextlib.closing(self._runner.run(spec, image, cancel)) as events:
+                    for result in self._watch(events, spec):
+                        yield ({stage.top: result} if isinstance(result, str) else ready | self._shown(result))
+        except BadInput as refused:
+            yield ready | stage.only(results.problem("That cannot be run", str(refused)))
+        except Exception:
+            _log.exception("a run failed inside the page")
+            yield ready | stage.only(results.problem(*results.UNEXPECTED))
+        finally:
+            if self._cancels.get(session) is cancel:
+                del self._cancels[session]
+
+    def _watch(self, events: Iterator[Progress | RunResult], spec: RunSpec) -> Iterator[str | RunResult]:
+        """The live strip, no oftener than the browser needs it, and then the result."""
+        shown_at = 0.0
+        for event in events:
+            if isinstance(event, RunResult):
+                yield event
+                continue
+            now = time.monotonic()
+            if now - shown_at >= UPDATE_SECONDS:
+                shown_at = now
+                yield live.strip(event, spec)
+
+    def _shown(self, result: RunResult) -> dict[Any, Any]:
+        stage = self._stage
+        if result.speedup is None or result.failure is not None:
+            return stage.only(results.failure(result)) | {
+                stage.details: gr.update(value=results.details(result), visible=True)
+            }
+        return {
+            stage.top: results.headline(result),
+            stage.seen: gr.update(value=results.predictions(result), visible=True),
+            stage.chart_note: gr.update(visible=False),
+            stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
+            stage.details: gr.update(value=results.details(result), visible=True),
+        }
+
+    def _cancel(self, request: gr.Request) -> Any:
+        """Sets the run's own event; the run then ends by itself, within a second, and shows what became of it."""
+        event = self._cancels.get(request.session_hash or "")
+        if event is not None:
+            event.set()
+        return gr.update(interactive=False)
+
+
+def _published(checkpoint: str, task: str) -> tuple[str, Any]:
+    measured, _ = results.published_for(checkpoint, task)
+    return results.published_note(checkpoint, task), charts.published_bars(published.rows(), measured)
+
+
+def _masthead(machine: Machine | None) -> str:
+    if machine is None:
+        here = "<span>Looking at this machine …</span>"
+    else:
+        here = f"<b>{esc(machine.device_name)}</b><span>torch {esc(machine.torch)}</span>"
+    return (
+        '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
+        "<h1>Worth compiling?</h1></div>"
+        '<p class="promise">Find out, on this machine and in under a minute, whether <code>torch.compile</code> makes '
+        "your vision model faster.</p>"
+        f'<p class="machine">{here}</p></header>'
+    )

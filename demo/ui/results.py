@@ -1,0 +1,279 @@
+"""What stands on the stage before a run and after it, as HTML. Every text from outside goes through `esc`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import re
+
+from PIL import Image
+
+from demo import drawing, published, stats, words
+from demo import format as fmt
+from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
+from demo.ui.parts import esc, lane_name, percentage, ruler
+
+VARIANTS = ("eager", "compiled")
+_UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
+
+
+def question(checkpoint: str) -> str:
+    """The stage before the first run: the question, and what pressing Run will do."""
+    return (
+        '<section class="question"><p class="kicker">Before the run</p>'
+        f'<p class="display">Is it worth compiling <span class="model">{esc(short(checkpoint))}</span>?</p>'
+        '<p class="lead">Press Run. The model is timed as it is, compiled with <code>torch.compile</code>, and the two '
+        "are timed in turn on this machine until their difference is known to ±1 %. You see whether it is faster, "
+        "what compiling costs, and whether the compiled model still sees the same.</p></section>"
+    )
+
+
+def short(checkpoint: str) -> str:
+    """A hub id without its owner: what is said in a sentence."""
+    return checkpoint.rsplit("/", 1)[-1]
+
+
+_RELATIVES = {
+    "shapes-vit": "google/vit-base-patch16-224",
+    "shapes-segformer": "nvidia/segformer-b0-finetuned-ade-512-512",
+    "shapes-rtdetr": "facebook/detr-resnet-50",
+}
+_RELATIVE_OF_TASK = {
+    "image-classification": "google/vit-base-patch16-224",
+    "image-segmentation": "nvidia/segformer-b0-finetuned-ade-512-512",
+    "object-detection": "facebook/detr-resnet-50",
+}
+
+
+def published_for(checkpoint: str, task: str) -> tuple[str, str]:
+    """The checkpoint whose published rows stand in for this one, and the sentence that says so."""
+    if any(row.checkpoint == checkpoint for row in published.rows()):
+        return checkpoint, f"What the guide measured for {short(checkpoint)} in 2023, on GPUs. Yours will differ."
+    relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
+    kin = "larger relative" if checkpoint in _RELATIVES else "best-known model for this task"
+    return relative, (
+        f"The guide did not measure {short(checkpoint)}. "
+        f"Here is what it found in 2023 for its {kin} {short(relative)}, on GPUs."
+    )
+
+
+def published_note(checkpoint: str, task: str) -> str:
+    _, sentence = published_for(checkpoint, task)
+    return f'<p class="figure-title">{esc(sentence)}</p>'
+
+
+def headline(result: RunResult) -> str:
+    """The answer: a sentence with one very large figure, its interval and noise floor, and the warnings."""
+    parts = words.headline_parts(result)
+    if parts is None or result.speedup is None or result.eager is None or result.compiled is None:
+        return failure(result)
+    before, figure, after = parts
+    speedup = result.speedup
+    arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
+    size = "number" if figure[0].isdigit() else "phrase"
+    latencies = (
+        f"{lane_name('eager')}<b>{fmt.latency(result.eager.median_seconds)}</b>"
+        '<span class="to" aria-hidden="true">→</span>'
+        f"{lane_name('compiled')}<b>{fmt.latency(result.compiled.median_seconds)}</b>"
+    )
+    mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
+    return (
+        f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result)}</p>'
+        f'<h2><span class="before">{esc(before)}</span> <span class="figure {size}">{esc(figure)}</span> '
+        f'<span class="after">{esc(after)}{mark}</span></h2>'
+        f'<p class="latencies">{latencies}<span class="per">a call{_batch_words(result)}</span></p>'
+        f"{ruler(speedup.ratio, speedup.low, speedup.high, stats.noise_floor(result.control))}"
+        f'<p class="interval">{esc(_capital(words.interval(result)))}.</p>'
+        f'<p class="floor">{esc(_capital(words.noise_floor(result)))}.</p>'
+        f"{_price(result)}{warnings(result)}</section>"
+    )
+
+
+def _asked(result: RunResult) -> str:
+    spec, machine = result.spec, result.environment
+    where = machine.device_name if machine else spec.device
+    return esc(" · ".join((spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype, where)))
+
+
+def _batch_words(result: RunResult) -> str:
+    return f" of {result.spec.batch_size} images" if result.spec.batch_size > 1 else ""
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _price(result: RunResult) -> str:
+    """What compiling cost, and when it has paid for itself."""
+    compiled = result.compilation
+    if compiled is None:
+        return ""
+    took = {"cold": "Compiling took", "warm": "Compiling, mostly from the cache, took", "off": "Compiling took"}
+    sentence = f"{took[compiled.cache]} {fmt.duration(compiled.first_call_seconds)}"
+    calls = result.break_even_calls
+    if result.speedup is not None and result.speedup.verdict == "faster" and calls is not None:
+        sentence += f"; it has paid for itself after {words.count(calls, 'call')}."
+    elif result.speedup is not None and result.speedup.verdict == "unsure":
+        sentence += "."
+    else:
+        sentence += ", and here it never pays for itself."
+    return f'<p class="price">{esc(sentence)}</p>'
+
+
+def warnings(result: RunResult) -> str:
+    if not result.warnings:
+        return ""
+    items = "".join(f"<li>{esc(warning)}</li>" for warning in result.warnings)
+    return f'<ul class="warnings" aria-label="Mind">{items}</ul>'
+
+
+def failure(result: RunResult) -> str:
+    """A run that gave no figures: what happened, what was asked, what to do."""
+    failed = result.failure
+    message = failed.message if failed else "The run gave no figures."
+    remedy = failed.remedy if failed else "Run it again."
+    title = words.STATUS_WORDS.get(result.status, result.status)
+    return problem(title, message, remedy, _asked(result)) + warnings(result)
+
+
+def problem(title: str, message: str, remedy: str = "", kicker: str = "") -> str:
+    """A calm card. `kicker` is HTML already."""
+    way_out = f'<p class="remedy"><b>What to do</b> {esc(remedy)}</p>' if remedy else ""
+    return (
+        f'<section class="problem" role="status"><p class="kicker">{kicker or "No run was started"}</p>'
+        f'<p class="display small">{esc(title)}</p><p class="message">{esc(message)}</p>{way_out}</section>'
+    )
+
+
+def predictions(result: RunResult) -> str:
+    """What eager and compiled saw, side by side, with a sentence on whether they agree."""
+    seen = result.predictions
+    if seen is None or not all(variant in seen for variant in VARIANTS):
+        if result.status == "ok" and result.spec.weights == "random":
+            return _section(
+                "What the model sees",
+                '<p class="aside">The weights are random, so predictions would mean nothing and are not drawn. '
+                "The latency is real: it does not depend on the values of the weights.</p>",
+            )
+        return ""
+    agreement = words.agreement(result)
+    told = f'<p class="agreement">{esc(agreement)}</p>' if agreement else ""
+    body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen)
+    return _section("What the model sees", told + body)
+
+
+def _section(title: str, body: str) -> str:
+    return f'<section class="evidence"><h3>{esc(title)}</h3>{body}</section>'
+
+
+def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
+    columns = "".join(
+        f'<div class="labels">{lane_name(variant)}<ol>'
+        + "".join(
+            f'<li><span class="label">{esc(label.label)}</span><span class="score">{fmt.percent(label.score)}</span>'
+            f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
+            for label in (seen[variant].labels or ())[:5]
+        )
+        + "</ol></div>"
+        for variant in VARIANTS
+    )
+    info = result.image
+    picture = f"<figure>{_image(_jpeg_uri(info), f'The input, {info.name}')}</figure>" if info else ""
+    return f'<div class="seen with-labels">{picture}{columns}</div>'
+
+
+def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
+    info = result.image
+    if info is None:
+        return ""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(info.preview_jpeg))) as preview:
+            preview.load()
+            figures = "".join(_drawn(preview, info, seen, variant) for variant in VARIANTS)
+    except _UNREADABLE:
+        return '<p class="aside">The picture of this result cannot be drawn again.</p>'
+    return f'<div class="seen">{figures}</div>'
+
+
+def _drawn(preview: Image.Image, info: ImageInfo, seen: dict[str, Predictions], variant: drawing.Variant) -> str:
+    picture = drawing.draw(preview, info, seen, variant)
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=88)
+    uri = "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+    found = seen[variant].boxes or seen[variant].segments or ()
+    names = ", ".join(thing.label for thing in found) or "nothing"
+    return (
+        f"<figure>{_image(uri, f'{info.name} as the {variant} model sees it: {names}')}"
+        f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
+    )
+
+
+def _found(seen: Predictions) -> str:
+    if seen.boxes is not None:
+        return words.count(len(seen.boxes), "object")
+    return words.count(len(seen.segments or ()), "segment")
+
+
+def _image(uri: str, alt: str) -> str:
+    return f'<img src="{uri}" alt="{esc(alt)}">'
+
+
+def _jpeg_uri(info: ImageInfo) -> str:
+    """The preview as a data URI; anything that is not base64 is left out, since it would stand inside HTML."""
+    text = info.preview_jpeg if re.fullmatch(r"[A-Za-z0-9+/=]*", info.preview_jpeg) else ""
+    return f"data:image/jpeg;base64,{text}"
+
+
+def details(result: RunResult) -> str:
+    """The engineer's part, folded: every figure with its explanation, and the result as JSON to take away."""
+    rows = "".join(
+        f'<tr><th scope="row">{esc(name)}</th><td class="value">{esc(value)}</td>'
+        f'<td class="why">{esc(explanation)}</td></tr>'
+        for name, value, explanation in words.details(result)
+    )
+    data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
+    return (
+        '<section class="details"><details><summary>All figures, and how they were made</summary>'
+        f"<table><caption>{_asked(result)}</caption><tbody>{rows}</tbody></table></details>"
+        f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'
+        "Download this result as JSON</a></section>"
+    )
+
+
+def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
+    """One line under the list: what was chosen."""
+    if checkpoint is None:
+        return (
+            f"<p class='note'>{esc(short(named)) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
+            "Hub, safetensors only.</p>"
+        )
+    facts = ["Bundled, runs without a network" if checkpoint.bundled else "Fetched from the Hugging Face Hub"]
+    if checkpoint.parameters:
+        facts.append(f"{fmt.parameters(checkpoint.parameters)} parameters")
+    facts.append("{} × {} pixels".format(*reversed(checkpoint.input_size)))
+    return f"<p class='note'>{esc(' · '.join(facts))}</p>"
+
+
+def mode_note(mode: str) -> str:
+    return f"<p class='note'>{esc(words.mode_word(mode))}</p>"
+
+
+UNEXPECTED = (
+    "Something went wrong on the server",
+    "The page met an error that it did not expect. It is written to the server's log; nothing you entered is lost.",
+    "Press Run again. If it happens again, tell whoever runs this server.",
+)
+
+
+def zero_gpu() -> str:
+    """The stage on a ZeroGPU Space, where a process holds its GPU for seconds and torch.compile does not work."""
+    return (
+        '<section class="question"><p class="kicker">On ZeroGPU</p>'
+        '<p class="display small">There is no torch.compile here</p>'
+        '<p class="lead">This Space borrows a GPU for a few seconds at a time, and compiling needs to keep it. '
+        "Below is what the guide measured. To time your own machine, run this project there: "
+        "<code>python app.py</code>.</p></section>"
+    )

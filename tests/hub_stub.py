@@ -1,0 +1,79 @@
+"""A Hub on loopback: serves folders as repositories, and answers some ids with the Hub's failures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FAILURES: dict[str, tuple[int, dict[str, str]]] = {
+    "stub/missing": (404, {"X-Error-Code": "RepoNotFound"}),
+    "stub/private": (401, {"X-Error-Code": "RepoNotFound"}),
+    "stub/gated": (403, {"X-Error-Code": "GatedRepo"}),
+    "stub/busy": (429, {}),
+    "stub/broken": (500, {}),
+}
+
+
+@contextmanager
+def serve(repositories: dict[str, Path]) -> Iterator[str]:
+    """The address of a stub that serves each id from its folder, as huggingface_hub asks for files."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.answer(body=False)
+
+        def do_GET(self) -> None:
+            self.answer(body=True)
+
+        def answer(self, body: bool) -> None:
+            parts = self.path.partition("?")[0].strip("/").split("/")
+            if parts[:2] == ["api", "models"]:
+                name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
+            else:
+                name, rest = "/".join(parts[:2]), parts[2:]
+            if name in FAILURES:
+                status, headers = FAILURES[name]
+                self.reply(status, b"no", headers, body)
+            elif name not in repositories:
+                self.reply(404, b"no such repository", {"X-Error-Code": "RepoNotFound"}, body)
+            elif rest[:1] == ["api"]:
+                files = [{"rfilename": file.name} for file in repositories[name].iterdir()]
+                if rest[1:2] == ["tree"]:
+                    tree = [{"type": "file", "path": file["rfilename"], "size": 1, "oid": "0"} for file in files]
+                    self.reply(200, json.dumps(tree).encode(), {}, body)
+                else:
+                    self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": files}).encode(), {}, body)
+            else:
+                file = repositories[name].joinpath(*rest[2:])
+                if rest[:1] != ["resolve"] or not file.is_file():
+                    self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, body)
+                else:
+                    data = file.read_bytes()
+                    tag = hashlib.sha256(data).hexdigest()[:40]
+                    self.reply(200, data, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body)
+
+        def reply(self, status: int, data: bytes, headers: dict[str, str], body: bool) -> None:
+            self.send_response(status)
+            for key, value in headers.items():
+                self.send_header(key, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if body:
+                self.wfile.write(data)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,81 @@
+"""Results made by hand, for tests that need no model: shaped as a worker sends them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from demo.schema import (
+    Box,
+    Compilation,
+    Environment,
+    Failure,
+    ImageInfo,
+    Label,
+    Measurement,
+    Parity,
+    Predictions,
+    RunResult,
+    RunSpec,
+    Segment,
+)
+
+ENVIRONMENT = Environment(
+    torch="2.13.0",
+    transformers="5.23.0",
+    python="3.11.7",
+    platform="Linux-6.1",
+    device_name="Example CPU",
+    cpu="Example CPU",
+    cpu_count=2,
+    threads=2,
+    memory_bytes=16_000_000_000,
+    compiler="g++ 12.2.0",
+)
+LABELS = Predictions(labels=(Label("circle", 0.98), Label("ring", 0.015), Label("star", 0.005)))
+BOXES = Predictions(boxes=(Box("circle", 0.97, (10.0, 20.0, 60.5, 80.0)), Box("star", 0.91, (50.0, 5.0, 90.0, 44.0))))
+SEGMENTS = Predictions(
+    segments=(Segment("circle", None, 0.25, "iVBORw0KGgo="), Segment("sky", 0.99, 0.6, "iVBORw0KGgo="))
+)
+
+
+def measurement(seconds: float, blocks: int = 12, peak: int | None = 1_000_000) -> Measurement:
+    """Blocks of 4 calls that wander by 2 % together, so that two of these have a narrow ratio."""
+    times = tuple(seconds * (1 + 0.02 * (block % 3)) for block in range(blocks) for _ in range(4))
+    return Measurement(times, None, (seconds * 3, seconds), 4, peak)
+
+
+def ok_result(**changes: Any) -> RunResult:
+    """A classification run on a CPU: compiled twice as fast."""
+    return dataclasses.replace(
+        RunResult(
+            id="20261121T090000-abcdef",
+            started_at="2026-11-21T09:00:00Z",
+            status="ok",
+            spec=RunSpec("shapes-vit", "image-classification", device="cpu"),
+            environment=ENVIRONMENT,
+            eager=measurement(0.002),
+            compiled=measurement(0.001),
+            control_times=measurement(0.002),
+            compilation=Compilation(5.5, "cold", 1),
+            parity=Parity("match", 1e-6, "Outputs are close to within 0.001.", {"top5_agreement": 1.0}),
+            predictions={"eager": LABELS, "compiled": LABELS},
+            image=ImageInfo("scene.png", 320, 240, "00" * 32, "/9j/"),
+            elapsed_seconds=12.5,
+        ),
+        **changes,
+    )
+
+
+def failed_result(**changes: Any) -> RunResult:
+    return dataclasses.replace(
+        RunResult(
+            id="20261121T090100-fedcba",
+            started_at="2026-11-21T09:01:00Z",
+            status="out_of_memory",
+            spec=RunSpec("google/owlvit-base-patch32", "object-detection", batch_size=256, text=("a cat",)),
+            failure=Failure("compile", "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."),
+            environment=ENVIRONMENT,
+        ),
+        **changes,
+    )

@@ -1,0 +1,260 @@
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from samples import failed_result, ok_result
+
+from demo.history import FILE_VERSION, FOLDER_VARIABLE, History, HistoryError, default_folder
+from demo.schema import ImageInfo
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "data" / "history.sqlite3")
+
+
+def _change(history: History, statement: str, *values: object) -> None:
+    with sqlite3.connect(history.path) as database:
+        database.execute(statement, values)
+    database.close()
+
+
+def test_what_was_appended_is_read_back(history: History) -> None:
+    history.append(ok_result())
+    assert history.all() == [ok_result()]
+    assert history.get(ok_result().id) == ok_result()
+
+
+def test_failures_are_kept_too(history: History) -> None:
+    history.append(failed_result())
+    assert history.all() == [failed_result()]
+
+
+def test_the_newest_result_comes_first(history: History) -> None:
+    for minute in (2, 0, 1):
+        history.append(ok_result(id=f"m{minute}", started_at=f"2026-11-21T09:0{minute}:00Z"))
+    assert [result.id for result in history.all()] == ["m2", "m1", "m0"]
+
+
+def test_of_two_results_of_the_same_second_the_one_stored_last_comes_first(history: History) -> None:
+    for id in ("b", "a", "c"):
+        history.append(ok_result(id=id))
+    assert [result.id for result in history.all()] == ["c", "a", "b"]
+
+
+def test_a_limit_gives_the_newest_only(history: History) -> None:
+    for minute in range(5):
+        history.append(ok_result(id=f"m{minute}", started_at=f"2026-11-21T09:0{minute}:00Z"))
+    assert [result.id for result in history.all(limit=2)] == ["m4", "m3"]
+
+
+def test_an_unknown_id_is_none(history: History) -> None:
+    history.append(ok_result())
+    assert history.get("no such id") is None
+
+
+def test_the_same_result_twice_is_stored_once(history: History) -> None:
+    history.append(ok_result())
+    history.append(ok_result())
+    assert len(history.all()) == 1
+
+
+def test_another_result_under_a_taken_id_is_refused_and_the_first_one_stays(history: History) -> None:
+    history.append(ok_result())
+    with pytest.raises(HistoryError, match="another one with the id"):
+        history.append(ok_result(elapsed_seconds=99.0))
+    assert history.all() == [ok_result()]
+
+
+def test_reading_before_anything_was_stored_is_empty_and_creates_nothing(history: History) -> None:
+    assert history.all() == []
+    assert history.get("x") is None
+    assert not history.path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"{", b"[]", b'{"id": "x"}', b"\xff\xfe", json.dumps({"status": "ok"}).encode(), b"null"]
+)
+def test_a_row_that_cannot_be_read_never_hides_the_others(
+    history: History, caplog: pytest.LogCaptureFixture, broken: bytes
+) -> None:
+    for id in ("one", "broken", "two"):
+        history.append(ok_result(id=id))
+    _change(history, "UPDATE results SET result = CAST(? AS TEXT) WHERE id = 'broken'", broken)
+    assert [result.id for result in history.all()] == ["two", "one"]
+    assert [result.id for result in history.all(limit=2)] == ["two", "one"]
+    assert "broken" in caplog.text
+
+
+def test_asking_for_a_row_that_cannot_be_read_says_so(history: History) -> None:
+    history.append(ok_result(id="broken"))
+    _change(history, "UPDATE results SET result = '{'")
+    with pytest.raises(HistoryError, match="broken"):
+        history.get("broken")
+
+
+def test_the_columns_repeat_what_a_search_needs(history: History) -> None:
+    history.append(ok_result())
+    with sqlite3.connect(history.path) as database:
+        database.row_factory = sqlite3.Row
+        row = dict(database.execute("SELECT * FROM results").fetchone())
+    database.close()
+    expected = {
+        "status": "ok",
+        "task": "image-classification",
+        "checkpoint": "shapes-vit",
+        "batch_size": 1,
+        "device": "cpu",
+        "device_name": "Example CPU",
+        "torch": "2.13.0",
+    }
+    assert {name: row[name] for name in expected} == expected
+    assert json.loads(row["result"]) == ok_result().to_json()
+
+
+def test_the_file_is_in_wal_mode_and_carries_its_version(history: History) -> None:
+    history.append(ok_result())
+    with sqlite3.connect(history.path) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert database.execute("PRAGMA user_version").fetchone() == (FILE_VERSION,)
+    database.close()
+
+
+def test_a_file_of_a_newer_version_is_left_alone(history: History) -> None:
+    history.append(ok_result())
+    _change(history, f"PRAGMA user_version = {FILE_VERSION + 1}")
+    with pytest.raises(HistoryError, match="newer version"):
+        history.append(failed_result())
+    with pytest.raises(HistoryError, match="newer version"):
+        history.all()
+
+
+def test_a_file_that_is_no_database_is_an_error_that_names_it(history: History) -> None:
+    history.path.parent.mkdir()
+    history.path.write_text("not a database, and long enough to be looked at" * 10)
+    with pytest.raises(HistoryError, match=str(history.path)):
+        history.append(ok_result())
+    with pytest.raises(HistoryError, match=FOLDER_VARIABLE):
+        history.all()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
+        History(tmp_path / "file" / "history.sqlite3").append(ok_result())
+
+
+def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -> None:
+    name = os.fsdecode(b"caf\xe9.png")
+    result = ok_result(image=ImageInfo(name, 1, 1, "00", ""))
+    history.append(result)
+    history.append(result)
+    assert history.all() == [result]
+
+
+def _in_a_child(code: str, *arguments: str) -> subprocess.Popen[str]:
+    prelude = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]}\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", prelude + textwrap.dedent(code), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite3"
+    writers = [
+        _in_a_child(
+            """
+            from pathlib import Path
+            from samples import ok_result
+            from demo.history import History
+            history = History(Path(sys.argv[1]))
+            for number in range(25):
+                history.append(ok_result(id=f"{sys.argv[2]}-{number}"))
+            """,
+            str(path),
+            str(writer),
+        )
+        for writer in range(4)
+    ]
+    errors = [writer.communicate()[1] for writer in writers]
+    assert errors == [""] * 4
+    assert {result.id for result in History(path).all()} == {f"{w}-{n}" for w in range(4) for n in range(25)}
+
+
+def test_a_full_disk_is_an_error_and_what_was_stored_stays(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite3"
+    child = _in_a_child(
+        """
+        import resource, signal
+        from pathlib import Path
+        from samples import ok_result
+        from demo.history import History, HistoryError
+        history = History(Path(sys.argv[1]))
+        history.append(ok_result(id="before"))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            history.append(ok_result(id="after", warnings=("x" * 200_000,)))
+        except HistoryError as error:
+            print(error)
+        """,
+        str(path),
+    )
+    said, errors = child.communicate()
+    assert errors == ""
+    assert "cannot be stored" in said and "Make room" in said
+    assert [result.id for result in History(path).all()] == ["before"]
+
+
+def test_a_process_killed_right_after_appending_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite3"
+    child = _in_a_child(
+        """
+        import os, signal
+        from pathlib import Path
+        from samples import ok_result
+        from demo.history import History
+        History(Path(sys.argv[1])).append(ok_result())
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        str(path),
+    )
+    child.communicate()
+    assert History(path).all() == [ok_result()]
+
+
+def test_the_environment_moves_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "elsewhere"))
+    History().append(ok_result())
+    assert (tmp_path / "elsewhere" / "history.sqlite3").is_file()
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {}, "{home}/.local/share/worth-compiling"),
+        ("linux", {"XDG_DATA_HOME": "/data/me"}, "/data/me/worth-compiling"),
+        ("linux", {"XDG_DATA_HOME": "not/absolute"}, "{home}/.local/share/worth-compiling"),
+        ("darwin", {"XDG_DATA_HOME": "/data/me"}, "{home}/Library/Application Support/worth-compiling"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/worth-compiling"),
+        ("win32", {}, "{home}/AppData/Local/worth-compiling"),
+    ],
+)
+def test_results_lie_where_the_platform_keeps_data(
+    platform: str, variables: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (FOLDER_VARIABLE, "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", platform)
+    assert default_folder() == Path(expected.format(home=tmp_path))
