@@ -32,8 +32,9 @@ PAGE_CSS = f"""
 .js-plotly-plot .plotly .errorbars path {{ stroke: var(--body-text-color) !important; }}
 .dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
+.dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
 """
-"""Uses Gradio's variables, and that browsers write Plotly's inline colours as 'rgb(0, 114, 178)'."""
+"""Uses Gradio's variables. Browsers write Plotly's inline colours as 'rgb(0, 114, 178)', those of spans as given."""
 
 GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
@@ -99,8 +100,9 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
         texts=texts,
         ranges=[None] * len(names),
         source=[
-            f"{_short(checkpoint)}, one image a call",
-            f"Transformers guide, 2023: mean of 300 calls, torch {shown[0].torch}",
+            _short(checkpoint),
+            f"One image a call, mean of 300 calls, torch {shown[0].torch}",
+            "Source: the Transformers guide on torch.compile",
         ],
         left=112,
         right=118,
@@ -160,11 +162,11 @@ def trace(result: RunResult) -> go.Figure:
         )
     source = ["One dot a call, in the order timed. " + _provenance(result)]
     if beyond:
-        calls = "call" if beyond == 1 else "calls"
-        source.append(f"▲ {beyond} {calls} beyond the scale, the slowest {fmt.latency(slowest)}")
+        source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
-    figure.update_xaxes(showgrid=False, nticks=6, rangemode="tozero")
-    return _dressed(figure, f"Every timed call, {unit}", source, left=44, right=96, plot=200)
+    calls = max((len(side.wall_seconds) for side, _ in sides.values()), default=0)
+    figure.update_xaxes(showgrid=False, nticks=6, range=[0, calls + 1])
+    return _dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=200)
 
 
 def _bars(
@@ -251,7 +253,7 @@ def _dressed(figure: go.Figure, title: str, source: list[str], left: int, right:
             "y": 1,
             "yref": "container",
             "yanchor": "top",
-            "pad": {"t": 10, "l": 0},
+            "pad": {"t": 10, "l": 2},
             "font": {"size": 17},
         },
         font={"family": FONT, "color": TEXT},
@@ -300,7 +302,7 @@ def _counted(sides: Iterable[Measurement | None]) -> str:
     counts = sorted({len(side.wall_seconds) for side in sides if side})
     if not counts:
         return ""
-    return f"Bar: median of {' and '.join(map(str, counts))} calls; line: 5th to 95th percentile"
+    return f"Median of {' and '.join(map(str, counts))} calls; line: 5th to 95th percentile"
 
 
 def _provenance(result: RunResult) -> str:

@@ -17,6 +17,7 @@ SEED = 0
 """Of the resampling, so that the same times always give the same interval."""
 SMALLEST_DIFFERENCE = 0.01
 """Nothing under 1 % is called faster or slower: criterion's noise threshold."""
+SAME_WITHIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -107,14 +108,15 @@ def verdict(speedup: Interval, control: Interval | None) -> Verdict:
     """What may be said of a speed-up, given the A/A control measured beside it.
 
     A difference counts when its interval leaves out 1 and the estimate is beyond both 1 % and the noise floor.
-    'same' needs an interval that lies within twice that margin around 1; anything else is 'unsure'.
+    'same' needs an interval that rules out a difference of more than 3 %; anything else is 'unsure', so a machine too
+    noisy to see a difference never says that there is none.
     """
     margin = max(SMALLEST_DIFFERENCE, noise_floor(control))
     if speedup.low > 1 and speedup.ratio > 1 + margin:
         return "faster"
     if speedup.high < 1 and speedup.ratio < 1 / (1 + margin):
         return "slower"
-    if speedup.high <= 1 + 2 * margin and speedup.low >= 1 / (1 + 2 * margin):
+    if speedup.high <= 1 + SAME_WITHIN and speedup.low >= 1 / (1 + SAME_WITHIN):
         return "same"
     return "unsure"
 

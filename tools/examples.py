@@ -22,7 +22,7 @@ from tools.scenes import Scene, draw_scene
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "examples"
 SIZE = (480, 360)
-SEEDS = (1142, 1378, 1330, 1348, 1187, 1135)  # chosen by eye: different shapes dominate, and they look well together
+SEEDS = (397, 403, 454, 45, 382, 342, 376)  # chosen by eye; each kind of shape dominates in one of them
 
 
 def example_paths() -> list[Path]:

@@ -5,7 +5,8 @@ area of any other. Detection wants every shape's box. Segmentation wants every p
 
 A seed fixes the scene; the size only says how many pixels it is drawn with (though another aspect ratio places shapes
 differently). Lengths are therefore kept in units of the image's shorter side. Limits: shapes are flat, wholly inside
-the picture, at most a fifth hidden, and unlike in colour to what lies behind them. Nothing here resembles a photograph.
+the picture, turned by at most 30 degrees, at most a fifth hidden, and unlike in colour to what lies behind them.
+Nothing here resembles a photograph.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _SUPERSAMPLE = 4
 _LAYOUT_PIXELS = 96  # the short side of the coarse raster on which overlaps are judged
 _MAX_HIDDEN = 0.2
 _MIN_COLOUR_DISTANCE = 38.0  # CIE76 in Lab: about as far as orange is from red
+_MOST_TURN = math.radians(30)  # upright enough for a heart to look like one
 _RING_HOLE = 0.56
 
 
@@ -88,7 +90,7 @@ def draw_scene(
     return Scene(image=image, label=placed[0].kind, objects=objects, mask=mask)
 
 
-def random_size(seed: int, shortest: int = 144, longest: int = 400) -> tuple[int, int]:
+def random_size(seed: int, shortest: int = 136, longest: int = 340) -> tuple[int, int]:
     """A picture size for this seed: short side between the limits, aspect ratio such as cameras and screens use."""
     rng = np.random.default_rng((seed, 1))
     short = int(rng.integers(shortest, longest + 1))
@@ -210,13 +212,13 @@ def _place_shapes(
     first, second = backdrop
     behind = [first, second, (first + second) / 2]
     wanted = int(rng.integers(0, 5)) if others is None else others
-    dominant_radius = rng.uniform(0.22, 0.33)
+    dominant_radius = rng.uniform(0.23, 0.33)
     placed: list[_Placed] = []
     stencils: list[np.ndarray] = []
     for index in range(wanted + 1):
         kind = SHAPES[int(rng.integers(len(SHAPES)))]
-        radius = dominant_radius if index == 0 else rng.uniform(0.09, min(0.165, 0.6 * dominant_radius))
-        angle = rng.uniform(0, 2 * math.pi)
+        radius = dominant_radius if index == 0 else rng.uniform(0.105, min(0.175, 0.6 * dominant_radius))
+        angle = rng.uniform(-_MOST_TURN, _MOST_TURN)
         for _ in range(30):
             spot = _find_room(rng, kind, radius, angle, extent)
             stencil = _coarse_stencil(kind, spot, radius, angle, extent)

@@ -23,7 +23,7 @@ from PIL import Image
 from tools import scenes
 
 FIRST_TRAINING_SEED = 1_000_000  # seeds below are free for tests, examples and visitors
-SMALL, LARGE = 96, 128  # the input sizes that the checkpoints use
+SMALL, LARGE = 64, 128  # the input sizes that the checkpoints use
 MOST_OBJECTS = 5
 
 

@@ -61,7 +61,7 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
     """Serves the page as this project wants it: nothing served but the page, nothing sent to anybody."""
     settings: dict[str, Any] = {
         "theme": Paper(),
-        "css_paths": [CSS],
+        "css": CSS,
         "head": HEAD,
         "show_error": False,
         "max_file_size": MAX_FILE_SIZE,
@@ -175,7 +175,7 @@ class _Page:
             yield gr.skip(), gr.skip()
         yield _masthead(self._runner.machine), gr.update(choices=list(self._runner.modes))
 
-    def _run(self, *values: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
+    def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         """One press of Run. Every way out leaves the form as it was and the Run button ready."""
         form, stage = self._form, self._stage
         session = request.session_hash or ""
@@ -251,7 +251,7 @@ def _masthead(machine: Machine | None) -> str:
     return (
         '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
         "<h1>Worth compiling?</h1></div>"
-        '<p class="promise">Find out, on this machine and in under a minute, whether <code>torch.compile</code> makes '
-        "your vision model faster.</p>"
+        '<p class="promise">Times a vision model with and without <code>torch.compile</code>, '
+        "and says whether it pays on this machine.</p>"
         f'<p class="machine">{here}</p></header>'
     )

@@ -7,7 +7,19 @@ from html import escape
 
 from demo import format as fmt
 
-_REACHES = (1.25, 1.5, 2, 3, 4, 6, 10, 20, 50, 100, 1000)
+_REACHES = {
+    1.1: 1.05,
+    1.25: 1.1,
+    1.5: 1.25,
+    2.0: 1.5,
+    3.0: 2.0,
+    5.0: 2.0,
+    10.0: 3.0,
+    20.0: 5.0,
+    50.0: 10.0,
+    100.0: 10.0,
+}
+"""How far a ruler reaches to either side of 1×, and the mark between."""
 
 
 def esc(value: object) -> str:
@@ -30,27 +42,25 @@ def ruler(ratio: float, low: float, high: float, noise: float) -> str:
     The hatched band around 1 is the noise floor. The axis reaches equally far to both sides, to the first of
     `_REACHES` that holds the interval.
     """
-    farthest = max(high, 1 / low, 1 + 1.5 * noise) * 1.08
+    farthest = max(high, 1 / low, 1 + noise) * 1.03
     reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
+    between = _REACHES.get(reach, math.sqrt(reach))
 
     def place(value: float) -> float:
-        return 0.5 + math.log(max(value, 1e-9)) / math.log(reach) / 2
+        return 0.5 + math.log(value) / math.log(reach) / 2
 
-    start, end = place(low), place(high)
-    band = place(1 + noise) - place(1 / (1 + noise))
+    start, end, band = place(low), place(high), place(1 + noise) - 0.5
     ticks = "".join(
-        f'<span class="tick" style="left:{percentage(place(value))}">{fmt.ratio(value)}</span>'
-        for value in (1 / reach, 1 / math.sqrt(reach), 1.0, math.sqrt(reach), reach)
+        f'<span class="tick" style="left:{percentage(place(value))}">{value:.3g}×</span>'
+        for value in (1 / reach, 1 / between, 1.0, between, reach)
     )
-    said = f"Speed-up {fmt.ratio_interval(low, high)} on an axis from {fmt.ratio(1 / reach)} to {fmt.ratio(reach)}"
+    said = f"Speed-up {fmt.ratio_interval(low, high)} on an axis from {1 / reach:.2g}× to {reach:.3g}×"
     return (
-        f'<div class="ruler" role="img" aria-label="{said}">'
-        '<div class="ends"><span>◀ compiled slower</span><span>compiled faster ▶</span></div>'
-        '<div class="axis">'
-        f'<i class="noise" style="left:{percentage(0.5 - band / 2)};width:{percentage(band)}"></i>'
-        '<i class="one"></i>'
+        f'<div class="ruler" role="img" aria-label="{said}"><div class="axis">'
+        f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
+        '<span class="end">◀ compiled slower</span><span class="end">compiled faster ▶</span><i class="one"></i>'
         f'<i class="range" style="left:{percentage(start)};width:{percentage(end - start)}"></i>'
-        f'<i class="point" style="left:{percentage(place(ratio))}"></i>'
+        f'<b class="point" style="left:{percentage(place(ratio))}">{fmt.ratio(ratio)}</b>'
         f'</div><div class="ticks">{ticks}</div></div>'
     )
 

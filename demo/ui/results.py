@@ -16,6 +16,7 @@ from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
 from demo.ui.parts import esc, lane_name, percentage, ruler
 
 VARIANTS = ("eager", "compiled")
+NBSP = "\N{NO-BREAK SPACE}"
 _UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
 
 
@@ -250,11 +251,11 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
             f"<p class='note'>{esc(short(named)) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
             "Hub, safetensors only.</p>"
         )
-    facts = ["Bundled, runs without a network" if checkpoint.bundled else "Fetched from the Hugging Face Hub"]
+    facts = ["Bundled: needs no network" if checkpoint.bundled else "Fetched from the Hugging Face Hub"]
     if checkpoint.parameters:
         facts.append(f"{fmt.parameters(checkpoint.parameters)} parameters")
-    facts.append("{} × {} pixels".format(*reversed(checkpoint.input_size)))
-    return f"<p class='note'>{esc(' · '.join(facts))}</p>"
+    facts.append("{} × {} px".format(*reversed(checkpoint.input_size)))
+    return f"<p class='note'>{esc(' · '.join(fact.replace(' ', NBSP) for fact in facts))}</p>"
 
 
 def mode_note(mode: str) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-CSS = Path(__file__).with_name("page.css")
+from demo import charts
+
+CSS = Path(__file__).with_name("page.css").read_text(encoding="utf-8") + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
 NIGHT_INK, NIGHT_PAPER, NIGHT_PANEL, NIGHT_SOFT, NIGHT_LINE, NIGHT_MUTED = (
@@ -64,6 +66,7 @@ class Paper(gr.themes.Base):
             "background_fill_secondary": (SOFT, NIGHT_SOFT),
             "border_color_primary": (LINE, NIGHT_LINE),
             "border_color_accent": (INK, NIGHT_INK),
+            "color_accent": (INK, NIGHT_INK),
             "color_accent_soft": (SOFT, NIGHT_SOFT),
             "link_text_color": (INK, NIGHT_INK),
             "link_text_color_hover": (INK, NIGHT_INK),
