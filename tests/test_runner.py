@@ -1,4 +1,4 @@
-"""The runner against real worker processes, faulty ones above all. Each fault ends in a result that says what happened."""
+"""The runner against real worker processes, faulty ones above all: each fault ends in a result that says it."""
 
 from __future__ import annotations
 

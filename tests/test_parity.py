@@ -1,0 +1,112 @@
+"""Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from demo import images
+from demo.backend import parity
+from demo.schema import Box, Label, Predictions, Segment
+
+BASE = torch.linspace(-2, 2, 100)
+
+
+def compare(
+    compiled: torch.Tensor, again: torch.Tensor = BASE, exact: torch.Tensor | None = None, dtype: str = "float32"
+):
+    reference = None if exact is None else lambda: {"logits": exact}
+    return parity.compare({"logits": BASE}, {"logits": again}, {"logits": compiled}, dtype, reference, None)
+
+
+def test_outputs_within_the_tolerance_match():
+    found = compare(BASE + 5e-4)
+    assert found.verdict == "match"
+    assert found.max_abs_error == pytest.approx(5e-4, rel=0.01)
+
+
+def test_outputs_beyond_the_tolerance_differ_without_a_reference():
+    assert compare(BASE + 0.1).verdict == "differ"
+
+
+def test_compiled_that_is_nearer_to_float64_than_eager_matches():
+    exact = BASE.double() + 0.1
+    assert compare(BASE + 0.1, exact=exact).verdict == "match"
+
+
+def test_compiled_that_is_far_from_float64_where_eager_is_near_differs():
+    found = compare(BASE + 0.1, exact=BASE.double())
+    assert found.verdict == "differ"
+    assert "0.1" in found.reason
+
+
+def test_half_types_may_be_three_times_as_far_as_eager_and_float32_twice():
+    exact = BASE.double() - 0.04
+    compiled = BASE + 0.06  # 2.5 times eager's own error
+    assert compare(compiled, exact=exact).verdict == "differ"
+    assert compare(compiled, exact=exact, dtype="bfloat16").verdict == "match"
+
+
+def test_a_model_that_differs_from_itself_is_not_comparable():
+    assert compare(BASE, again=BASE + 1).verdict == "not comparable"
+
+
+def test_other_shapes_differ():
+    assert compare(BASE[:50]).verdict == "differ"
+
+
+def test_nan_in_compiled_only_differs_and_has_no_figure():
+    found = compare(torch.full_like(BASE, float("nan")))
+    assert found.verdict == "differ"
+    assert found.max_abs_error is None
+
+
+def test_a_reference_that_does_not_fit_is_said():
+    def too_large():
+        raise torch.OutOfMemoryError("no room for float64")
+
+    found = parity.compare({"a": BASE}, {"a": BASE}, {"a": BASE + 1}, "float32", too_large, None)
+    assert found.verdict == "differ"
+    assert "no room for float64" in found.reason
+
+
+def test_the_reference_is_not_computed_when_outputs_are_close():
+    def never():
+        raise AssertionError("asked for nothing")
+
+    assert parity.compare({"a": BASE}, {"a": BASE}, {"a": BASE}, "float32", never, None).verdict == "match"
+
+
+def test_top_five_agreement_counts_shared_labels():
+    first = Predictions(labels=tuple(Label(name, 0.2) for name in "abcde"))
+    second = Predictions(labels=tuple(Label(name, 0.2) for name in "edcbx"))
+    assert parity._task(first, second) == {"top5_agreement": 0.8}
+
+
+def test_boxes_match_only_with_the_same_label_in_the_same_place():
+    def found(*boxes: Box) -> Predictions:
+        return Predictions(boxes=boxes)
+
+    cat, moved = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
+    dog, far = Box("dog", 0.9, (0, 0, 100, 100)), Box("cat", 0.9, (50, 0, 150, 100))
+    assert parity._task(found(cat), found(moved)) == {"matched_boxes": 1.0}
+    assert parity._task(found(cat), found(dog)) == {"matched_boxes": 0.0}
+    assert parity._task(found(cat), found(far)) == {"matched_boxes": 0.0}
+    assert parity._task(found(cat), found(cat, dog)) == {"matched_boxes": 0.5}
+    assert parity._task(found(), found()) == {"matched_boxes": 1.0}
+
+
+def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
+    left = np.zeros((10, 10), dtype=bool)
+    left[:, :5] = True
+    shifted = np.zeros((10, 10), dtype=bool)
+    shifted[:, :6] = True
+
+    def one(mask: np.ndarray) -> Predictions:
+        return Predictions(segments=(Segment("sky", None, float(mask.mean()), images.encode_mask(mask)),))
+
+    task = parity._task(one(left), one(shifted))
+    assert task["mask_iou"] == pytest.approx(50 / 60)
+    assert task["changed_pixels"] == pytest.approx(0.1)
+    assert parity._task(one(left), one(left)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
