@@ -1,0 +1,84 @@
+"""Our median latency over that of a plain hand-written loop, alternated in one run, for the bundled checkpoints.
+
+The loop is the guide's recipe in a process of its own: load, warm up, time 300 calls in a row, eager and then compiled.
+1.00 says that the app's protocol (fresh worker, interleaved blocks, synchronised clock) costs the figure nothing.
+Aim on a CPU: 0.95 to 1.05.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import report
+from demo import catalog
+from demo.runner import Runner
+from demo.schema import Checkpoint, RunResult
+
+ROUNDS = 5
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+LOOP = """
+import json, sys, time, statistics, torch, transformers
+from PIL import Image
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
+folder, scene, auto_class = sys.argv[1:]
+model = getattr(transformers, auto_class).from_pretrained(folder).eval()
+processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+inputs = processor(images=[Image.open(scene).convert("RGB")], return_tensors="pt")
+def loop(model):
+    times = []
+    with torch.no_grad():
+        for _ in range(10):
+            model(pixel_values=inputs["pixel_values"])
+        for _ in range(300):
+            start = time.perf_counter()
+            model(pixel_values=inputs["pixel_values"])
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+eager = loop(model)
+print(json.dumps([eager, loop(torch.compile(model))]))
+"""
+
+
+def by_hand(checkpoint: Checkpoint) -> tuple[float, float]:
+    folder = str(catalog.config_folder(checkpoint))
+    command = [sys.executable, "-c", LOOP, folder, str(SCENE), checkpoint.auto_class]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    eager, compiled = json.loads(done.stdout.splitlines()[-1])
+    return eager, compiled
+
+
+def by_us(runner: Runner, checkpoint: Checkpoint) -> tuple[float, float]:
+    *_, result = runner.run(catalog.make_spec(checkpoint=checkpoint.id, task=checkpoint.task), SCENE)
+    if not isinstance(result, RunResult) or result.eager is None or result.compiled is None:
+        sys.exit(f"the run of {checkpoint.id} gave no figures")
+    return result.eager.median_seconds, result.compiled.median_seconds
+
+
+def main() -> None:
+    runner = Runner(None)
+    rows, outside = [], []
+    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+        by_hand(checkpoint)  # fills the compile cache, so that neither side compiles in the counted rounds
+        pairs = [(by_us(runner, checkpoint), by_hand(checkpoint)) for _ in range(ROUNDS)]
+        for index, variant in enumerate(("eager", "compiled")):
+            ratios = [ours[index] / theirs[index] for ours, theirs in pairs]
+            middle = statistics.median(ratios)
+            ours, theirs = (statistics.median(pair[side][index] for pair in pairs) for side in (0, 1))
+            rows.append(
+                [checkpoint.id, variant, f"{ours * 1e3:.3f} ms", f"{theirs * 1e3:.3f} ms", f"{middle:.3f}"]
+                + [f"{min(ratios):.3f} to {max(ratios):.3f}"]
+            )
+            if not 0.95 <= middle <= 1.05:
+                outside.append(f"{checkpoint.id} {variant}")
+    header = ["checkpoint", "variant", "ours", "plain loop", "ratio, median of 5", "range"]
+    report.publish("fidelity", "Our median over a plain loop's", report.table(header, rows))
+    if outside:
+        sys.exit(f"outside 0.95 to 1.05: {', '.join(outside)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""From `python app.py` to the first HTTP answer, and the memory of the page's process. Limits: 4 s and 400 MB."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from benchmarks import report
+
+ROOT = Path(__file__).resolve().parent.parent
+STARTS = 5
+SECONDS_LIMIT, BYTES_LIMIT = 4.0, 400e6
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("the system does not tell a process's resident memory")
+
+
+def one_start(data: str) -> tuple[float, int, int]:
+    """Seconds to the first answer, then the page's resident bytes at once and after its worker is ready."""
+    port = free_port()
+    environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": data}
+    started = time.perf_counter()
+    app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+                    answer.read()
+                break
+            except OSError:
+                if app.poll() is not None or time.perf_counter() - started > 120:
+                    raise
+                time.sleep(0.02)
+        seconds = time.perf_counter() - started
+        at_once = resident_bytes(app.pid)
+        time.sleep(8)
+        return seconds, at_once, resident_bytes(app.pid)
+    finally:
+        app.terminate()
+        app.wait(20)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as data:
+        starts = [one_start(data) for _ in range(STARTS)]
+    seconds = [start[0] for start in starts]
+    memory = max(max(start[1:]) for start in starts)
+    rows = [
+        ["first HTTP answer, median of 5", f"{statistics.median(seconds):.2f} s", "4 s"],
+        ["first HTTP answer, slowest", f"{max(seconds):.2f} s", "4 s"],
+        ["resident memory of the page, largest", f"{memory / 1e6:.0f} MB", "400 MB"],
+    ]
+    report.publish("page_start", "Starting the page", report.table(["what", "measured", "limit"], rows))
+    if max(seconds) > SECONDS_LIMIT or memory > BYTES_LIMIT:
+        sys.exit("over the limit")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A benchmark's table: printed, and written to `benchmarks/results/` with the machine and the versions named."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def machine() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    return (
+        f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}; {datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def publish(name: str, title: str, text: str) -> None:
+    """Prints the text and keeps it as `benchmarks/results/NAME.md`."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    whole = (
+        f"# {title}\n\n`python -m benchmarks.{name}` on {machine()}; load average at the end {load:.1f}.\n\n{text}\n"
+    )
+    print(whole)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(whole, encoding="utf-8")
