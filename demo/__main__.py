@@ -24,6 +24,8 @@ from demo.schema import DEVICES, DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunRes
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
+LISTED = 50
+"""Results that `history` lists when no limit was given: each one's interval takes some hundredths of a second."""
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 
@@ -93,13 +95,17 @@ def _history(options: argparse.Namespace) -> int:
             raise BadInput(f"No stored result has the id {options.id!r}. {PROGRAM} history lists them.")
         print(result.dumps() if options.json else terminal.report(result))
         return OK
-    results = history.all(_limit(options.limit))
+    limit = _limit(options.limit)
     if options.json:
-        print(_json([result.to_json() for result in results]))
-    elif results:
+        print(_json([result.to_json() for result in history.all(limit)]))
+        return OK
+    results = history.all(limit or LISTED)
+    if results:
         print(terminal.history_table(results))
     else:
         print(f"No results yet. They will be stored in {history.path}.")
+    if limit is None and history.count() > LISTED:
+        print(f"The newest {LISTED} of {history.count()}; --limit N lists more.", file=sys.stderr)
     return OK
 
 
@@ -154,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     history = commands.add_parser("history", help="the results stored so far, newest first")
     history.set_defaults(command=_history)
     history.add_argument("id", nargs="?", metavar="ID", help="show this result in full")
-    history.add_argument("--limit", metavar="N", help="only the newest N")
+    history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--json", action="store_true", help="print them as JSON")
 
     serve = commands.add_parser("serve", help="open the page, as `python app.py` does")

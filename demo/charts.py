@@ -29,7 +29,7 @@ PAGE_CSS = f"""
 .js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
 .js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
 .js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
-.js-plotly-plot .plotly .errorbars path {{ stroke: var(--body-text-color) !important; }}
+.js-plotly-plot .plotly .errorbar path {{ stroke: var(--body-text-color) !important; }}
 .dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
@@ -67,7 +67,7 @@ def latency_bars(result: RunResult) -> go.Figure:
         seconds=medians,
         texts=texts,
         ranges=ranges,
-        source=[_counted(sides), _provenance(result)],
+        source=[_counted(sides), *_provenance(result)],
         left=78,
         right=78,
     )
@@ -160,7 +160,7 @@ def trace(result: RunResult) -> go.Figure:
             text=f'<span style="color:{colour}">●</span> {name}',
             showarrow=False,
         )
-    source = ["One dot a call, in the order timed. " + _provenance(result)]
+    source = ["One dot a call, in the order timed", *_provenance(result)]
     if beyond:
         source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
@@ -201,7 +201,7 @@ def _bars(
                 "symmetric": False,
                 "array": [_above(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
                 "arrayminus": [_below(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
-                "color": LINE,
+                "color": TEXT,
                 "thickness": 2,
                 "width": 6,
                 "visible": any(ranges),
@@ -305,16 +305,14 @@ def _counted(sides: Iterable[Measurement | None]) -> str:
     return f"Median of {' and '.join(map(str, counts))} calls; line: 5th to 95th percentile"
 
 
-def _provenance(result: RunResult) -> str:
-    """'google/vit-base-patch16-224 on Tesla T4, torch 2.13.0, 2026-11-21'."""
-    parts = [_short(result.spec.checkpoint)]
-    if result.environment is not None:
-        parts[0] += f" on {_short(result.environment.device_name)}"
-        parts.append(f"torch {_short(result.environment.torch)}")
-    return ", ".join([*parts, _short(result.started_at[:10])])
+def _provenance(result: RunResult) -> list[str]:
+    """'google/vit-base-patch16-224, torch 2.13.0, 2026-11-21' and 'Tesla T4'."""
+    known = result.environment
+    torch = [f"torch {_short(known.torch)}"] if known else []
+    what = ", ".join([_short(result.spec.checkpoint), *torch, _short(result.started_at[:10])])
+    return [what, _short(known.device_name)] if known else [what]
 
 
 def _short(text: str) -> str:
-    """One line, not endlessly long."""
-    text = " ".join(text.split())
+    """Not endlessly long."""
     return text if len(text) <= 48 else f"{text[:20]}…{text[-26:]}"

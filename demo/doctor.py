@@ -45,7 +45,7 @@ class Diagnosis:
     results: str
     """The file that results are stored in."""
     stored: int
-    """How many it holds that can be read."""
+    """How many it holds."""
     problems: tuple[Finding, ...]
     """Each of these makes a run fail."""
     notes: tuple[Finding, ...]
@@ -110,7 +110,7 @@ def _machine(problems: list[Finding], notes: list[Finding]) -> Machine | None:
 def _results(notes: list[Finding]) -> tuple[str, int]:
     history = History()
     try:
-        stored = len(history.all())
+        stored = history.count()
         folder = next(parent for parent in history.path.parents if parent.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")

@@ -19,7 +19,7 @@ def _significant(value: float, digits: int = 3) -> str:
 
 def latency(seconds: float) -> str:
     """'0.43 ms', '14.4 ms', '329 ms', '2.60 s'."""
-    if seconds < 1:
+    if milliseconds(seconds) < 999.5:
         return f"{_significant(milliseconds(seconds))} ms"
     return f"{_significant(seconds)} s"
 

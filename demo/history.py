@@ -129,6 +129,14 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is passed over: %s", self.path, name, error)
         return found
 
+    def count(self) -> int:
+        """How many results are stored, readable or not."""
+        if not self.path.exists():
+            return 0
+        with self._database("read") as database:
+            (number,) = database.execute("SELECT COUNT(*) FROM results").fetchone()
+        return int(number)
+
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""
         if not self.path.exists():

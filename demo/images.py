@@ -7,7 +7,6 @@ Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import io
 import os
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageCms, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from demo.format import size as size_text
 from demo.schema import MASK_SIDE, BadInput, ImageInfo
@@ -206,12 +205,7 @@ def _rgb(image: Image.Image) -> Image.Image:
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     elif image.mode in ("I", "F"):
         image = Image.fromarray(_stretched(np.asarray(image)))
-    elif image.mode == "LAB":
-        lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
-        image = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB") or image
     if image.has_transparency_data:
-        if image.mode == "La":
-            image = image.convert("LA")
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
@@ -258,7 +252,7 @@ def _stored(text: str, kind: str) -> Image.Image:
     try:
         image: Image.Image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=(kind,))
         image.load()
-    except (binascii.Error, OSError, SyntaxError, EOFError) as error:
+    except (ValueError, OSError, SyntaxError) as error:
         raise ValueError(f"a base64 {kind} is needed: {error}") from error
     return image
 

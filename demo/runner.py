@@ -30,8 +30,9 @@ from demo.schema import BadInput, Failure, Machine, Progress, RunResult, RunSpec
 
 POLL_SECONDS = 0.2
 """A Gradio handler sees a cancel only when it yields."""
-TIMEOUT_SECONDS = float(os.environ.get("WORTH_COMPILING_TIMEOUT", "1800"))
-"""Wall clock of one run. A cold compile of the largest checkpoint took 260 s on two CPU cores."""
+TIMEOUT_SECONDS = 1800.0
+"""Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
+TIMEOUT_VARIABLE = "WORTH_COMPILING_TIMEOUT"
 READY_SECONDS = 120.0
 WORKER_MODULE = "demo.backend.worker"
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,13 +45,13 @@ class Runner:
         self,
         history: History | None,
         spare: bool = False,
-        timeout_seconds: float = TIMEOUT_SECONDS,
+        timeout_seconds: float | None = None,
         worker_module: str = WORKER_MODULE,
     ) -> None:
         self._history = history
         self._worker_module = worker_module
         self._keeps_spare = spare
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds = timeout_seconds or _timeout_from_environment()
         self._one_at_a_time = threading.Lock()
         self._machine: Machine | None = None
         self._spare = self._start() if spare else None
@@ -109,7 +110,7 @@ class Runner:
                     elif event is None:
                         yield outcome.progress_after(elapsed)
                     elif event["event"] == "progress":
-                        outcome.progress = schema.load(Progress, event["progress"])
+                        outcome.progress, outcome.told_at = schema.load(Progress, event["progress"]), elapsed
                         yield outcome.progress_after(elapsed)
                     elif event["event"] == "refused":
                         refused = True
@@ -146,6 +147,19 @@ class Runner:
             self._spare = None
 
 
+def _timeout_from_environment() -> float:
+    given = os.environ.get(TIMEOUT_VARIABLE, "")
+    if not given:
+        return TIMEOUT_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise BadInput(f"{TIMEOUT_VARIABLE} must be a number of seconds above 0. Given: {given!r}.")
+    return seconds
+
+
 @dataclasses.dataclass
 class _Outcome:
     """A run from outside: what to say of it when the worker itself can say nothing."""
@@ -154,13 +168,17 @@ class _Outcome:
     id: str
     started_at: str
     progress: Progress = dataclasses.field(default_factory=lambda: Progress("start", 0.0, 0.0))
+    told_at: float = 0.0
+    """Seconds after the click at which `progress` came."""
 
     def progress_after(self, elapsed: float) -> Progress:
         """The last progress with the seconds since the click, and the time left counted down."""
         remaining = self.progress.remaining_seconds
-        return dataclasses.replace(
-            self.progress, elapsed_seconds=elapsed, remaining_seconds=None if remaining is None else max(0.0, remaining)
-        )
+        if remaining is not None:
+            remaining -= elapsed - self.told_at
+        # An estimate that has run out is no longer one.
+        known = remaining if remaining is not None and remaining > 0 else None
+        return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=known)
 
     def cancelled(self) -> RunResult:
         return self._failed("cancelled", f"Cancelled in phase '{self.progress.phase}'.", "Press Run to start it again.")
@@ -169,7 +187,7 @@ class _Outcome:
         return self._failed(
             "timed_out",
             f"The run was stopped in phase '{self.progress.phase}' after {fmt.duration(limit)}, the limit of one run.",
-            "Choose mode default or a smaller checkpoint, or raise WORTH_COMPILING_TIMEOUT (seconds).",
+            f"Choose mode default or a smaller checkpoint, or raise {TIMEOUT_VARIABLE} (seconds).",
         )
 
     def crashed(self, worker: Worker) -> RunResult:

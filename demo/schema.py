@@ -32,7 +32,7 @@ WEIGHTS = ("pretrained", "random")
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed")
 PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
 
-MAX_BATCH_SIZE = 1024
+MAX_BATCH_SIZE = 256
 MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 
@@ -378,9 +378,12 @@ class RunResult:
         if self.eager is None or self.compiled is None:
             return None
         eager, compiled = self.eager.blocks, self.compiled.blocks
-        if min(len(eager), len(compiled)) < 2:
+        pairs = min(len(eager), len(compiled))
+        if pairs < 2:
             return None
-        return stats.paired_ratio(eager, compiled) if self.interleaved else stats.unpaired_ratio(eager, compiled)
+        if self.interleaved:
+            return stats.paired_ratio(eager[:pairs], compiled[:pairs])
+        return stats.unpaired_ratio(eager, compiled)
 
     @cached_property
     def control(self) -> stats.Interval | None:

@@ -124,4 +124,4 @@ def verdict(speedup: Interval, control: Interval | None) -> Verdict:
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
     """Calls after which compiling has paid for itself; None when a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds
-    return math.ceil(compile_seconds / saved) if saved > 0 else None
+    return math.ceil(compile_seconds / saved - 1e-9) if saved > 0 else None  # 1e-9: 10 / (0.3 - 0.1) is 50, not 51

@@ -39,10 +39,23 @@ def times(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """'speed-up 1.41 to 1.45×, 95 % confidence'."""
-    if result.speedup is None:
+    """'speed-up 1.41 to 1.45×, 95 % confidence'; of a loss the slow-down, so that its digits tell something."""
+    speedup = result.speedup
+    if speedup is None:
         return ""
-    return f"speed-up {fmt.ratio_interval(result.speedup.low, result.speedup.high)}, 95 % confidence"
+    if speedup.verdict == "slower":
+        return f"slow-down {_range(1 / speedup.high, 1 / speedup.low)}, 95 % confidence"
+    return f"speed-up {_range(speedup.low, speedup.high)}, 95 % confidence"
+
+
+def _range(low: float, high: float) -> str:
+    """'1.41 to 1.45×'; with a third decimal where two would make both ends the same."""
+    return f"{low:.3f} to {high:.3f}×" if high - low < 0.02 else fmt.ratio_interval(low, high)
+
+
+def _exact(value: float) -> str:
+    """Three digits that count: '2.30', '0.0984'."""
+    return f"{value:#.3g}" if value < 100 else f"{value:.0f}"
 
 
 def noise_floor(result: RunResult) -> str:
@@ -82,19 +95,31 @@ def agreement(result: RunResult) -> str:
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
-    shares = [
-        TASK_PARITY[name].format(fmt.percent(share)) for name, share in parity.task.items() if name in TASK_PARITY
-    ]
     same = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
-    return f"{same}: {', '.join(shares)}." if shares else f"{same}."
+    seen = (result.predictions or {}).values()
+    if seen and all(one.boxes == () or one.segments == () for one in seen):
+        return f"{same}: neither finds anything."
+    shares = [_share(name, share) for name, share in parity.task.items()]
+    told = ", ".join(filter(None, shares))
+    return f"{same}: {told}." if told else f"{same}."
 
 
-TASK_PARITY = {
-    "top5_agreement": "{} of the five best labels are the same",
-    "matched_boxes": "{} of the boxes match",
-    "mask_iou": "masks overlap by {}",
-    "changed_pixels": "{} of the pixels changed",
-}
+def _share(name: str, share: float) -> str:
+    """A task-level figure of parity in words; '' for one that says nothing more."""
+    whole = round(share, 3) == 1
+    match name:
+        case "top5_agreement":
+            return (
+                "the five likeliest labels are the same" if whole else f"{fmt.percent(share)} of the labels are shared"
+            )
+        case "matched_boxes":
+            return "every box has its match" if whole else f"{fmt.percent(share)} of the boxes match"
+        case "mask_iou":
+            return "the masks are the same" if whole else f"the masks overlap by {fmt.percent(share)}"
+        case "changed_pixels":
+            return f"{fmt.percent(share)} of the pixels changed" if share >= 0.0005 else ""
+        case _:
+            return ""
 
 
 def details(result: RunResult) -> list[tuple[str, str, str]]:
@@ -138,7 +163,7 @@ def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
         rows.append(
             (
                 "Speed-up",
-                f"{fmt.ratio(speedup.ratio)} ({fmt.ratio_interval(speedup.low, speedup.high)})",
+                f"{_exact(speedup.ratio)}× ({_exact(speedup.low)} to {_exact(speedup.high)}×)",
                 "Eager time divided by compiled time; above 1 compiled is faster. Paired bootstrap over blocks, 95 %.",
             )
         )

@@ -1,6 +1,5 @@
 """The command line in this process with a scripted runner, and in child processes where only a process can tell."""
 
-import dataclasses
 import io
 import json
 import os
@@ -10,16 +9,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from samples import BOXES, LABELS, SEGMENTS, failed_result, ok_result
 
-from demo import catalog, doctor, runner, terminal
+from demo import catalog, runner, terminal
 from demo import format as fmt
-from demo.__main__ import main
+from demo.__main__ import LISTED, main
 from demo.history import FOLDER_VARIABLE, History
-from demo.schema import BadInput, Machine, Predictions, Progress, RunResult, RunSpec
+from demo.schema import BadInput, Predictions, Progress, RunResult, RunSpec
 from demo.stats import Interval
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -347,7 +347,7 @@ def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exceptio
     assert terminal.progress_text(Progress("load", 0.0, 0.1)).startswith("  0 %")
 
 
-# list, history, doctor
+# list, history
 
 
 def test_list_names_every_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -380,6 +380,19 @@ def test_history_as_json_is_the_stored_results(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out) == [failed_result().to_json()]
 
 
+def test_a_long_history_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(LISTED + 2):
+        History().append(failed_result(id=f"r{number}"))
+    assert main(["history"]) == 0
+    listed = capsys.readouterr()
+    assert len(listed.out.splitlines()) == 1 + LISTED
+    assert f"newest {LISTED} of {LISTED + 2}" in listed.err
+    assert main(["history", "--limit", "51"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 51
+    assert main(["history", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_history_shows_one_result_in_full(capsys: pytest.CaptureFixture[str], form: list[str]) -> None:
     History().append(ok_result())
@@ -402,105 +415,6 @@ def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixtu
     assert "history.sqlite3" in capsys.readouterr().err
 
 
-MACHINE = Machine(
-    torch="2.13.0",
-    transformers="5.23.0",
-    python="3.11.7",
-    cpu="Example CPU",
-    memory_bytes=16_000_000_000,
-    modes=("default", "reduce-overhead"),
-    compiler="g++ 12.2.0",
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="/no/such/cache",
-)
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets the doctor meet this machine, with the Hub answering; an exception stands for a worker that dies."""
-
-    def meets(answer: Machine | Exception, reachable: bool = True) -> None:
-        def inspect(self: runner.Runner) -> Machine:
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        monkeypatch.setattr(runner.Runner, "inspect", inspect)
-        monkeypatch.setattr("demo.hub.reachable", lambda: reachable)
-
-    return meets
-
-
-def test_a_doctor_who_finds_nothing_in_the_way_exits_0(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(MACHINE)
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
-    for part in ("torch 2.13.0", "g++ 12.2.0", "reduce-overhead", "reachable", "A run would work here."):
-        assert part in out
-
-
-def test_the_doctor_names_a_missing_compiler_and_the_remedy(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(dataclasses.replace(MACHINE, compiler=None))
-    assert main(["doctor"]) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "A run would fail here" in out and "build-essential" in out
-
-
-def test_the_doctor_names_a_worker_that_does_not_start(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(RuntimeError("The worker did not start.\nModuleNotFoundError: No module named 'torch'"))
-    assert main(["doctor"]) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "No module named 'torch'" in out and "pip install -r requirements.txt" in out
-
-
-def test_a_gpu_that_cannot_be_used_is_a_note_because_a_run_still_works(
-    machine: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine(dataclasses.replace(MACHINE, gpu_problem="torch is built for CUDA 13 and the driver is too old"))
-    assert main(["doctor"]) == 0
-    assert "the driver is too old" in " ".join(capsys.readouterr().out.split())
-
-
-def test_no_network_is_a_note_that_says_what_still_runs(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(MACHINE, reachable=False)
-    assert main(["doctor"]) == 0
-    assert "--weights random" in " ".join(capsys.readouterr().out.split())
-
-
-def test_a_folder_that_takes_no_results_is_a_note(
-    machine: Any, capsys: pytest.CaptureFixture[str], data_folder: Path
-) -> None:
-    data_folder.write_text("in the way")
-    machine(MACHINE)
-    assert main(["doctor"]) == 0
-    assert FOLDER_VARIABLE in capsys.readouterr().out
-
-
-def test_the_doctor_counts_the_bytes_of_a_cache(machine: Any, tmp_path: Path) -> None:
-    (tmp_path / "cache" / "deep").mkdir(parents=True)
-    (tmp_path / "cache" / "deep" / "kernel").write_bytes(b"x" * 1234)
-    machine(dataclasses.replace(MACHINE, inductor_cache=str(tmp_path / "cache")))
-    assert doctor.examine().inductor_cache == doctor.Folder(str(tmp_path / "cache"), 1234)
-
-
-def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(MACHINE)
-    assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["machine"]["modes"] == ["default", "reduce-overhead"]
-    assert found["problems"] == []
-
-
-def test_the_doctor_asks_a_real_worker() -> None:
-    answer = python("-m", "demo", "doctor", "--json", env={**os.environ, "HF_HUB_OFFLINE": "1"})
-    found = json.loads(answer.stdout)
-    assert found["machine"]["torch"] and "default" in found["machine"]["modes"]
-    assert answer.returncode == (1 if found["problems"] else 0)
-
-
 # The process
 
 
@@ -508,6 +422,13 @@ def test_without_a_command_it_explains_itself(capsys: pytest.CaptureFixture[str]
     assert main([]) == 0
     out = capsys.readouterr().out
     assert all(command in out for command in ("run", "list", "doctor", "history", "serve"))
+
+
+def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setitem(sys.modules, "app", SimpleNamespace(main=lambda: opened.append("page")))
+    assert main(["serve"]) == 0
+    assert opened == ["page"]
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["history"], ["--help"], ["run", "--help"], ["run"]])
@@ -542,10 +463,15 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
     assert python("-c", code).stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
-    code = "import sys; sys.argv = ['demo', 'list', '--json']; from demo.__main__ import main; sys.exit(main())"
+@pytest.mark.parametrize("arguments", [["history"], ["list", "--json"]], ids=["one line", "many lines"])
+def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "demo", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert child.stdout is not None and child.stderr is not None
     child.stdout.close()

@@ -1,9 +1,12 @@
 import json
+import multiprocessing
 import os
 import sqlite3
 import subprocess
 import sys
 import textwrap
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,13 @@ def test_what_was_appended_is_read_back(history: History) -> None:
     history.append(ok_result())
     assert history.all() == [ok_result()]
     assert history.get(ok_result().id) == ok_result()
+
+
+def test_the_stored_are_counted(history: History) -> None:
+    assert history.count() == 0
+    for id in ("one", "two"):
+        history.append(ok_result(id=id))
+    assert history.count() == 2
 
 
 def test_failures_are_kept_too(history: History) -> None:
@@ -167,26 +177,33 @@ def _in_a_child(code: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: SimpleQueue) -> None:
+    for round in range(rounds):
+        history = History(folder / f"{round}.sqlite3")
+        start.wait()
+        try:
+            for number in range(3):
+                history.append(failed_result(id=f"{name}-{number}"))
+        except HistoryError as error:
+            problems.put(str(error))
+
+
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "history.sqlite3"
-    writers = [
-        _in_a_child(
-            """
-            from pathlib import Path
-            from samples import ok_result
-            from demo.history import History
-            history = History(Path(sys.argv[1]))
-            for number in range(25):
-                history.append(ok_result(id=f"{sys.argv[2]}-{number}"))
-            """,
-            str(path),
-            str(writer),
-        )
-        for writer in range(4)
+    """The first write creates the file, so each round begins with all of them creating the same one."""
+    writers, rounds = 6, 25
+    processes = multiprocessing.get_context("fork")
+    start, problems = processes.Barrier(writers), processes.SimpleQueue()
+    children = [
+        processes.Process(target=_writer, args=(tmp_path, name, rounds, start, problems)) for name in range(writers)
     ]
-    errors = [writer.communicate()[1] for writer in writers]
-    assert errors == [""] * 4
-    assert {result.id for result in History(path).all()} == {f"{w}-{n}" for w in range(4) for n in range(25)}
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert problems.empty(), problems.get()
+    expected = {f"{name}-{number}" for name in range(writers) for number in range(3)}
+    for round in range(rounds):
+        assert {result.id for result in History(tmp_path / f"{round}.sqlite3").all()} == expected
 
 
 def test_a_full_disk_is_an_error_and_what_was_stored_stays(tmp_path: Path) -> None:

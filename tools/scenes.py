@@ -1,7 +1,7 @@
 """Draw scenes of plain shapes, with the truth about them: the world the bundled checkpoints were trained in.
 
 One scene serves three tasks. Classification names the *dominant* shape: the scene's largest, with more than twice the
-area of any other. Detection wants every shape's box. Segmentation wants every pixel's shape.
+area of any other, and near the middle. Detection wants every shape's box. Segmentation wants every pixel's shape.
 
 A seed fixes the scene; the size only says how many pixels it is drawn with (though another aspect ratio places shapes
 differently). Lengths are therefore kept in units of the image's shorter side. Limits: shapes are flat, wholly inside
@@ -212,7 +212,7 @@ def _place_shapes(
     first, second = backdrop
     behind = [first, second, (first + second) / 2]
     wanted = int(rng.integers(0, 5)) if others is None else others
-    dominant_radius = rng.uniform(0.23, 0.33)
+    dominant_radius = rng.uniform(0.25, 0.34)
     placed: list[_Placed] = []
     stencils: list[np.ndarray] = []
     for index in range(wanted + 1):
@@ -220,7 +220,7 @@ def _place_shapes(
         radius = dominant_radius if index == 0 else rng.uniform(0.105, min(0.175, 0.6 * dominant_radius))
         angle = rng.uniform(-_MOST_TURN, _MOST_TURN)
         for _ in range(30):
-            spot = _find_room(rng, kind, radius, angle, extent)
+            spot = _find_room(rng, kind, radius, angle, extent, roam=0.4 if index == 0 else 1.0)
             stencil = _coarse_stencil(kind, spot, radius, angle, extent)
             if _most_covered([*stencils, stencil]) <= _MAX_HIDDEN:
                 break
@@ -246,11 +246,13 @@ def _place_shapes(
 
 
 def _find_room(
-    rng: np.random.Generator, kind: str, radius: float, angle: float, extent: tuple[float, float]
+    rng: np.random.Generator, kind: str, radius: float, angle: float, extent: tuple[float, float], roam: float
 ) -> tuple[float, float]:
+    """Somewhere wholly inside the picture; `roam` below 1 keeps to that share of the room, round the middle."""
     points = _outline(kind, (0.0, 0.0), radius, angle)
     low, high = points.min(0) - 0.012, points.max(0) + 0.012
-    x, y = (rng.uniform(-low[axis], extent[axis] - high[axis]) for axis in (0, 1))
+    first, last = -low, np.array(extent) - high
+    x, y = (first + last) / 2 + roam * rng.uniform(-1, 1, 2) * (last - first) / 2
     return float(x), float(y)
 
 

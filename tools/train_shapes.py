@@ -38,7 +38,7 @@ from tools.scenes import SHAPES
 from tools.training_set import LARGE, SMALL, TrainingSet
 
 CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
-SCENES = 14_000
+SCENES = 12_000
 
 Batch = dict[str, Any]  # keyword arguments of a model's forward
 
@@ -78,6 +78,7 @@ class Recipe:
     learning_rate: float
     weight_decay: float
     largest_gradient: float = 1.0
+    afresh: bool = True
     tutor: Callable[[PreTrainedModel], Tutor] | None = None
 
 
@@ -283,10 +284,11 @@ RECIPES = {
         build=build_rtdetr,
         processor=lambda: RTDetrImageProcessorPil(size={"height": LARGE, "width": LARGE}),
         batch=rtdetr_batch,
-        steps=5000,
+        steps=4000,
         batch_size=16,
         learning_rate=8e-4,
         weight_decay=1e-4,
+        afresh=False,
     ),
 }
 
@@ -312,7 +314,8 @@ def train(
     torch.use_deterministic_algorithms(True)
     generator = torch.Generator().manual_seed(seed)
     model = recipe.build().train()
-    start_afresh(model)
+    if recipe.afresh:
+        start_afresh(model)
     tutor = recipe.tutor(model) if recipe.tutor else None
     weights = [*model.parameters(), *(tutor.parameters() if tutor else ())]
     decayed = [weight for weight in weights if weight.dim() > 1]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gradio as gr
 from gradio import FileData
-from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo import catalog
 from demo.schema import BadInput, RunResult
-from demo.ui.form import Choice
+from demo.ui import runs
+from demo.ui.form import Choice, uploaded
 from demo.ui.line import Line
-
-if TYPE_CHECKING:
-    from demo.ui.page import AnyRunner
+from demo.ui.runs import AnyRunner
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +42,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
                 the Hugging Face Hub with safetensors weights.
             task: Needed only for a checkpoint that is not in the catalogue.
             image: The picture to look at, as an uploaded file; a drawn scene where none is given.
-            batch_size: 1 to 1024; the picture is repeated so many times.
+            batch_size: 1 to 256; the picture is repeated so many times.
             mode: The mode of torch.compile.
             dtype: The number format of weights and inputs.
             device: "auto" takes the GPU where there is one.
@@ -73,11 +69,11 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             asked["iterations"] = iterations
         try:
             spec = catalog.make_spec(checkpoint, task or None, **asked)
-            picture = _uploaded(image) if image else choice.image
+            picture = uploaded(image) if image else choice.image
             with line.join() as place:
                 while place.wait(60.0):
                     pass
-                with contextlib.closing(runner.run(spec, picture)) as events:
+                with runs.start(runner, spec, picture) as events:
                     return next(event for event in events if isinstance(event, RunResult)).to_json()
         except BadInput as refused:
             raise gr.Error(str(refused), print_exception=False) from refused
@@ -86,11 +82,3 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
 
     return benchmark
-
-
-def _uploaded(image: FileData | dict[str, Any]) -> Path:
-    """The path of an uploaded file, and of nothing else on this machine."""
-    path = image.get("path") if isinstance(image, dict) else getattr(image, "path", None)
-    if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
-        raise BadInput("The image must be an uploaded file: with gradio_client, wrap its path in handle_file().")
-    return Path(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.data_classes import ImageData
+from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo import catalog, schema
 from demo.schema import BadInput, Machine, RunSpec
@@ -22,19 +22,6 @@ TASKS = (
 BATCH_SIZES = (1, 64)
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """They ship inside gradio."""
-
-
-class Upload(gr.Image):
-    """An image that hands over the uploaded file as it came.
-
-    gradio's own opens it with Pillow in this process and fails on anything that is not a picture; here the worker
-    decodes, and the visitor reads its sentence. gradio has checked by now that the path lies in its upload folder.
-    """
-
-    is_template = True  # the browser shows the parent's widget
-
-    def preprocess(self, payload: ImageData | None) -> str | None:
-        return payload.path if payload else None
 
 
 @dataclass(frozen=True)
@@ -55,6 +42,11 @@ def scenes() -> tuple[Path, ...]:
 @cache
 def photographs() -> tuple[Path, ...]:
     return tuple(Path(gr.get_image(name)) for name in PHOTOGRAPHS)
+
+
+def examples() -> tuple[Path, ...]:
+    """The pictures offered as thumbnails."""
+    return (*scenes()[:5], *photographs())
 
 
 def default_choice(machine: Machine | None, hub_ok: bool) -> Choice:
@@ -78,8 +70,16 @@ def takes_text(checkpoint: str, task: str) -> bool:
     return entry.takes_text if entry else task == "object-detection"
 
 
+def uploaded(file: Any) -> Path:
+    """The path in gradio's description of an uploaded file. Raises BadInput for any other path on this machine."""
+    path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
+    if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
+        raise BadInput("The image must be an uploaded file: with gradio_client, wrap its path in handle_file().")
+    return Path(path)
+
+
 def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
-    """The form's values as a spec and the path of a picture. Raises BadInput with the sentence to show."""
+    """The form's values, as the browser sent them, as a spec and the path of a picture. Raises BadInput."""
     asked = dict(values)
     image = asked.pop("image")
     if not takes_text(asked["checkpoint"], asked["task"]):
@@ -89,14 +89,14 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
     spec = catalog.make_spec(**asked)
     if not image:
         raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
-    return spec, Path(image)
+    return spec, uploaded(image)
 
 
 @dataclass
 class Form:
     """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
 
-    inputs: dict[str, gr.components.Component]
+    inputs: dict[str, Any]
     checkpoint_note: gr.HTML
     mode_note: gr.HTML
     run: gr.Button
@@ -104,7 +104,7 @@ class Form:
 
     @classmethod
     def build(cls, choice: Choice, can_run: bool = True) -> Form:
-        inputs: dict[str, gr.components.Component] = {}
+        inputs: dict[str, Any] = {}
         with gr.Column(elem_id="fields"):
             inputs["task"] = gr.Radio(TASKS, value=choice.task, label="Task", elem_classes="segmented")
             with gr.Column(elem_classes="field"):
@@ -120,7 +120,7 @@ class Form:
                     results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint), apply_default_css=False
                 )
             with gr.Column(elem_classes="field"):
-                inputs["image"] = Upload(
+                inputs["image"] = gr.Image(
                     value=str(choice.image),
                     label="Picture",
                     sources=["upload", "clipboard"],
@@ -131,7 +131,7 @@ class Form:
                     alt_text="The picture that the model will see",
                 )
                 gr.Examples(
-                    [[str(path)] for path in (*scenes()[:5], *photographs())],
+                    [[str(path)] for path in examples()],
                     [inputs["image"]],
                     label="Examples",
                     elem_id="examples",

@@ -59,7 +59,9 @@ def _clock(progress: Progress) -> str:
     elapsed = f"{fmt.duration(progress.elapsed_seconds)} elapsed"
     if progress.remaining_seconds is None:
         return elapsed
-    return f"{elapsed} · about {fmt.duration(max(progress.remaining_seconds, 0.1))} left"
+    if progress.remaining_seconds < 1:
+        return f"{elapsed} · nearly done"
+    return f"{elapsed} · about {fmt.duration(progress.remaining_seconds)} left"
 
 
 def _lanes(progress: Progress, spec: RunSpec) -> str:
@@ -83,6 +85,8 @@ def _narrowing(progress: Progress) -> str:
     interval = progress.speedup
     if interval is None:
         return '<div class="narrowing empty"><p class="so-far">The speed-up so far appears here.</p></div>'
-    said = f"So far {fmt.ratio(interval.ratio)}, known to ±{fmt.percent(interval.half_width)}"
+    width = interval.half_width
+    known = f"known to ±{fmt.percent(width)}" if width < 0.5 else "hardly known yet"
+    said = f"So far {fmt.ratio(interval.ratio)}, {known}"
     axis = ruler(interval.ratio, interval.low, interval.high, 0.0)
     return f'<div class="narrowing"><p class="so-far">{said}</p>{axis}</div>'

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
 
-from demo import catalog, charts, published
+from demo import catalog, charts, hub, published
 from demo.schema import BadInput, Machine, Progress, RunResult, RunSpec
-from demo.ui import api, live, results
-from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
+from demo.ui import api, live, results, runs
+from demo.ui.form import Choice, Form, checkpoints, default_choice, examples, read, takes_text
 from demo.ui.line import Line
 from demo.ui.parts import esc
+from demo.ui.runs import AnyRunner
 from demo.ui.theme import CSS, HEAD, Paper
 
 UPDATE_SECONDS = 0.25
@@ -36,25 +38,20 @@ TO_STAGE = """() => {
   document.getElementById('stage').scrollIntoView({behavior: calm ? 'auto' : 'smooth'});
 }"""
 
+NAME_EXAMPLES = """() => {
+  const names = NAMES;
+  document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
+    button.setAttribute('aria-label', 'Example: ' + (names[place] || place + 1));
+  });
+}""".replace("NAMES", json.dumps([path.stem for path in examples()]))
+"""gradio gives the thumbnails no name that could be read aloud."""
+
 _log = logging.getLogger(__name__)
 
 
-class AnyRunner(Protocol):
-    """What the page needs of a runner; `demo.runner.Runner` and `demo.ui.fake.FakeRunner` are two."""
-
-    @property
-    def machine(self) -> Machine | None: ...
-    @property
-    def modes(self) -> tuple[str, ...]: ...
-    def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None
-    ) -> Iterator[Progress | RunResult]: ...
-    def close(self) -> None: ...
-
-
 def build(runner: AnyRunner, choice: Choice | None = None) -> gr.Blocks:
-    """The page for this runner. `choice` is what the form holds at first: see `form.default_choice`."""
-    return _Page(runner, choice or default_choice(runner.machine, hub_ok=False)).blocks
+    """The page for this runner. `choice` is what the form holds at first; without it the machine decides."""
+    return Page(runner, choice).blocks
 
 
 def launch(page: gr.Blocks, **more: Any) -> Any:
@@ -95,10 +92,13 @@ class _Stage:
         return {self.top: html, **rest}
 
 
-class _Page:
-    def __init__(self, runner: AnyRunner, choice: Choice) -> None:
+class Page:
+    """The components and the handlers between them; `blocks` is what gradio serves."""
+
+    def __init__(self, runner: AnyRunner, choice: Choice | None = None) -> None:
         self._runner = runner
-        self._choice = choice
+        self._machine_decides = choice is None
+        self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._line = Line()
         self._cancels: dict[str, threading.Event] = {}
         self._zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
@@ -154,18 +154,34 @@ class _Page:
             self._run,
             list(inputs.values()),
             [*stage.components, form.run, form.cancel, self._has_run],
+            # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
+            preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
             **quiet,
         )
         form.cancel.click(self._cancel, None, form.cancel, queue=False, **quiet)
-        self.blocks.load(self._greet, None, [self._masthead, inputs["mode"]], concurrency_limit=None, **quiet)
+        quiet["concurrency_limit"] = None
+        greeted = self.blocks.load(self._greet, None, [self._masthead, inputs["mode"]], js=NAME_EXAMPLES, **quiet)
+        greeted.then(
+            self._settle,
+            [inputs["checkpoint"], inputs["image"], self._has_run],
+            [inputs["checkpoint"], inputs["image"]],
+            preprocess=False,
+            **quiet,
+        )
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
         named = (checkpoint or "").strip()
         notes = [results.checkpoint_note(catalog.find(named), named), gr.update(visible=takes_text(named, task))]
         if has_run or not named:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
-        return [*notes, self._opening(named), *_published(named, task)]
+        note, figure = _published(named, task)
+        return [
+            *notes,
+            self._opening(named),
+            gr.update(value=note, visible=True),
+            gr.update(value=figure, visible=True),
+        ]
 
     def _greet(self) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, as soon as the waiting worker has said so."""
@@ -173,7 +189,20 @@ class _Page:
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
             yield gr.skip(), gr.skip()
-        yield _masthead(self._runner.machine), gr.update(choices=list(self._runner.modes))
+        yield _masthead(self._runner.machine, waited=True), gr.update(choices=list(self._runner.modes))
+
+    def _settle(self, checkpoint: str, image: dict[str, Any] | None, has_run: bool) -> tuple[Any, Any]:
+        """Once the machine is known: what `default_choice` says for it, where the visitor has not chosen meanwhile."""
+        untouched = checkpoint == self._choice.checkpoint and not has_run
+        machine = self._runner.machine
+        if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
+            return gr.skip(), gr.skip()
+        choice = default_choice(machine, hub_ok=_can_load(default_choice(machine, hub_ok=True).checkpoint))
+        if choice == self._choice:
+            return gr.skip(), gr.skip()
+        same_image = image is not None and image.get("orig_name") == self._choice.image.name
+        picture = save_file_to_cache(choice.image, get_upload_folder()) if same_image else gr.skip()
+        return choice.checkpoint, picture
 
     def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         """One press of Run. Every way out leaves the form as it was and the Run button ready."""
@@ -192,7 +221,7 @@ class _Page:
                         yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
                         return
                     yield {stage.top: live.waiting(ahead)}
-                with contextlib.closing(self._runner.run(spec, image, cancel)) as events:
+                with runs.start(self._runner, spec, image, cancel) as events:
                     for result in self._watch(events, spec):
                         yield ({stage.top: result} if isinstance(result, str) else ready | self._shown(result))
         except BadInput as refused:
@@ -243,9 +272,15 @@ def _published(checkpoint: str, task: str) -> tuple[str, Any]:
     return results.published_note(checkpoint, task), charts.published_bars(published.rows(), measured)
 
 
-def _masthead(machine: Machine | None) -> str:
+def _can_load(checkpoint: str) -> bool:
+    """Whether the weights lie in the local cache, or the Hub answers."""
+    folder = hub.cache_folder() / f"models--{checkpoint.replace('/', '--')}"
+    return any(folder.glob("snapshots/*/*.safetensors")) or hub.reachable()
+
+
+def _masthead(machine: Machine | None, waited: bool = False) -> str:
     if machine is None:
-        here = "<span>Looking at this machine …</span>"
+        here = "" if waited else "<span>Looking at this machine …</span>"
     else:
         here = f"<b>{esc(machine.device_name)}</b><span>torch {esc(machine.torch)}</span>"
     return (
@@ -253,5 +288,15 @@ def _masthead(machine: Machine | None) -> str:
         "<h1>Worth compiling?</h1></div>"
         '<p class="promise">Times a vision model with and without <code>torch.compile</code>, '
         "and says whether it pays on this machine.</p>"
-        f'<p class="machine">{here}</p></header>'
+        f'<p class="machine">{here}</p></header>{_obstacles(machine)}'
     )
+
+
+def _obstacles(machine: Machine | None) -> str:
+    """What this machine lacks, said before anybody presses Run in vain."""
+    lacks = []
+    if machine is not None and machine.compiler is None:
+        lacks.append("No C++ compiler was found, and torch.compile needs one: install build-essential (or set CXX).")
+    if machine is not None and machine.gpu_problem:
+        lacks.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
+    return "".join(f'<p class="obstacle" role="status">{esc(sentence)}</p>' for sentence in lacks)

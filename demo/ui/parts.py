@@ -51,18 +51,23 @@ def ruler(ratio: float, low: float, high: float, noise: float) -> str:
 
     start, end, band = place(low), place(high), place(1 + noise) - 0.5
     ticks = "".join(
-        f'<span class="tick" style="left:{percentage(place(value))}">{value:.3g}×</span>'
+        f'<span class="tick" style="left:{percentage(place(value))}">{_short(value)}×</span>'
         for value in (1 / reach, 1 / between, 1.0, between, reach)
     )
-    said = f"Speed-up {fmt.ratio_interval(low, high)} on an axis from {1 / reach:.2g}× to {reach:.3g}×"
+    said = f"Speed-up {fmt.ratio_interval(low, high)} on an axis from {_short(1 / reach)}× to {_short(reach)}×"
     return (
         f'<div class="ruler" role="img" aria-label="{said}"><div class="axis">'
         f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
-        '<span class="end">◀ compiled slower</span><span class="end">compiled faster ▶</span><i class="one"></i>'
+        '<i class="one"></i>'
         f'<i class="range" style="left:{percentage(start)};width:{percentage(end - start)}"></i>'
         f'<b class="point" style="left:{percentage(place(ratio))}">{fmt.ratio(ratio)}</b>'
-        f'</div><div class="ticks">{ticks}</div></div>'
+        f'</div><div class="ticks">{ticks}</div>'
+        '<div class="ends"><span>◀ compiled slower</span><span>compiled faster ▶</span></div></div>'
     )
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if value < 1 else f"{value:.3g}"
 
 
 def bar(variant: str, share: float) -> str:

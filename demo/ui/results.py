@@ -15,7 +15,7 @@ from demo import format as fmt
 from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
 from demo.ui.parts import esc, lane_name, percentage, ruler
 
-VARIANTS = ("eager", "compiled")
+VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")
 NBSP = "\N{NO-BREAK SPACE}"
 _UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
 
@@ -75,9 +75,8 @@ def headline(result: RunResult) -> str:
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
     size = "number" if figure[0].isdigit() else "phrase"
     latencies = (
-        f"{lane_name('eager')}<b>{fmt.latency(result.eager.median_seconds)}</b>"
-        '<span class="to" aria-hidden="true">→</span>'
-        f"{lane_name('compiled')}<b>{fmt.latency(result.compiled.median_seconds)}</b>"
+        f"<span>{lane_name('eager')} <b>{fmt.latency(result.eager.median_seconds)}</b> →</span>"
+        f"<span>{lane_name('compiled')} <b>{fmt.latency(result.compiled.median_seconds)}</b></span>"
     )
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
     return (
@@ -127,7 +126,7 @@ def warnings(result: RunResult) -> str:
     if not result.warnings:
         return ""
     items = "".join(f"<li>{esc(warning)}</li>" for warning in result.warnings)
-    return f'<ul class="warnings" aria-label="Mind">{items}</ul>'
+    return f'<div class="warnings"><b>Read with care</b><ul>{items}</ul></div>'
 
 
 def failure(result: RunResult) -> str:
@@ -173,7 +172,7 @@ def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
     columns = "".join(
         f'<div class="labels">{lane_name(variant)}<ol>'
         + "".join(
-            f'<li><span class="label">{esc(label.label)}</span><span class="score">{fmt.percent(label.score)}</span>'
+            f'<li><span class="label">{esc(label.label)}</span><span class="score">{_share(label.score)}</span>'
             f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
             for label in (seen[variant].labels or ())[:5]
         )
@@ -183,6 +182,10 @@ def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
     info = result.image
     picture = f"<figure>{_image(_jpeg_uri(info), f'The input, {info.name}')}</figure>" if info else ""
     return f'<div class="seen with-labels">{picture}{columns}</div>'
+
+
+def _share(score: float) -> str:
+    return "< 0.1 %" if 0 < score < 0.0005 else fmt.percent(score)
 
 
 def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
@@ -214,7 +217,7 @@ def _drawn(preview: Image.Image, info: ImageInfo, seen: dict[str, Predictions], 
 def _found(seen: Predictions) -> str:
     if seen.boxes is not None:
         return words.count(len(seen.boxes), "object")
-    return words.count(len(seen.segments or ()), "segment")
+    return words.count(sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ()), "segment")
 
 
 def _image(uri: str, alt: str) -> str:
@@ -234,10 +237,11 @@ def details(result: RunResult) -> str:
         f'<td class="why">{esc(explanation)}</td></tr>'
         for name, value, explanation in words.details(result)
     )
+    title = "All figures, and how they were made" if result.status == "ok" else "What is known of this run"
     data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
     return (
-        '<section class="details"><details><summary>All figures, and how they were made</summary>'
+        f'<section class="details"><details><summary>{title}</summary>'
         f"<table><caption>{_asked(result)}</caption><tbody>{rows}</tbody></table></details>"
         f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'
         "Download this result as JSON</a></section>"
@@ -248,7 +252,7 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
     """One line under the list: what was chosen."""
     if checkpoint is None:
         return (
-            f"<p class='note'>{esc(short(named)) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
+            f"<p class='note'>{esc(named) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
             "Hub, safetensors only.</p>"
         )
     facts = ["Bundled: needs no network" if checkpoint.bundled else "Fetched from the Hugging Face Hub"]
