@@ -232,6 +232,7 @@ def _stretched(values: np.ndarray) -> np.ndarray:
 
 
 def mask_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Width and height of the mask or preview of a picture of `size`: never enlarged, no side under one pixel."""
     scale = min(1.0, MASK_SIDE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
