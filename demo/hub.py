@@ -59,6 +59,12 @@ def cache_folder() -> Path:
     return Path(home).expanduser() / "hub"
 
 
+def holds_weights(checkpoint: str) -> bool:
+    """True where the local cache holds safetensors of this model: it can be run without a network."""
+    folder = cache_folder() / f"models--{checkpoint.replace('/', '--')}"
+    return any(folder.glob("snapshots/*/*.safetensors"))
+
+
 def cached() -> tuple[str, ...]:
     """Ids of the models in the local cache, complete or not."""
     folders = sorted(cache_folder().glob("models--*"))

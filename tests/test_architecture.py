@@ -134,7 +134,7 @@ def test_every_library_that_the_program_imports_is_required() -> None:
 
 
 def test_a_space_gets_a_compiler() -> None:
-    assert (ROOT / "packages.txt").read_text().split() == ["build-essential"]
+    assert (ROOT / "packages.txt").read_text().split() == ["build-essential", "fonts-dejavu-core"]
 
 
 # README

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,10 +96,26 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 if checkpoint.takes_text
                 else None
             )
-        processor = AutoImageProcessor.from_pretrained(
-            source.name, backend="pil", trust_remote_code=False, **source.options
-        )
+        processor = _processor(source, config.model_type)
     return Loaded(model.to(device).eval(), processor, tokenizer, checkpoint, warnings)
+
+
+def _processor(source: _Source, model_type: str) -> Any:
+    options: dict[str, Any] = {**source.options, "trust_remote_code": False}
+    try:
+        return AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
+    except ValueError as hidden:
+        # transformers 5.17 hides SegFormer's PIL processor where torchvision is missing, although it needs none.
+        try:
+            home = importlib.import_module(f"transformers.models.{model_type}.image_processing_pil_{model_type}")
+        except ImportError:
+            raise hidden from None
+        (kind,) = (
+            getattr(home, name)
+            for name in dir(home)
+            if name.lower() == f"{model_type.replace('_', '')}imageprocessorpil"
+        )
+        return kind.from_pretrained(source.name, **source.options)
 
 
 @dataclass

@@ -84,7 +84,7 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
     image = asked.pop("image")
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""  # the field is hidden: what stands in it was meant for another checkpoint
-    if asked["iterations"] in (None, "", 0):
+    if not str(asked["iterations"] or "").strip():
         del asked["iterations"]
     spec = catalog.make_spec(**asked)
     if not image:
@@ -169,8 +169,8 @@ class Form:
                 inputs["fullgraph"] = gr.Checkbox(
                     False, label="Full graph only", info="Fail instead of falling back to eager where the graph breaks"
                 )
-                inputs["iterations"] = gr.Number(
-                    None,
+                inputs["iterations"] = gr.Textbox(
+                    "",
                     label="Timed calls of each",
                     placeholder="until the difference is known",
                     info="10 to 10 000, or empty",
