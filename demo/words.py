@@ -20,6 +20,8 @@ def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
     speedup = result.speedup
     if result.failure is not None or speedup is None:
         return None
+    if result.compilation is not None and result.compilation.recompiles_while_timing:
+        return "", "Void:", "the model was recompiled while timed"
     match speedup.verdict:
         case "faster":
             return "Compiled is", fmt.ratio(speedup.ratio), "faster"

@@ -111,7 +111,7 @@ def test_dominant_shape_has_more_than_twice_the_area_of_any_other() -> None:
 def test_training_twice_gives_identical_weights(name: str, few_scenes: TrainingSet) -> None:
     threads = torch.get_num_threads()
     try:
-        one, other = (train(RECIPES[name], few_scenes, steps=3, say=lambda line: None).state_dict() for _ in range(2))
+        one, other = (train(RECIPES[name], few_scenes, steps=2, say=lambda line: None).state_dict() for _ in range(2))
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(False)

@@ -5,7 +5,9 @@ python -m tools.examples                      draw them into assets/examples and
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from tools.scenes import Scene, draw_scene
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "examples"
 SIZE = (480, 360)
-SEEDS = (397, 403, 454, 45, 382, 342, 376)  # chosen by eye; each kind of shape dominates in one of them
+SEEDS = (2904, 2115, 2495, 2206, 2227, 2075, 2086)  # chosen by eye; each kind of shape dominates in one of them
 
 
 def example_paths() -> list[Path]:
@@ -34,21 +36,23 @@ def draw_examples() -> list[Scene]:
     return [draw_scene(seed, SIZE, clean=True) for seed in SEEDS]
 
 
+@cache
+def _load(name: str, kind: Any) -> tuple[Any, Any]:
+    folder = CHECKPOINTS / name
+    return kind.from_pretrained(folder).eval(), AutoImageProcessor.from_pretrained(folder, backend="pil")
+
+
 def mistakes(scene: Scene, picture: Image.Image, least_pixels_right: float = 0.97) -> list[str]:
     """What the three checkpoints get wrong on `picture`, which shows `scene`; one line each, none if all is right."""
     found: list[str] = []
-    folder = CHECKPOINTS / "shapes-vit"
-    classifier = AutoModelForImageClassification.from_pretrained(folder).eval()
-    inputs = AutoImageProcessor.from_pretrained(folder, backend="pil")(picture, return_tensors="pt")
+    classifier, processor = _load("shapes-vit", AutoModelForImageClassification)
     with torch.no_grad():
-        scores = classifier(**inputs).logits.softmax(-1)[0]
+        scores = classifier(**processor(picture, return_tensors="pt")).logits.softmax(-1)[0]
     label = classifier.config.id2label[int(scores.argmax())]
     if label != scene.label:
         found.append(f"names {label} ({float(scores.max()):.2f}) where {scene.label} dominates")
 
-    folder = CHECKPOINTS / "shapes-segformer"
-    segmenter = AutoModelForSemanticSegmentation.from_pretrained(folder).eval()
-    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    segmenter, processor = _load("shapes-segformer", AutoModelForSemanticSegmentation)
     with torch.no_grad():
         outputs = segmenter(**processor(picture, return_tensors="pt"))
     mask = processor.post_process_semantic_segmentation(outputs, target_sizes=[picture.size[::-1]])[0].numpy()
@@ -56,9 +60,7 @@ def mistakes(scene: Scene, picture: Image.Image, least_pixels_right: float = 0.9
     if right < least_pixels_right:
         found.append(f"labels {right:.1%} of the pixels right")
 
-    folder = CHECKPOINTS / "shapes-rtdetr"
-    detector = AutoModelForObjectDetection.from_pretrained(folder).eval()
-    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    detector, processor = _load("shapes-rtdetr", AutoModelForObjectDetection)
     with torch.no_grad():
         outputs = detector(**processor(picture, return_tensors="pt"))
     boxes = processor.post_process_object_detection(

@@ -5,6 +5,7 @@ For tests of the page, and for looking at it: nothing is loaded and nothing is t
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -73,22 +74,18 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
     """What a run would say after `elapsed` of `total` seconds, on its way to `result`."""
     share = elapsed / total
     phase = next(name for name, end in _ENDS if share < end or name == "check")
-    timing = phase in ("time", "check") and result is not None and result.eager and result.compiled
-    if not timing or result is None or result.speedup is None:
-        return Progress(phase, share, elapsed, total - elapsed)
-    assert result.eager is not None and result.compiled is not None
+    said = Progress(phase, share, elapsed, total - elapsed)
+    if phase not in ("time", "check") or result is None or result.speedup is None:
+        return said
     done = min(1.0, (share - 0.5) / 0.4)
-    wide = 0.25 * (1 - done) ** 2
-    measured = result.speedup
-    return Progress(
-        phase,
-        share,
-        elapsed,
-        total - elapsed,
-        calls=max(1, round(done * len(result.eager.wall_seconds))),
-        eager_seconds=result.eager.median_seconds * (1 + wide * 0.2),
-        compiled_seconds=result.compiled.median_seconds * (1 - wide * 0.1),
-        speedup=Interval(measured.ratio, measured.low / (1 + wide), measured.high * (1 + wide)),
+    wide = 1 + 0.25 * (1 - done) ** 2
+    eager, compiled, measured = result.eager, result.compiled, result.speedup
+    return dataclasses.replace(
+        said,
+        calls=round(done * len(eager.wall_seconds)) if eager else 0,
+        eager_seconds=eager.median_seconds if eager else None,
+        compiled_seconds=compiled.median_seconds if compiled else None,
+        speedup=Interval(measured.ratio, measured.low / wide, measured.high * wide),
     )
 
 

@@ -27,7 +27,7 @@ def waiting(ahead: int) -> str:
     who = "One run is" if ahead == 1 else f"{ahead} runs are"
     return (
         '<section class="live"><p class="kicker">Waiting</p>'
-        f'<p class="display small">{who} ahead of yours.</p>'
+        f'<h2 class="display small">{who} ahead of yours.</h2>'
         '<p class="lead">Runs go one at a time, so that none disturbs the timing of another. '
         "Yours starts by itself; Cancel leaves the line.</p></section>"
     )

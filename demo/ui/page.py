@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -101,7 +100,7 @@ class Page:
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._line = Line()
         self._cancels: dict[str, threading.Event] = {}
-        self._zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
+        self._zero_gpu = runs.on_zero_gpu()
         with gr.Blocks(
             title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
         ) as self.blocks:

@@ -24,7 +24,7 @@ def question(checkpoint: str) -> str:
     """The stage before the first run: the question, and what pressing Run will do."""
     return (
         '<section class="question"><p class="kicker">Before the run</p>'
-        f'<p class="display">Is it worth compiling <span class="model">{esc(short(checkpoint))}</span>?</p>'
+        f'<h2 class="display">Is it worth compiling <span class="model">{esc(short(checkpoint))}</span>?</h2>'
         '<p class="lead">Press Run. The model is timed as it is, compiled with <code>torch.compile</code>, and the two '
         "are timed in turn on this machine until their difference is known to ±1 %. You see whether it is faster, "
         "what compiling costs, and whether the compiled model still sees the same.</p></section>"
@@ -143,7 +143,7 @@ def problem(title: str, message: str, remedy: str = "", kicker: str = "") -> str
     way_out = f'<p class="remedy"><b>What to do</b> {esc(remedy)}</p>' if remedy else ""
     return (
         f'<section class="problem" role="status"><p class="kicker">{kicker or "No run was started"}</p>'
-        f'<p class="display small">{esc(title)}</p><p class="message">{esc(message)}</p>{way_out}</section>'
+        f'<h2 class="display small">{esc(title)}</h2><p class="message">{esc(message)}</p>{way_out}</section>'
     )
 
 
@@ -255,7 +255,7 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
             f"<p class='note'>{esc(named) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
             "Hub, safetensors only.</p>"
         )
-    facts = ["Bundled: needs no network" if checkpoint.bundled else "Fetched from the Hugging Face Hub"]
+    facts = ["Bundled" if checkpoint.bundled else "From the Hub"]
     if checkpoint.parameters:
         facts.append(f"{fmt.parameters(checkpoint.parameters)} parameters")
     facts.append("{} × {} px".format(*reversed(checkpoint.input_size)))
@@ -274,10 +274,10 @@ UNEXPECTED = (
 
 
 def zero_gpu() -> str:
-    """The stage on a ZeroGPU Space, where a process holds its GPU for seconds and torch.compile does not work."""
+    """The stage on a ZeroGPU Space: see `runs.on_zero_gpu`."""
     return (
         '<section class="question"><p class="kicker">On ZeroGPU</p>'
-        '<p class="display small">There is no torch.compile here</p>'
+        '<h2 class="display small">There is no torch.compile here</h2>'
         '<p class="lead">This Space borrows a GPU for a few seconds at a time, and compiling needs to keep it. '
         "Below is what the guide measured. To time your own machine, run this project there: "
         "<code>python app.py</code>.</p></section>"

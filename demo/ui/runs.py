@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
-from demo.schema import Machine, Progress, RunResult, RunSpec
+from demo.schema import BadInput, Machine, Progress, RunResult, RunSpec
 
 Event = Progress | RunResult
 
@@ -24,8 +25,18 @@ class AnyRunner(Protocol):
     def close(self) -> None: ...
 
 
+def on_zero_gpu() -> bool:
+    """On a ZeroGPU Space, where a process holds its GPU for seconds and torch.compile does not work."""
+    return bool(os.environ.get("SPACES_ZERO_GPU"))
+
+
 def start(
     runner: AnyRunner, spec: RunSpec, image: Path, cancel: threading.Event | None = None
 ) -> contextlib.closing[Generator[Event, None, None]]:
-    """A run as a context: leaving it early closes the runner's generator, which ends the worker."""
+    """A run as a context: leaving it early closes the runner's generator, which ends the worker.
+
+    Raises BadInput on ZeroGPU.
+    """
+    if on_zero_gpu():
+        raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
     return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel)))

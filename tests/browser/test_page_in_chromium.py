@@ -1,0 +1,206 @@
+"""The page as a visitor meets it: the real app, the real worker, a real browser.
+
+Screenshots go to the folder named by WORTH_COMPILING_SCREENSHOTS, else to pytest's temporary one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+PATIENCE_SECONDS = 240
+"""A default run takes seconds; this is for a machine that compiles with an empty cache while it does other things."""
+HEADLINE = "#top .headline .figure"
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`python app.py` at a free port, its results in a folder of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("app")
+    environment = os.environ | {"GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": str(folder)}
+    with (folder / "log").open("w") as log:
+        app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        deadline = time.monotonic() + 60
+        while not _answers(url):
+            assert app.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.1)
+        yield url
+    finally:
+        app.terminate()
+        app.wait(20)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2):
+            return True
+    except (urllib.error.URLError, TimeoutError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, address: str) -> Iterator[Any]:
+    """A fresh tab with the page. It must not log an error, nor ask anything of another machine."""
+    tab = chromium.new_page(viewport={"width": 1440, "height": 900})
+    troubles: list[str] = []
+    tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
+    _open(tab, address)
+    yield tab
+    tab.close()
+    assert troubles == []
+
+
+def _is_outside(url: str, address: str) -> bool:
+    return not url.startswith((address, "data:", "blob:"))
+
+
+def _open(tab: Any, address: str, theme: str = "light") -> None:
+    tab.goto(f"{address}?__theme={theme}")
+    tab.get_by_role("button", name="Run", exact=True).wait_for()
+    tab.locator("#chart .plot-container").wait_for()
+
+
+def _run(tab: Any) -> None:
+    tab.get_by_role("button", name="Run", exact=True).click()
+
+
+def _until(tab: Any, selector: str) -> Any:
+    found = tab.locator(selector)
+    found.wait_for(timeout=PATIENCE_SECONDS * 1000)
+    return found
+
+
+def _width(tab: Any) -> int:
+    return int(tab.evaluate("document.documentElement.scrollWidth"))
+
+
+def _picture(tab: Any, folder: Path, name: str) -> None:
+    chosen = os.environ.get("WORTH_COMPILING_SCREENSHOTS")
+    if chosen:
+        folder = Path(chosen)
+        folder.mkdir(parents=True, exist_ok=True)
+    tab.screenshot(path=folder / f"{name}.png", full_page=True)
+
+
+def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
+    tab: Any, address: str, tmp_path: Path
+) -> None:
+    _picture(tab, tmp_path, "before-light-1440")
+    _run(tab)
+    _until(tab, ".live .steps li.now")
+    assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
+    _picture(tab, tmp_path, "during-light-1440")
+    figure = _until(tab, HEADLINE)
+    assert re.fullmatch(r"\d+(\.\d+)?×|no difference|Too noisy", figure.inner_text())
+    assert "95 % confidence" in tab.locator("#top .interval").inner_text()
+    assert tab.locator("#seen .labels").count() == 2
+    tab.locator("#chart").get_by_text("Latency of one call").wait_for()
+    assert tab.get_by_role("button", name="Run", exact=True).is_enabled()
+    tab.locator("#details summary").click()
+    assert tab.get_by_role("rowheader", name="First compiled call").is_visible()
+    for theme in ("light", "dark"):
+        tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
+        for width in (390, 1440, 1920):
+            tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
+            tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
+            assert _width(tab) == width
+            _picture(tab, tmp_path, f"after-{theme}-{width}")
+
+
+def test_nothing_scrolls_sideways_on_a_phone_before_the_run(tab: Any, address: str, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 844})
+    for theme in ("light", "dark"):
+        _open(tab, address, theme)
+        tab.get_by_role("button", name="Advanced").click()
+        assert _width(tab) == 390
+        _picture(tab, tmp_path, f"before-{theme}-390")
+
+
+def test_run_and_cancel_are_in_view_on_a_desktop(tab: Any) -> None:
+    for name in ("Run", "Cancel"):
+        box = tab.get_by_role("button", name=name, exact=True).bounding_box()
+        assert box["y"] + box["height"] <= 900
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n\x00\x00"], ids=["empty", "text", "torn"]
+)
+def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
+    tab: Any, tmp_path: Path, content: bytes
+) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(content)
+    tab.get_by_label("number input for Batch size").fill("3")
+    tab.get_by_role("button", name="Remove Image").click()
+    tab.locator("#picture input[type=file]").set_input_files(broken)
+    tab.locator("#picture img").wait_for(state="attached")
+    _run(tab)
+    card = _until(tab, "#top .problem")
+    assert "broken.png" in card.inner_text()
+    assert tab.get_by_label("number input for Batch size").input_value() == "3"
+    tab.locator("#run:not([disabled])").wait_for()
+
+
+def test_cancel_ends_a_run_and_says_so(tab: Any, tmp_path: Path) -> None:
+    tab.get_by_label("Detection", exact=True).check(force=True)
+    tab.get_by_text("shapes-rtdetr?").wait_for()
+    _run(tab)
+    _until(tab, ".live .steps li.now")
+    tab.get_by_role("button", name="Cancel", exact=True).click()
+    card = _until(tab, "#top .problem")
+    assert "Cancelled" in card.inner_text()
+    _picture(tab, tmp_path, "cancelled-light-1440")
+    tab.locator("#run:not([disabled])").wait_for()
+
+
+def test_nothing_moves_for_those_who_asked_for_calm(tab: Any) -> None:
+    tab.emulate_media(reduced_motion="reduce")
+    _run(tab)
+    bar = _until(tab, ".lane .bar.eager")
+    assert bar.evaluate("bar => getComputedStyle(bar).transitionProperty") == "none"
+
+
+def test_an_owl_vit_asks_what_to_look_for_and_other_models_do_not(tab: Any) -> None:
+    field = tab.get_by_label("What to look for")
+    assert not field.is_visible()
+    tab.get_by_label("Detection", exact=True).check(force=True)
+    tab.get_by_text("shapes-rtdetr?").wait_for()
+    tab.get_by_role("combobox", name="Checkpoint").click()
+    tab.get_by_role("option", name="google/owlvit-base-patch32").click()
+    field.wait_for()

@@ -1,0 +1,160 @@
+"""Whole runs with real compiles: the command line as a process, each bundled checkpoint, on a drawn scene."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo import catalog, images
+from demo.history import History
+from demo.schema import RunResult
+from tools.scenes import draw_scene
+
+SEED = 777_001
+
+
+def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "demo", "run", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A scene that nobody trained on, larger than any model's input, and the file it lies in."""
+    drawn = draw_scene(SEED, (800, 600))
+    path = tmp_path_factory.mktemp("scene") / "fresh.png"
+    drawn.image.save(path)
+    return drawn, path
+
+
+@pytest.fixture(scope="module")
+def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
+    """One run of each bundled checkpoint, as its JSON says."""
+    _, path = scene
+    folder = tmp_path_factory.mktemp("runs")
+    found = {}
+    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+        done = run(folder, "--checkpoint", checkpoint.id, "--image", str(path), "--batch-size", "2", "--json")
+        assert done.returncode == 0, done.stderr
+        found[checkpoint.id] = RunResult.from_json(json.loads(done.stdout))
+    stored = {result.id: result for result in History(folder / "data" / "history.sqlite3").all()}
+    assert stored == {result.id: result for result in found.values()}
+    return found
+
+
+BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dict[str, RunResult], name: str):
+    result = results[name]
+    assert result.status == "ok"
+    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 10
+    assert result.speedup.low < result.speedup.ratio < result.speedup.high
+    assert result.control.low < result.control.high
+    assert result.eager.peak_memory_bytes > 50e6
+    assert result.environment.compiler
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_bundled_checkpoint_compiles_as_one_graph_and_agrees_with_itself(results: dict[str, RunResult], name: str):
+    result = results[name]
+    assert result.compilation.graphs == 1
+    assert result.compilation.graph_breaks == ()
+    assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
+    assert result.parity.verdict == "match"
+    assert set(result.parity.task.values()) <= {0.0, 1.0}
+
+
+def test_the_classifier_names_the_dominant_shape(results: dict[str, RunResult], scene: Any):
+    for variant in ("eager", "compiled"):
+        assert results["shapes-vit"].predictions[variant].labels[0].label == scene[0].label
+
+
+def test_boxes_lie_on_the_shapes_in_pixels_of_the_picture(results: dict[str, RunResult], scene: Any):
+    truth = {(thing.label, tuple(round(value / 20) for value in thing.box)) for thing in scene[0].objects}
+    for variant in ("eager", "compiled"):
+        boxes = results["shapes-rtdetr"].predictions[variant].boxes
+        assert sorted(box.label for box in boxes) == sorted(thing.label for thing in scene[0].objects)
+        for box in boxes:
+            label, corners = min(
+                truth, key=lambda known, box=box: sum(abs(a * 20 - b) for a, b in zip(known[1], box.box, strict=True))
+            )
+            assert label == box.label
+            assert max(abs(a * 20 - b) for a, b in zip(corners, box.box, strict=True)) < 40
+
+
+def test_segments_cover_the_shapes(results: dict[str, RunResult], scene: Any):
+    for variant in ("eager", "compiled"):
+        segments = {s.label: s for s in results["shapes-segformer"].predictions[variant].segments}
+        labels = {thing.label for thing in scene[0].objects}
+        assert labels == set(segments) - {"background"}
+        background = images.decode_mask(segments["background"].mask_png).mean()
+        assert background == pytest.approx(float((scene[0].mask == 0).mean()), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--checkpoint", "shapes-vit", "--image", "EMPTY"], "empty"),
+        (["--checkpoint", "shapes-vit"], "--image"),
+        (["--checkpoint", "shapes-vit", "--image", "SCENE", "--batch-size", "1.5"], "1.5"),
+        (["--checkpoint", "google/owlvit-base-patch32", "--weights", "random", "--image", "SCENE"], "text"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_exit_2(arguments: list[str], sentence: str, scene: Any, tmp_path: Path):
+    (tmp_path / "empty.png").touch()
+    given = [
+        argument.replace("EMPTY", str(tmp_path / "empty.png")).replace("SCENE", str(scene[1])) for argument in arguments
+    ]
+    done = run(tmp_path, *given, "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 400), (400, 20)])
+def test_odd_pictures_run_too(size: tuple[int, int], tmp_path: Path):
+    path = tmp_path / "odd.png"
+    draw_scene(SEED).image.resize(size).save(path)
+    done = run(tmp_path, "--checkpoint", "shapes-vit", "--image", str(path), "--iterations", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["predictions"]["eager"]["labels"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_types_run_and_are_recorded(dtype: str, scene: Any, tmp_path: Path):
+    arguments = [
+        "--checkpoint",
+        "shapes-vit",
+        "--image",
+        str(scene[1]),
+        "--dtype",
+        dtype,
+        "--iterations",
+        "10",
+        "--json",
+    ]
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 0, done.stderr
+    result = RunResult.from_json(json.loads(done.stdout))
+    assert result.spec.dtype == dtype
+    assert result.predictions["eager"].labels[0].label == scene[0].label
+
+
+def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: Any, tmp_path: Path):
+    arguments = ["--checkpoint", "nvidia/segformer-b0-finetuned-ade-512-512", "--weights", "random"]
+    done = run(tmp_path, *arguments, "--image", str(scene[1]), "--iterations", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    result = RunResult.from_json(json.loads(done.stdout))
+    assert result.predictions is None
+    assert result.compilation.graphs == 1
+    assert any("Random weights" in warning for warning in result.warnings)

@@ -1,0 +1,493 @@
+"""The page without a browser: its handlers, its form, its API, what it serves. A fake runner stands for the models."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from samples import failed_result, measurement, ok_result
+
+from demo import schema
+from demo.schema import (
+    BadInput,
+    Failure,
+    GraphBreak,
+    ImageInfo,
+    Label,
+    Machine,
+    Predictions,
+    Progress,
+    RunResult,
+    RunSpec,
+)
+from demo.stats import Interval
+from demo.ui import form, live, results
+from demo.ui.fake import MACHINE, FakeRunner
+from demo.ui.line import Line
+from demo.ui.page import Page, build, launch
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = Path(__file__).with_name("fixtures")
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+
+def stored(name: str) -> RunResult:
+    return RunResult.from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def answering(answer: RunResult | Exception, seconds: float = 0.0) -> FakeRunner:
+    return FakeRunner(lambda spec, image: answer, seconds)
+
+
+def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
+    """What pressing Run sends to the browser, from the form as it stands, with these fields changed."""
+    image = save_file_to_cache(form.scenes()[0], get_upload_folder())
+    values = {name: field.value for name, field in page._form.inputs.items()}
+    values |= {"image": {"path": image, "meta": {"_type": "gradio.FileData"}}} | changes
+    return page._run(SimpleNamespace(session_hash=session), *values.values())  # type: ignore[arg-type]
+
+
+def stage_of(page: Page, updates: dict[Any, Any]) -> str:
+    """The HTML that an update puts on the stage, all pieces together."""
+    pieces = []
+    for part in (page._stage.top, page._stage.seen, page._stage.details):
+        update = updates.get(part, "")
+        pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
+    return "".join(pieces)
+
+
+def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
+    return updates[page._form.run]["interactive"] and not updates[page._form.cancel]["interactive"]
+
+
+class Tags(HTMLParser):
+    """The elements of a piece of HTML, in order, and whether anything in it would run as a script."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.runs_script = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.runs_script |= tag == "script" or any(name.startswith("on") for name, _ in attributes)
+        self.runs_script |= any((value or "").strip().lower().startswith("javascript:") for _, value in attributes)
+
+
+# ---- the page's process
+
+
+def test_the_page_imports_neither_torch_nor_transformers() -> None:
+    code = (
+        "import sys; from demo.ui.fake import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
+        "import app; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert child.stdout.strip() == "[]", child.stderr
+
+
+def test_no_stub_file_is_written_beside_the_sources() -> None:
+    """gradio writes a .pyi next to every class derived from a component."""
+    assert not list((ROOT / "demo").rglob("*.pyi"))
+
+
+# ---- the form
+
+
+def test_the_form_as_it_stands_is_a_valid_spec() -> None:
+    page = Page(answering(ok_result()))
+    values = {name: field.value for name, field in page._form.inputs.items()}
+    spec, image = form.read(values)
+    assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
+    assert image.is_file()
+
+
+def test_a_machine_with_a_gpu_and_weights_starts_with_vit_on_a_photograph() -> None:
+    choice = form.default_choice(dataclasses.replace(MACHINE, gpu="Tesla T4"), hub_ok=True)
+    assert choice.checkpoint == "google/vit-base-patch16-224"
+    assert choice.image in form.photographs()
+
+
+@pytest.mark.parametrize(
+    ("machine", "hub_ok"),
+    [(None, True), (MACHINE, True), (dataclasses.replace(MACHINE, gpu="Tesla T4"), False)],
+    ids=["unknown machine", "no GPU", "no weights to be had"],
+)
+def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(
+    machine: Machine | None, hub_ok: bool
+) -> None:
+    choice = form.default_choice(machine, hub_ok)
+    assert choice.checkpoint == "shapes-vit"
+    assert choice.image in form.scenes()
+
+
+def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demo.ui.page._can_load", lambda checkpoint: True)
+    page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
+    untouched = {"orig_name": form.scenes()[0].name}
+    checkpoint, picture = page._settle("shapes-vit", untouched, False)
+    assert checkpoint == "google/vit-base-patch16-224"
+    assert Path(picture).name == "lion.jpg"
+    for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
+        assert all(isinstance(update, dict) and "value" not in update for update in page._settle(*given))
+
+
+def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none() -> None:
+    page = Page(answering(ok_result()))
+    values = {name: field.value for name, field in page._form.inputs.items()}
+    spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
+    assert spec.text == ()
+    owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
+    assert form.read(values | owl)[0].text == ("a cat", "a dog")
+
+
+def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_result() -> None:
+    page = Page(answering(ok_result()))
+    _, text, top, note, chart = page._chosen("google/owlvit-base-patch32", "object-detection", False)
+    assert text["visible"] is True
+    assert "owlvit-base-patch32" in top
+    assert "What the guide measured" in note["value"]
+    assert chart["visible"] is True
+    assert all(
+        "value" not in update for update in page._chosen("microsoft/resnet-50", "image-classification", True)[2:]
+    )
+
+
+def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
+    for checkpoint, task in (("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")):
+        relative, sentence = results.published_for(checkpoint, task)
+        assert "did not measure" in sentence
+        assert results.short(relative) in sentence
+
+
+# ---- one press of Run
+
+
+def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() -> None:
+    page = Page(answering(ok_result()))
+    first, *_, last = pressed(page)
+    assert first[page._form.run]["interactive"] is False
+    assert first[page._form.cancel]["interactive"] is True
+    shown = stage_of(page, last)
+    assert '<span class="figure number">2.00×</span>' in shown
+    assert "circle" in shown
+    assert "Pays for itself after" in shown
+    assert is_ready(page, last)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 5.0], ids=["win", "loss"])
+def test_a_loss_is_told_as_large_as_a_win(ratio: float) -> None:
+    html = results.headline(ok_result(compiled=measurement(0.002 * ratio)))
+    assert re.search(r'<span class="figure number">\d\.\d\d×</span>', html)
+    assert ("slower ▼" if ratio > 1 else "faster ▲") in re.sub(r"<[^>]+>", "", html)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"batch_size": 0}, "Batch size must be a whole number"),
+        ({"batch_size": 1.5}, "Batch size must be a whole number"),
+        ({"batch_size": None}, "Batch size must be a whole number"),
+        ({"mode": "fastest"}, "Unknown compile mode"),
+        ({"checkpoint": "vit-shapes"}, "Did you mean"),
+        ({"checkpoint": None}, "No checkpoint was given"),
+        ({"checkpoint": "microsoft/resnet-50", "task": "object-detection"}, "does image-classification"),
+        ({"image": None}, "There is no picture"),
+        ({"image": {"path": str(ROOT / "pyproject.toml")}}, "must be an uploaded file"),
+        ({"iterations": 3}, "The number of timed calls"),
+        ({"checkpoint": "google/owlvit-base-patch32", "task": "object-detection", "text": " "}, "text queries"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_input_is_a_sentence_on_the_stage(changes: dict[str, Any], sentence: str) -> None:
+    page = Page(answering(ok_result()))
+    (only,) = pressed(page, **changes)
+    assert sentence in stage_of(page, only)
+    assert is_ready(page, only)
+
+
+def test_what_only_the_worker_can_refuse_is_a_sentence_too() -> None:
+    page = Page(answering(BadInput("scene.png is not a picture. Readable are: PNG, JPEG.")))
+    *_, last = pressed(page)
+    assert "scene.png is not a picture" in stage_of(page, last)
+    assert is_ready(page, last)
+
+
+def test_a_failed_result_shows_message_and_remedy() -> None:
+    page = Page(answering(failed_result()))
+    *_, last = pressed(page)
+    shown = stage_of(page, last)
+    assert "Out of memory" in shown
+    assert "Batch size 256 ran out of memory on a T4" in shown
+    assert "Try 64." in shown
+    assert is_ready(page, last)
+
+
+def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    page = Page(answering(RuntimeError("secret path /root/x")))
+    *_, last = pressed(page)
+    assert results.UNEXPECTED[0] in stage_of(page, last)
+    assert "secret" not in stage_of(page, last)
+    assert "secret" in caplog.text
+    assert is_ready(page, last)
+
+
+def test_the_browser_gets_at_most_four_updates_a_second() -> None:
+    page = Page(answering(ok_result(), seconds=1.3))
+    updates = list(pressed(page))
+    assert 3 <= len(updates) <= 2 + 1.3 * 4 + 1
+
+
+def test_cancel_ends_the_run_and_shows_what_became_of_it() -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    updates = pressed(page)
+    next(updates), next(updates)
+    page._cancel(SimpleNamespace(session_hash="somebody else"))  # type: ignore[arg-type]
+    next(updates)
+    page._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
+    *_, last = updates
+    assert "Cancelled" in stage_of(page, last)
+    assert is_ready(page, last)
+    assert page._cancels == {}
+
+
+def test_a_closed_tab_ends_the_run() -> None:
+    runner = answering(ok_result(), seconds=60)
+    updates = pressed(Page(runner))
+    next(updates), next(updates)
+    assert runner.running == 1
+    updates.close()  # type: ignore[attr-defined]
+    assert runner.running == 0
+
+
+def test_the_second_visitor_waits_is_told_so_and_runs_in_turn() -> None:
+    page = Page(answering(ok_result(), seconds=1.0))
+    first, second = pressed(page, "one"), pressed(page, "two")
+    next(first), next(first), next(second)
+    assert "One run is ahead of yours" in stage_of(page, next(second))
+    rest = threading.Thread(target=lambda: list(first))
+    rest.start()
+    *_, last = second
+    rest.join()
+    assert "2.00×" in stage_of(page, last)
+
+
+def test_cancel_leaves_the_line() -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    first, second = pressed(page, "one"), pressed(page, "two")
+    next(first), next(first), next(second), next(second)
+    page._cancel(SimpleNamespace(session_hash="two"))  # type: ignore[arg-type]
+    *_, last = second
+    assert "You left the line" in stage_of(page, last)
+    first.close()  # type: ignore[attr-defined]
+    assert page._line._places == []
+
+
+def test_a_full_line_says_so_at_once() -> None:
+    line = Line(longest=1)
+    with line.join(), pytest.raises(BadInput, match="Try again in a few minutes"):
+        line.join()
+    assert line.join().wait(0.0) == 0
+
+
+def test_without_torch_compile_on_zero_gpu_only_the_published_figures_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    page = Page(answering(ok_result()))
+    assert page._form.run.interactive is False
+    assert "There is no torch.compile here" in page._stage.top.value
+    *_, last = pressed(page)
+    assert "There is no torch.compile on ZeroGPU" in stage_of(page, last)
+
+
+# ---- what is drawn
+
+
+def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
+    hostile = Predictions(labels=(Label(HOSTILE, 0.9),))
+    good = ok_result()
+    assert good.compilation is not None and good.environment is not None
+    result = dataclasses.replace(
+        good,
+        id=HOSTILE,
+        predictions={"eager": hostile, "compiled": hostile},
+        image=ImageInfo(HOSTILE, 1, 1, "00", f'"{HOSTILE}'),
+        warnings=(HOSTILE,),
+        compilation=dataclasses.replace(
+            good.compilation, graph_breaks=(GraphBreak(HOSTILE, HOSTILE),), cudagraphs=HOSTILE
+        ),
+        environment=dataclasses.replace(good.environment, device_name=HOSTILE, platform=HOSTILE),
+        spec=RunSpec(f"{HOSTILE}/model", "image-classification"),
+    )
+    failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE), warnings=(HOSTILE,))
+    spec = result.spec
+    pieces = [
+        results.headline(result),
+        results.predictions(result),
+        results.details(result),
+        results.failure(failed),
+        results.problem("No", HOSTILE),
+        results.question(HOSTILE),
+        results.published_note(HOSTILE, "object-detection"),
+        results.checkpoint_note(None, HOSTILE),
+        results.mode_note(HOSTILE),
+        live.strip(Progress(HOSTILE, 0.5, 1.0, message=HOSTILE), spec),
+    ]
+    for piece in pieces:
+        tags = Tags(piece)
+        assert not tags.runs_script
+        assert HOSTILE not in piece
+
+
+@pytest.mark.parametrize("name", ["detection", "segmentation"])
+def test_boxes_and_masks_are_drawn_for_both_variants(name: str) -> None:
+    html = results.predictions(stored(name))
+    assert html.count('<img src="data:image/webp;base64,') == 2
+    assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
+
+
+def test_random_weights_draw_nothing_and_say_why() -> None:
+    spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
+    html = results.predictions(ok_result(spec=spec, predictions=None))
+    assert "predictions would mean nothing" in html
+    assert "<img" not in html
+
+
+def test_the_result_can_be_taken_away_as_json() -> None:
+    html = results.details(ok_result())
+    found = re.search(r'download="shapes-vit-[\w.-]+\.json" href="data:application/json;base64,([^"]+)"', html)
+    assert found is not None
+    assert RunResult.from_json(json.loads(base64.b64decode(found[1]))) == ok_result()
+
+
+def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping() -> None:
+    spec = RunSpec("shapes-vit", "image-classification")
+    early = Progress("time", 0.4, 3.0, 5.0, "", 4, 0.002, 0.001, Interval(2.0, 1.0, 4.0))
+    late = Progress("check", 0.9, 7.0, None, "", 60, 0.002, 0.001, Interval(0.5, 0.49, 0.51))
+    assert Tags(live.strip(early, spec)).names == Tags(live.strip(late, spec)).names
+
+
+# ---- served over HTTP
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+    """The page with a fake runner, at a free port; and what the runner was asked."""
+    asked: list[tuple[RunSpec, Path]] = []
+
+    def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+        asked.append((spec, image))
+        if spec.batch_size == 13:
+            return BadInput("Batch size 13 is unlucky. Choose another one.")
+        if spec.batch_size == 14:
+            return RuntimeError("secret")
+        return ok_result(spec=spec)
+
+    page = build(FakeRunner(answer))
+    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    yield address, asked
+    page.close(verbose=False)
+
+
+def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: Any) -> None:
+    address, asked = served
+    answer = Client(address, verbose=False).predict(api_name="/benchmark")
+    spec, image = asked[-1]
+    assert RunResult.from_json(answer) == ok_result(spec=spec)
+    assert answer["speedup"]["verdict"] == "faster"
+    assert answer["eager"]["median_ms"] == pytest.approx(2.04)
+    assert (spec.checkpoint, image) == ("shapes-vit", form.scenes()[0])
+
+
+def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
+    address, asked = served
+    Client(address, verbose=False).predict(
+        checkpoint="google/owlvit-base-patch32",
+        task="object-detection",
+        image=handle_file(str(form.photographs()[0])),
+        batch_size=4,
+        mode="max-autotune",
+        dtype="bfloat16",
+        device="cpu",
+        weights="random",
+        fullgraph=True,
+        text="a lion, a tree",
+        iterations=30,
+        api_name="/benchmark",
+    )
+    spec, image = asked[-1]
+    assert spec == RunSpec(
+        "google/owlvit-base-patch32",
+        "object-detection",
+        batch_size=4,
+        mode="max-autotune",
+        fullgraph=True,
+        dtype="bfloat16",
+        device="cpu",
+        weights="random",
+        text=("a lion", "a tree"),
+        iterations=30,
+    )
+    assert image.read_bytes() == form.photographs()[0].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
+        ({"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
+        ({"checkpoint": "no/such model"}, "Unknown checkpoint"),
+        ({"image": {"path": "/etc/hostname"}}, "must be an uploaded file"),
+        ({"batch_size": 14}, "an error that it did not expect"),
+    ],
+    ids=["spec", "worker", "checkpoint", "path", "unexpected"],
+)
+def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AppError, match=re.escape(sentence)):
+        Client(served[0], verbose=False).predict(**given, api_name="/benchmark")
+
+
+def test_the_api_offers_one_endpoint_and_documents_its_fields(served: Any) -> None:
+    described = Client(served[0], verbose=False).view_api(return_format="dict")
+    assert list(described["named_endpoints"]) == ["/benchmark"]
+    assert described["unnamed_endpoints"] == {}
+    fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
+    assert sorted(fields) == sorted(
+        "checkpoint task image batch_size mode dtype device weights fullgraph text iterations".split()
+    )
+    allowed = {"mode": schema.MODES, "dtype": schema.DTYPES, "device": schema.DEVICES, "weights": schema.WEIGHTS}
+    for name, values in allowed.items():
+        assert fields[name]["type"]["enum"] == list(values)
+
+
+@pytest.mark.parametrize("path", ["pyproject.toml", "app.py", "assets/published/published.csv", "demo/ui/page.css"])
+def test_no_file_of_the_project_is_served(served: Any, path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{served[0]}gradio_api/file={ROOT / path}")
+    assert refused.value.code in (403, 404)
+
+
+def test_the_page_asks_nothing_of_the_outside(served: Any) -> None:
+    """Fonts and scripts come from this server; gradio's own page only names its home and its preview picture."""
+    html = urllib.request.urlopen(served[0]).read().decode()
+    fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
+    assert [url for url in fetched if not url.startswith(served[0])] == []

@@ -1,0 +1,104 @@
+"""The sentences that page and terminal share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from samples import BOXES, failed_result, measurement, ok_result
+
+from demo import words
+from demo.schema import MODES, STATUSES, GraphBreak, Parity, RunResult
+
+
+def compiled_at(seconds: float) -> RunResult:
+    return ok_result(compiled=measurement(seconds))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sentence"),
+    [
+        (0.001, "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"),
+        (0.01, "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
+        (0.002, "Compiled makes no difference, 2.04 ms → 2.04 ms"),
+    ],
+    ids=["win", "loss", "draw"],
+)
+def test_the_headline_tells_a_win_a_loss_and_a_draw_in_one_sentence(seconds: float, sentence: str) -> None:
+    assert words.headline(compiled_at(seconds)) == sentence
+
+
+def test_the_headline_of_a_void_run_makes_no_claim() -> None:
+    good = ok_result()
+    assert good.compilation is not None
+    void = dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, recompiles_while_timing=1))
+    assert words.headline(void).startswith("Void: the model was recompiled while timed")
+
+
+def test_the_headline_of_a_failure_is_its_message() -> None:
+    assert words.headline(failed_result()).startswith("Batch size 256 ran out of memory")
+    assert words.headline_parts(failed_result()) is None
+
+
+def test_the_interval_of_a_loss_is_a_slow_down_so_that_its_digits_tell_something() -> None:
+    assert words.interval(compiled_at(0.01)) == "slow-down 5.000 to 5.000×, 95 % confidence"
+    assert words.interval(compiled_at(0.001)) == "speed-up 2.000 to 2.000×, 95 % confidence"
+
+
+def test_two_decimals_are_enough_for_a_wide_interval() -> None:
+    assert words._range(1.41, 1.45) == "1.41 to 1.45×"
+    assert words._range(0.998, 1.003) == "0.998 to 1.003×"
+
+
+def test_details_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
+    rows = words.details(ok_result())
+    assert all(name and value and explanation for name, value, explanation in rows)
+    names = [name for name, _, _ in rows]
+    assert len(names) == len(set(names))
+    assert "Compiled latency" in names and "Eager time on the GPU" not in names
+    assert [name for name, _, _ in words.details(failed_result())] == ["Machine", "Versions", "Whole run"]
+
+
+def test_every_graph_break_has_its_row() -> None:
+    good = ok_result()
+    assert good.compilation is not None
+    breaks = (GraphBreak("print", "a.py:1 in forward"), GraphBreak("item()", ""))
+    rows = words.details(
+        dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks))
+    )
+    assert ("Graph break 1", "print", "a.py:1 in forward") in rows
+    assert ("Graph break 2", "item()", "dynamo did not say where") in rows
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ({"top5_agreement": 1.0}, "Eager and compiled agree: the five likeliest labels are the same."),
+        ({"top5_agreement": 0.6}, "Eager and compiled agree: 60 % of the labels are shared."),
+        ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks are the same."),
+        ({}, "Eager and compiled agree."),
+    ],
+    ids=["same", "some", "masks", "nothing compared"],
+)
+def test_agreement_says_what_was_compared(task: dict[str, float], told: str) -> None:
+    assert words.agreement(ok_result(parity=Parity("match", 0.0, "", task))) == told
+
+
+def test_two_empty_pictures_are_not_called_a_match() -> None:
+    nothing = dataclasses.replace(BOXES, boxes=())
+    result = ok_result(
+        parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
+    )
+    assert words.agreement(result) == "Eager and compiled agree: neither finds anything."
+    assert words.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None)) == ""
+
+
+def test_every_mode_and_every_status_has_its_words() -> None:
+    assert set(words.MODE_WORDS) == set(MODES)
+    assert set(words.STATUS_WORDS) == set(STATUSES)
+    assert words.mode_word("a mode of tomorrow")
+
+
+def test_counts_are_grouped_and_agree_with_their_noun() -> None:
+    assert [words.count(n, "call") for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
+    assert words.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
