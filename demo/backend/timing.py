@@ -65,7 +65,7 @@ class Plan:
     least_calls: int = 10
     least_seconds: float = 0.5
     """... and each variant has had this many calls and this much time."""
-    most_seconds: float = 5.0
+    most_seconds: float = 3.5
     """Stop all the same after this long, once every variant has had `least_calls`."""
     most_calls: int = 5_000
     iterations: int | None = None
