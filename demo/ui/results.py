@@ -169,8 +169,9 @@ def _section(title: str, body: str) -> str:
 
 
 def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
+    """The picture with its likeliest label drawn on it, and the five likeliest below, for each variant."""
     columns = "".join(
-        f'<div class="labels">{lane_name(variant)}<ol>'
+        f'<div class="labels">{_labelled(result.image, seen, variant)}{lane_name(variant)}<ol>'
         + "".join(
             f'<li><span class="label">{esc(label.label)}</span><span class="score">{_share(label.score)}</span>'
             f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
@@ -179,9 +180,19 @@ def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
         + "</ol></div>"
         for variant in VARIANTS
     )
-    info = result.image
-    picture = f"<figure>{_image(_jpeg_uri(info), f'The input, {info.name}')}</figure>" if info else ""
-    return f'<div class="seen with-labels">{picture}{columns}</div>'
+    return f'<div class="seen with-labels">{columns}</div>'
+
+
+def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: drawing.Variant) -> str:
+    if info is None:
+        return ""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(info.preview_jpeg))) as preview:
+            preview.load()
+            picture = drawing.draw_labels(preview, seen, variant, count=1)
+    except _UNREADABLE:
+        return ""
+    return _image(_webp_uri(picture), f"{info.name} as the {variant} model sees it")
 
 
 def _share(score: float) -> str:
@@ -203,13 +214,10 @@ def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
 
 def _drawn(preview: Image.Image, info: ImageInfo, seen: dict[str, Predictions], variant: drawing.Variant) -> str:
     picture = drawing.draw(preview, info, seen, variant)
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=88)
-    uri = "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
     found = seen[variant].boxes or seen[variant].segments or ()
     names = ", ".join(thing.label for thing in found) or "nothing"
     return (
-        f"<figure>{_image(uri, f'{info.name} as the {variant} model sees it: {names}')}"
+        f"<figure>{_image(_webp_uri(picture), f'{info.name} as the {variant} model sees it: {names}')}"
         f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
     )
 
@@ -224,10 +232,10 @@ def _image(uri: str, alt: str) -> str:
     return f'<img src="{uri}" alt="{esc(alt)}">'
 
 
-def _jpeg_uri(info: ImageInfo) -> str:
-    """The preview as a data URI; anything that is not base64 is left out, since it would stand inside HTML."""
-    text = info.preview_jpeg if re.fullmatch(r"[A-Za-z0-9+/=]*", info.preview_jpeg) else ""
-    return f"data:image/jpeg;base64,{text}"
+def _webp_uri(picture: Image.Image) -> str:
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=88)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def details(result: RunResult) -> str:
