@@ -36,7 +36,7 @@ from tools.scenes import SHAPES, Scene, draw_scene, random_size
 CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 # Where the scenes of each purpose begin. No set shares a scene with another, nor with the training.
 CARD_SEED, TEST_SEED, CALIBRATION_SEED = 500_000, 700_000, 900_000
-SCORE_THRESHOLD = 0.6
+SCORE_THRESHOLD = 0.55
 COUNT = 200
 
 

@@ -14,7 +14,7 @@ from demo.backend.models import Loaded
 from demo.schema import Box, Label, Predictions, Segment
 
 TOP = 5
-BOX_THRESHOLD = 0.6
+BOX_THRESHOLD = 0.55
 ZERO_SHOT_THRESHOLD = 0.1
 """OWL-ViT's scores are low by nature; 0.1 is the threshold of its own processor."""
 SMALLEST_SEGMENT = 0.002
