@@ -26,7 +26,14 @@ SCHEMA_VERSION = 1
 TASKS = ("image-classification", "object-detection", "image-segmentation")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "tf32", "float16", "bfloat16")
+"""'tf32' is float32 whose matrix products and convolutions may use TensorFloat-32: compute capability 8.0 and up."""
+ATTENTIONS = ("auto", "eager", "sdpa")
+"""transformers' `attn_implementation`; 'auto' leaves the choice to the checkpoint's class."""
+PROTOCOLS = ("interleaved", "as published")
+"""'as published' is the guide's recipe: warm up, then 300 calls of eager, then 300 of compiled."""
+CACHES = ("keep", "empty")
+"""Inductor's compile cache: kept from run to run, or an empty one of this run's own."""
 DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed")
@@ -34,7 +41,11 @@ PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "do
 
 MAX_BATCH_SIZE = 256
 MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
+MIN_PRECISION, MAX_PRECISION = 0.001, 0.2
+MIN_SECONDS, MAX_SECONDS = 0.5, 300.0
+MAX_THREADS = 1024
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
+PUBLISHED_CALLS = 300
 
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed"]
 
@@ -87,6 +98,17 @@ class RunSpec:
     """Queries for a zero-shot detector, one thing to look for each."""
     iterations: int | None = None
     """Timed calls of each variant, rounded up to whole A B B A blocks; None: until the interval is narrow enough."""
+    protocol: str = "interleaved"
+    precision: float = 0.01
+    """Timing stops when the speed-up's 95 % interval is within this share of the estimate on both sides ..."""
+    most_seconds: float = 3.5
+    """... or after so many seconds of timing, doubled where the verdict would still be 'unsure'."""
+    channels_last: bool = False
+    """Weights and pictures in memory with the channels last, as convolutions on tensor cores like them."""
+    attention: str = "auto"
+    threads: int | None = None
+    """Intra-op threads of torch on a CPU; None: torch's own choice."""
+    cache: str = "keep"
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
@@ -97,8 +119,21 @@ class RunSpec:
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("device", self.device, DEVICES)
         _one_of("weights", self.weights, WEIGHTS)
-        if not isinstance(self.fullgraph, bool):
-            raise BadInput(f"fullgraph is a switch, true or false. Given: {_shown(self.fullgraph)}.")
+        _one_of("attention implementation", self.attention, ATTENTIONS)
+        _one_of("protocol", self.protocol, PROTOCOLS)
+        _one_of("compile cache", self.cache, CACHES)
+        for name, switch in (("fullgraph", self.fullgraph), ("channels_last", self.channels_last)):
+            if not isinstance(switch, bool):
+                raise BadInput(f"{name} is a switch, true or false. Given: {_shown(switch)}.")
+        _number("precision", self.precision, MIN_PRECISION, MAX_PRECISION)
+        _number("most_seconds", self.most_seconds, MIN_SECONDS, MAX_SECONDS)
+        if self.threads is not None:
+            _whole("The number of threads", self.threads, 1, MAX_THREADS)
+        if self.protocol == "as published" and self.iterations is not None:
+            raise BadInput(
+                f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
+                "or choose the protocol 'interleaved'."
+            )
         if self.iterations is not None:
             _whole("The number of timed calls", self.iterations, MIN_ITERATIONS, MAX_ITERATIONS)
         if not isinstance(self.text, tuple) or not all(isinstance(query, str) and query.strip() for query in self.text):
@@ -131,6 +166,22 @@ def _whole(what: str, value: Any, low: int, high: int) -> None:
         raise BadInput(f"{what} must be a whole number from {low} to {high}. Given: {_shown(value)}.")
 
 
+def _number(what: str, value: Any, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise BadInput(f"{what} must be a number from {low:g} to {high:g}. Given: {_shown(value)}.")
+
+
+@dataclass(frozen=True)
+class BackToBack:
+    """Calls one after another without waiting for each: what a server with a full queue gets."""
+
+    calls: int
+    seconds: float
+    """From the first launch until the last result is there."""
+    energy_joules: float | None = None
+    """What the GPU drew meanwhile, by the driver's counter; None where it has none."""
+
+
 @dataclass(frozen=True)
 class Measurement:
     """Raw times of one variant (eager, compiled, or the A/A control)."""
@@ -144,6 +195,17 @@ class Measurement:
     calls_per_block: int
     """Calls of this variant in one A B B A block, both halves together."""
     peak_memory_bytes: int | None = None
+    """CUDA: most bytes allocated during a call, weights included; CPU: the process's largest resident set."""
+    peak_reserved_bytes: int | None = None
+    """CUDA: most bytes that torch's allocator held of the GPU, allocated or not."""
+    back_to_back: BackToBack | None = None
+
+    @property
+    def launch_seconds(self) -> float | None:
+        """Wall time of a call in which the GPU has nothing to do: the cost of launching kernels, 0 at least."""
+        if not self.device_seconds:
+            return None
+        return max(0.0, self.median_seconds - float(np.median(self.device_seconds)))
 
     @property
     def median_seconds(self) -> float:
@@ -175,6 +237,18 @@ class GraphBreak:
 
 
 @dataclass(frozen=True)
+class CompileCost:
+    """One first call of the compiled model, in a process of its own."""
+
+    first_call_seconds: float
+    """Wall time: it traces, compiles and runs once."""
+    parts: dict[str, float]
+    """Seconds by stage, in torch's own words: 'dynamo', 'aot_autograd', 'inductor', 'backend compile'."""
+    run_id: str = ""
+    """The stored run that measured it; '' for this one."""
+
+
+@dataclass(frozen=True)
 class Compilation:
     """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
 
@@ -187,6 +261,21 @@ class Compilation:
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
     """'used', 'not asked', or 'skipped: ' and the reason."""
+    cold: CompileCost | None = None
+    """With an empty cache; None where neither this run nor an earlier one on this machine measured it."""
+    warm: CompileCost | None = None
+    """In a further process over the cache that the cold one filled."""
+    recompiles: tuple[GraphBreak, ...] = ()
+    """Why dynamo compiled a frame again, before the timing or in it."""
+    fallbacks: tuple[GraphBreak, ...] = ()
+    """Frames that dynamo gave up and left to eager."""
+    kernels: int | None = None
+    """Kernels that inductor generated (C++ on a CPU, Triton on a GPU)."""
+    extern_kernels: int | None = None
+    """Calls that inductor left to a library, such as a matrix product or a convolution."""
+    cache_hits: int = 0
+    cache_misses: int = 0
+    """Graphs found in, and missing from, inductor's cache."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +402,31 @@ class EndToEnd:
 
 
 @dataclass(frozen=True)
+class GpuState:
+    """What the driver says of the GPU at one moment (NVML). None where it does not say."""
+
+    sm_clock_hz: float | None
+    largest_sm_clock_hz: float | None
+    temperature_celsius: float | None
+    power_watts: float | None
+    throttle_reasons: tuple[str, ...] = ()
+    """'thermal', 'power', 'hardware', 'software': why the clock is lower than asked; idling is none."""
+    foreign_processes: int = 0
+    """Other processes that hold a context on this GPU."""
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """One look at the machine between two blocks of the timing, never inside one."""
+
+    at_seconds: float
+    """Since the timing began."""
+    foreign_cpu: float | None
+    """Share of all cores that other processes kept busy since the last look, 0 to 1; None where /proc does not say."""
+    gpu: GpuState | None = None
+
+
+@dataclass(frozen=True)
 class Failure:
     stage: str
     """One of `PHASES`."""
@@ -346,6 +460,17 @@ class Speedup:
 
 
 @dataclass(frozen=True)
+class BreakEven:
+    """Calls after which compiling has paid for itself. None: never."""
+
+    calls: int | None
+    low: int | None
+    high: int | None
+    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    images: int | None
+
+
+@dataclass(frozen=True)
 class RunResult:
     """A finished run, also one that failed: then `failure` says at which stage and what to do."""
 
@@ -368,6 +493,9 @@ class RunResult:
     """'eager' and 'compiled'. None with random weights on a hub checkpoint: they would mean nothing."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
+    machine_states: tuple[MachineState, ...] = ()
+    timing_seconds: float | None = None
+    """Wall clock of the timing, calls and what lies between them."""
     warnings: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
@@ -381,6 +509,8 @@ class RunResult:
         pairs = min(len(eager), len(compiled))
         if pairs < 2:
             return None
+        if self.spec.protocol == "as published":
+            return stats.mean_ratio(self.eager.wall_seconds, self.compiled.wall_seconds)
         if self.interleaved:
             return stats.paired_ratio(eager[:pairs], compiled[:pairs])
         return stats.unpaired_ratio(eager, compiled)
@@ -410,13 +540,36 @@ class RunResult:
             interval.ratio, interval.low, interval.high, "unsure" if void else stats.verdict(interval, self.control)
         )
 
+    def break_even(self, compile_seconds: float) -> BreakEven | None:
+        """When a first call of so many seconds has paid for itself; None where there is no speed-up to tell from."""
+        interval = self._interval
+        if interval is None or self.eager is None:
+            return None
+        eager = self.eager.median_seconds
+
+        def calls(ratio: float) -> int | None:
+            return stats.break_even_calls(compile_seconds, eager, eager / ratio)
+
+        needed = calls(interval.ratio)
+        return BreakEven(
+            needed, calls(interval.high), calls(interval.low), None if needed is None else needed * self.spec.batch_size
+        )
+
     @property
     def break_even_calls(self) -> int | None:
-        if self.compilation is None or self.eager is None or self.compiled is None:
+        """After this run's own first compiled call."""
+        if self.compilation is None or (found := self.break_even(self.compilation.first_call_seconds)) is None:
             return None
-        return stats.break_even_calls(
-            self.compilation.first_call_seconds, self.eager.median_seconds, self.compiled.median_seconds
-        )
+        return found.calls
+
+    @property
+    def request_seconds(self) -> tuple[float, float] | None:
+        """A whole request, eager and compiled: every picture prepared, copied, through the model and decoded."""
+        parts, batch = self.end_to_end, self.spec.batch_size
+        if parts is None or self.eager is None or self.compiled is None:
+            return None
+        around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
+        return around + self.eager.median_seconds, around + self.compiled.median_seconds
 
     def to_json(self) -> dict[str, Any]:
         """The documented JSON: every stored field, and the figures derived from them."""
@@ -429,10 +582,20 @@ class RunResult:
                     "mean_ms": milliseconds(measured.mean_seconds),
                     "p95_ms": milliseconds(measured.p95_seconds),
                     "images_per_second": self.spec.batch_size / measured.median_seconds,
+                    "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
                 }
+                if run := measured.back_to_back:
+                    data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
         data["speedup"] = plain(self.speedup)
         data["control"] = plain(self.control)
         data["break_even_calls"] = self.break_even_calls
+        data["break_even"] = {
+            cache: plain(self.break_even(cost.first_call_seconds))
+            for cache in ("cold", "warm")
+            if self.compilation is not None and (cost := getattr(self.compilation, cache)) is not None
+        }
+        requests = self.request_seconds
+        data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
         return data
 
     def dumps(self) -> str:
