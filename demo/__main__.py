@@ -20,7 +20,19 @@ from typing import Any, NoReturn
 
 from demo import catalog, terminal
 from demo.history import History, HistoryError
-from demo.schema import DEVICES, DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunResult, plain
+from demo.schema import (
+    ATTENTIONS,
+    CACHES,
+    DEVICES,
+    DTYPES,
+    MODES,
+    PROTOCOLS,
+    TASKS,
+    WEIGHTS,
+    BadInput,
+    RunResult,
+    plain,
+)
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
@@ -147,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--weights", help=f"{_or(WEIGHTS)}; random needs no network")
     run.add_argument("--text", action="append", metavar="QUERIES", help="what to look for, separated by commas")
     run.add_argument("--iterations", metavar="N", help="timed calls of each variant (default: until sure)")
+    run.add_argument("--protocol", help=f"{_or(PROTOCOLS)}: the latter is the guide's recipe, 300 calls one by one")
+    run.add_argument("--precision", metavar="SHARE", help="stop when the speed-up is known so well (default: 0.01)")
+    run.add_argument("--most-seconds", metavar="S", help="stop timing after so many seconds anyway (default: 3.5)")
+    run.add_argument("--channels-last", action="store_true", default=None, help="memory format of weights and pictures")
+    run.add_argument("--attention", help=f"attention implementation: {_or(ATTENTIONS)}")
+    run.add_argument("--threads", metavar="N", help="threads of torch on a CPU (default: torch's choice)")
+    run.add_argument("--cache", help=f"compile cache: {_or(CACHES)}; empty measures a cold and a warm first call")
     run.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
 
     listing = commands.add_parser("list", help="the checkpoints to choose from")
@@ -180,7 +199,23 @@ class _Parser(argparse.ArgumentParser):
 
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What was given, as it was typed: the catalogue's door reads it and says what is wrong with it."""
-    names = ("task", "batch_size", "mode", "fullgraph", "dtype", "device", "weights", "iterations")
+    names = (
+        "task",
+        "batch_size",
+        "mode",
+        "fullgraph",
+        "dtype",
+        "device",
+        "weights",
+        "iterations",
+        "protocol",
+        "precision",
+        "most_seconds",
+        "channels_last",
+        "attention",
+        "threads",
+        "cache",
+    )
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.text is not None:
         given["text"] = ",".join(options.text)

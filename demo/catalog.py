@@ -277,9 +277,12 @@ def make_spec(
     known, named = _checkpoint(checkpoint, folders)
     if known is None and not task:
         raise BadInput(f"{named} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
-    for name in ("batch_size", "iterations"):
+    for name in ("batch_size", "iterations", "threads"):
         if name in asked:
             asked[name] = _whole_number(asked[name])
+    for name in ("precision", "most_seconds"):
+        if name in asked:
+            asked[name] = _number(asked[name])
     spec = RunSpec(checkpoint=named, task=task or (known.task if known else ""), text=_queries(text), **asked)
     if known is not None:
         _fits(spec, known)
@@ -338,6 +341,13 @@ def _whole_number(given: Any) -> Any:
         return int(given)
     if isinstance(given, float) and given.is_integer():
         return int(given)
+    return given
+
+
+def _number(given: Any) -> Any:
+    """As `_whole_number`, for a number with decimals."""
+    if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{0,9}\.?[0-9]{1,9}\s*", given):
+        return float(given)
     return given
 
 

@@ -59,22 +59,22 @@ def answering(answer: RunResult | Exception, seconds: float = 0.0) -> FakeRunner
 def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
     """What pressing Run sends to the browser, from the form as it stands, with these fields changed."""
     image = save_file_to_cache(form.scenes()[0], get_upload_folder())
-    values = {name: field.value for name, field in page._form.inputs.items()}
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     values |= {"image": {"path": image, "meta": {"_type": "gradio.FileData"}}} | changes
-    return page._run(SimpleNamespace(session_hash=session), *values.values())  # type: ignore[arg-type]
+    return page.run_tab._run(SimpleNamespace(session_hash=session), *values.values())  # type: ignore[arg-type]
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
     """The HTML that an update puts on the stage, all pieces together."""
     pieces = []
-    for part in (page._stage.top, page._stage.seen, page._stage.details):
+    for part in (page.run_tab._stage.top, page.run_tab._stage.seen, page.run_tab._stage.details):
         update = updates.get(part, "")
         pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
     return "".join(pieces)
 
 
 def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
-    return updates[page._form.run]["interactive"] and not updates[page._form.cancel]["interactive"]
+    return updates[page.run_tab._form.run]["interactive"] and not updates[page.run_tab._form.cancel]["interactive"]
 
 
 class Tags(HTMLParser):
@@ -114,7 +114,7 @@ def test_no_stub_file_is_written_beside_the_sources() -> None:
 
 def test_the_form_as_it_stands_is_a_valid_spec() -> None:
     page = Page(answering(ok_result()))
-    values = {name: field.value for name, field in page._form.inputs.items()}
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     spec, image = form.read(values)
     assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
     assert image.is_file()
@@ -140,19 +140,19 @@ def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(
 
 
 def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.ui.page._can_load", lambda checkpoint: True)
+    monkeypatch.setattr("demo.ui.run_tab._can_load", lambda checkpoint: True)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
     untouched = {"orig_name": form.scenes()[0].name}
-    checkpoint, picture = page._settle("shapes-vit", untouched, False)
+    checkpoint, picture = page.run_tab._settle("shapes-vit", untouched, False)
     assert checkpoint == "google/vit-base-patch16-224"
     assert Path(picture).name == "lion.jpg"
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
-        assert all(isinstance(update, dict) and "value" not in update for update in page._settle(*given))
+        assert all(isinstance(update, dict) and "value" not in update for update in page.run_tab._settle(*given))
 
 
 def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none() -> None:
     page = Page(answering(ok_result()))
-    values = {name: field.value for name, field in page._form.inputs.items()}
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
     assert spec.text == ()
     owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
@@ -161,13 +161,14 @@ def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_non
 
 def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_result() -> None:
     page = Page(answering(ok_result()))
-    _, text, top, note, chart = page._chosen("google/owlvit-base-patch32", "object-detection", False)
+    _, text, top, note, chart = page.run_tab._chosen("google/owlvit-base-patch32", "object-detection", False)
     assert text["visible"] is True
     assert "owlvit-base-patch32" in top
     assert "What the guide measured" in note["value"]
     assert chart["visible"] is True
     assert all(
-        "value" not in update for update in page._chosen("microsoft/resnet-50", "image-classification", True)[2:]
+        "value" not in update
+        for update in page.run_tab._chosen("microsoft/resnet-50", "image-classification", True)[2:]
     )
 
 
@@ -184,8 +185,8 @@ def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> Non
 def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() -> None:
     page = Page(answering(ok_result()))
     first, *_, last = pressed(page)
-    assert first[page._form.run]["interactive"] is False
-    assert first[page._form.cancel]["interactive"] is True
+    assert first[page.run_tab._form.run]["interactive"] is False
+    assert first[page.run_tab._form.cancel]["interactive"] is True
     shown = stage_of(page, last)
     assert '<span class="figure number">2.00×</span>' in shown
     assert "circle" in shown
@@ -260,13 +261,13 @@ def test_cancel_ends_the_run_and_shows_what_became_of_it() -> None:
     page = Page(answering(ok_result(), seconds=60))
     updates = pressed(page)
     next(updates), next(updates)
-    page._cancel(SimpleNamespace(session_hash="somebody else"))  # type: ignore[arg-type]
+    page.run_tab._cancel(SimpleNamespace(session_hash="somebody else"))  # type: ignore[arg-type]
     next(updates)
-    page._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
+    page.run_tab._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
     *_, last = updates
     assert "Cancelled" in stage_of(page, last)
     assert is_ready(page, last)
-    assert page._cancels == {}
+    assert page.run_tab._cancels == {}
 
 
 def test_a_closed_tab_ends_the_run() -> None:
@@ -294,11 +295,11 @@ def test_cancel_leaves_the_line() -> None:
     page = Page(answering(ok_result(), seconds=60))
     first, second = pressed(page, "one"), pressed(page, "two")
     next(first), next(first), next(second), next(second)
-    page._cancel(SimpleNamespace(session_hash="two"))  # type: ignore[arg-type]
+    page.run_tab._cancel(SimpleNamespace(session_hash="two"))  # type: ignore[arg-type]
     *_, last = second
     assert "You left the line" in stage_of(page, last)
     first.close()  # type: ignore[attr-defined]
-    assert page._line._places == []
+    assert page.run_tab._line._places == []
 
 
 def test_a_full_line_says_so_at_once() -> None:
@@ -313,8 +314,8 @@ def test_without_torch_compile_on_zero_gpu_only_the_published_figures_are_offere
 ) -> None:
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     page = Page(answering(ok_result()))
-    assert page._form.run.interactive is False
-    assert "There is no torch.compile here" in page._stage.top.value
+    assert page.run_tab._form.run.interactive is False
+    assert "There is no torch.compile here" in page.run_tab._stage.top.value
     *_, last = pressed(page)
     assert "There is no torch.compile on ZeroGPU" in stage_of(page, last)
 
@@ -472,9 +473,13 @@ def test_the_api_offers_one_endpoint_and_documents_its_fields(served: Any) -> No
     assert described["unnamed_endpoints"] == {}
     fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
     assert sorted(fields) == sorted(
-        "checkpoint task image batch_size mode dtype device weights fullgraph text iterations".split()
+        (
+            "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
+            "protocol precision most_seconds channels_last attention threads cache"
+        ).split()
     )
     allowed = {"mode": schema.MODES, "dtype": schema.DTYPES, "device": schema.DEVICES, "weights": schema.WEIGHTS}
+    allowed |= {"protocol": schema.PROTOCOLS, "attention": schema.ATTENTIONS, "cache": schema.CACHES}
     for name, values in allowed.items():
         assert fields[name]["type"]["enum"] == list(values)
 

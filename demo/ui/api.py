@@ -28,12 +28,19 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         image: FileData | None = None,
         batch_size: int = 1,
         mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"] = "default",
-        dtype: Literal["float32", "float16", "bfloat16"] = "float32",
+        dtype: Literal["float32", "tf32", "float16", "bfloat16"] = "float32",
         device: Literal["auto", "cpu", "cuda"] = "auto",
         weights: Literal["pretrained", "random"] = "pretrained",
         fullgraph: bool = False,
         text: str = "",
         iterations: int | None = None,
+        protocol: Literal["interleaved", "as published"] = "interleaved",
+        precision: float = 0.01,
+        most_seconds: float = 3.5,
+        channels_last: bool = False,
+        attention: Literal["auto", "eager", "sdpa"] = "auto",
+        threads: int | None = None,
+        cache: Literal["keep", "empty"] = "keep",
     ) -> dict[str, Any]:
         """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
 
@@ -49,7 +56,14 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             weights: "random" builds the architecture without a download: latency stays true, predictions mean nothing.
             fullgraph: Fail instead of falling back to eager where the graph breaks.
             text: For a zero-shot detector: what to look for, separated by commas.
-            iterations: Timed calls of each variant, 10 to 10000; without it, until the speed-up is known to +-1 %.
+            iterations: Timed calls of each variant, 10 to 10000; without it, until the speed-up is known well enough.
+            protocol: "as published" is the guide's recipe: 300 calls of eager, then 300 of compiled, and their means.
+            precision: Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.
+            most_seconds: Stop timing after so many seconds all the same, twice that where the verdict is unsure.
+            channels_last: Weights and pictures in memory with the channels last.
+            attention: The attention implementation; "auto" leaves it to the checkpoint's class.
+            threads: Threads of torch on a CPU; without it torch's own choice.
+            cache: "empty" compiles with an empty cache, and once more in a further process from the filled one.
 
         Returns:
             The result as JSON (schema_version 1): status, failure, spec, environment, eager and compiled with raw
@@ -65,8 +79,11 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             "fullgraph": fullgraph,
             "text": text or "",
         }
-        if iterations is not None:
-            asked["iterations"] = iterations
+        asked |= {"protocol": protocol, "precision": precision, "most_seconds": most_seconds, "cache": cache}
+        asked |= {"channels_last": channels_last, "attention": attention}
+        asked |= {
+            name: value for name, value in (("iterations", iterations), ("threads", threads)) if value is not None
+        }
         try:
             spec = catalog.make_spec(checkpoint, task or None, **asked)
             picture = uploaded(image) if image else choice.image

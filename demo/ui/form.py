@@ -20,6 +20,8 @@ TASKS = (
     ("Segmentation", "image-segmentation"),
 )
 BATCH_SIZES = (1, 64)
+OPTIONAL = ("iterations", "threads", "precision", "most_seconds")
+"""Fields that may be left empty: the spec's own default then holds."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """They ship inside gradio."""
 
@@ -84,8 +86,9 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
     image = asked.pop("image")
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""  # the field is hidden: what stands in it was meant for another checkpoint
-    if not str(asked["iterations"] or "").strip():
-        del asked["iterations"]
+    for name in OPTIONAL:
+        if not str(asked[name] or "").strip():
+            del asked[name]
     spec = catalog.make_spec(**asked)
     if not image:
         raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
@@ -168,6 +171,30 @@ class Form:
                 )  # fmt: skip
                 inputs["fullgraph"] = gr.Checkbox(
                     False, label="Full graph only", info="Fail instead of falling back to eager where the graph breaks"
+                )
+                inputs["channels_last"] = gr.Checkbox(
+                    False, label="Channels last", info="The memory format that convolutions on tensor cores like"
+                )
+                inputs["attention"] = gr.Radio(
+                    list(schema.ATTENTIONS), value="auto", label="Attention", elem_classes="segmented",
+                    info="auto leaves it to the checkpoint's class",
+                )  # fmt: skip
+                inputs["threads"] = gr.Textbox(
+                    "", label="Threads", placeholder="torch's own choice", info="On a CPU; a number, or empty"
+                )
+                inputs["cache"] = gr.Radio(
+                    list(schema.CACHES), value="keep", label="Compile cache", elem_classes="segmented",
+                    info="empty measures a first call both cold and warm: it takes longer",
+                )  # fmt: skip
+                inputs["protocol"] = gr.Radio(
+                    list(schema.PROTOCOLS), value="interleaved", label="Protocol", elem_classes="segmented",
+                    info="as published: the guide's recipe, 300 calls of eager, then 300 of compiled",
+                )  # fmt: skip
+                inputs["precision"] = gr.Textbox(
+                    "", label="Precision", placeholder="0.01", info="Stop at ±1 %: 0.001 to 0.2, or empty"
+                )
+                inputs["most_seconds"] = gr.Textbox(
+                    "", label="Seconds of timing", placeholder="3.5", info="At most, 0.5 to 300; doubled while unsure"
                 )
                 inputs["iterations"] = gr.Textbox(
                     "",
