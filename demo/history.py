@@ -6,6 +6,7 @@ Several processes may write at once (the page, a sweep, a terminal).
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.schema import RunResult
+from demo.schema import CompileCost, RunResult, RunSpec
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -43,6 +44,12 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE INDEX IF NOT EXISTS results_by_time ON results (started_at);
 """
 _NEWEST_FIRST = "SELECT id, result FROM results ORDER BY started_at DESC, rowid DESC"
+
+_SAME_MODEL = """
+SELECT result FROM results
+WHERE checkpoint = ? AND batch_size = ? AND mode = ? AND dtype = ? AND device_name = ? AND torch = ?
+ORDER BY started_at DESC, rowid DESC LIMIT 20
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -129,6 +136,27 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is passed over: %s", self.path, name, error)
         return found
 
+    def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
+        """What the newest earlier runs of the same model, settings, versions and device measured: 'cold', 'warm'."""
+        if like.environment is None or not self.path.exists():
+            return {}
+        found: dict[str, CompileCost] = {}
+        key = (like.spec.checkpoint, like.spec.batch_size, like.spec.mode, like.spec.dtype)
+        with self._database("read") as database:
+            rows = database.execute(_SAME_MODEL, (*key, like.environment.device_name, like.environment.torch))
+            for (text,) in rows:
+                try:
+                    earlier = _result(text)
+                except ValueError:
+                    continue
+                if earlier.compilation is None or _compiled(earlier.spec) != _compiled(like.spec):
+                    continue
+                for cache in ("cold", "warm"):
+                    cost: CompileCost | None = getattr(earlier.compilation, cache)
+                    if cost is not None and not cost.run_id:
+                        found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
+        return found
+
     def count(self) -> int:
         """How many results are stored, readable or not."""
         if not self.path.exists():
@@ -199,6 +227,13 @@ def _enter_wal(database: sqlite3.Connection) -> None:
 def _encoded(text: str) -> str:
     """`text` without lone surrogates (a file name may hold some): inside JSON they become escapes of the same."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _compiled(spec: RunSpec) -> RunSpec:
+    """The spec without what decides only how it is timed."""
+    return dataclasses.replace(
+        spec, iterations=None, protocol="interleaved", precision=0.01, most_seconds=3.5, cache="keep"
+    )
 
 
 def _result(text: bytes) -> RunResult:

@@ -91,15 +91,18 @@ class Runner:
             outcome = _Outcome(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
             result: RunResult | None = None
             refused = False
+            own_cache = contextlib.ExitStack()  # left after the worker, which may still be writing into it
             try:
-                worker.send(
-                    {
-                        "id": outcome.id,
-                        "started_at": outcome.started_at,
-                        "spec": schema.plain(spec),
-                        "image": str(image.resolve()),
-                    }
-                )
+                job = {
+                    "id": outcome.id,
+                    "started_at": outcome.started_at,
+                    "spec": schema.plain(spec),
+                    "image": str(image.resolve()),
+                }
+                if spec.cache == "empty":
+                    folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
+                    job["cache_folder"] = own_cache.enter_context(folder)
+                worker.send(job)
                 while result is None:
                     event = worker.next_event(POLL_SECONDS)
                     elapsed = time.monotonic() - started
@@ -121,6 +124,7 @@ class Runner:
                         result = outcome.crashed(worker)
             finally:
                 worker.close()
+                own_cache.close()
                 if not refused:
                     result = self._keep(result or outcome.cancelled(), time.monotonic() - started)
                 self._machine = worker.machine or self._machine
@@ -132,6 +136,7 @@ class Runner:
         result = dataclasses.replace(result, elapsed_seconds=round(elapsed, 3))
         if self._history is not None:
             try:
+                result = _with_earlier_costs(result, self._history)
                 self._history.append(result)
             except HistoryError as error:
                 result = dataclasses.replace(
@@ -145,6 +150,18 @@ class Runner:
         if self._spare is not None:
             self._spare.close()
             self._spare = None
+
+
+def _with_earlier_costs(result: RunResult, history: History) -> RunResult:
+    """With the compile cost that this run did not measure, cold or warm, as an earlier run of the same did."""
+    compilation = result.compilation
+    if compilation is None or (compilation.cold and compilation.warm):
+        return result
+    known = history.compile_costs(result)
+    filled = dataclasses.replace(
+        compilation, cold=compilation.cold or known.get("cold"), warm=compilation.warm or known.get("warm")
+    )
+    return dataclasses.replace(result, compilation=filled)
 
 
 def _timeout_from_environment() -> float:

@@ -262,7 +262,8 @@ class Compilation:
     cudagraphs: str = "not asked"
     """'used', 'not asked', or 'skipped: ' and the reason."""
     cold: CompileCost | None = None
-    """With an empty cache; None where neither this run nor an earlier one on this machine measured it."""
+    """With this model missing from the cache; None where neither this run nor an earlier one on this machine measured
+    it. Only a run with `cache="empty"` is sure to find nothing: kernels of other models may be of use."""
     warm: CompileCost | None = None
     """In a further process over the cache that the cold one filled."""
     recompiles: tuple[GraphBreak, ...] = ()
@@ -288,7 +289,8 @@ class Parity:
     reason: str
     """One sentence: which test decided."""
     task: dict[str, float] = field(default_factory=dict)
-    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'mask_iou', 'changed_pixels'."""
+    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'box_iou' (worst pair), 'score_difference'
+    (largest of a pair), 'mask_iou', 'changed_pixels'."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +365,8 @@ class Environment:
     triton: str | None = None
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products."""
 
 
 @dataclass(frozen=True)
@@ -517,18 +521,10 @@ class RunResult:
 
     @cached_property
     def control(self) -> stats.Interval | None:
-        """Eager over eager by the same protocol: what this machine answers when the truth is 1.
-
-        Each control block lies between the last eager calls of one block and the first of the next, so it is
-        compared with those: the eager times shifted by half a block.
-        """
+        """Eager over eager by the same protocol: what this machine answers when the truth is 1."""
         if self.eager is None or self.control_times is None:
             return None
-        control = self.control_times.blocks
-        size = self.eager.calls_per_block
-        eager = stats.block_medians(self.eager.wall_seconds[size // 2 :], size)
-        pairs = min(len(eager), len(control))
-        return stats.paired_ratio(eager[:pairs], control[:pairs]) if pairs >= 2 else None
+        return stats.control_ratio(self.eager.wall_seconds, self.control_times.wall_seconds, self.eager.calls_per_block)
 
     @cached_property
     def speedup(self) -> Speedup | None:

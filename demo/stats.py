@@ -60,6 +60,17 @@ def paired_ratio(
     return _bootstrap(logs, resamples)
 
 
+def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int) -> Interval | None:
+    """Eager over eager by the same protocol: what a machine answers when the truth is 1; None with too few blocks.
+
+    Takes the single times in seconds. Each control block of `calls` calls was timed between the last eager calls of
+    one block and the first of the next, so it is compared with those: the eager times shifted by half a block.
+    """
+    beside, controls = block_medians(eager[calls // 2 :], calls), block_medians(control, calls)
+    pairs = min(len(beside), len(controls))
+    return paired_ratio(beside[:pairs], controls[:pairs]) if pairs >= 2 else None
+
+
 def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
     """As `paired_ratio` where the two were timed one after the other (they did not fit in memory together).
 

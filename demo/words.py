@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from demo import format as fmt
 from demo import stats
-from demo.schema import RunResult
+from demo.schema import BreakEven, RunResult
 
 
 def headline(result: RunResult) -> str:
@@ -118,6 +120,8 @@ def _share(name: str, share: float) -> str:
             return "every box has its match" if whole else f"{fmt.percent(share)} of the boxes match"
         case "mask_iou":
             return "the masks are the same" if whole else f"the masks overlap by {fmt.percent(share)}"
+        case "score_difference":
+            return f"scores differ by at most {share:.2g}" if share >= 0.005 else ""
         case "changed_pixels":
             return f"{fmt.percent(share)} of the pixels changed" if share >= 0.0005 else ""
         case _:
@@ -143,23 +147,43 @@ def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
             )
         )
         rate = fmt.rate(result.spec.batch_size / median)
-        rows.append((f"{name} throughput", rate, f"Batch size {result.spec.batch_size} divided by the median latency."))
+        rows.append((f"{name} rate", rate, f"Batch size {result.spec.batch_size} divided by the median latency."))
+        if run := measured.back_to_back:
+            rows.append(
+                (
+                    f"{name} throughput",
+                    fmt.rate(run.calls * result.spec.batch_size / run.seconds),
+                    f"{run.calls} calls back to back, none waiting for the one before.",
+                )
+            )
+            if run.energy_joules is not None:
+                joules = run.energy_joules / (run.calls * result.spec.batch_size)
+                rows.append(
+                    (f"{name} energy", f"{joules:.3g} J an image", "By the GPU's own counter, over those calls.")
+                )
         if measured.median_device_seconds is not None:
             rows.append(
                 (
                     f"{name} time on the GPU",
                     fmt.latency(measured.median_device_seconds),
-                    "The same calls by CUDA events; what is missing to the wall time is the cost of launching kernels.",
+                    "Further calls by CUDA events, with their launches queued ahead: the work alone.",
                 )
             )
         if measured.peak_memory_bytes is not None:
+            reserved = f", {fmt.size(measured.peak_reserved_bytes)} reserved" if measured.peak_reserved_bytes else ""
             rows.append(
                 (
                     f"{name} peak memory",
-                    fmt.size(measured.peak_memory_bytes),
-                    "Most memory held at once during one call, weights included, in a pass of its own.",
+                    f"{fmt.size(measured.peak_memory_bytes)}{reserved}",
+                    "Most memory held at once during one call, weights included, in a pass of its own."
+                    if reserved
+                    else "Largest resident set of the whole process during one call, in a pass of its own.",
                 )
             )
+    if told := launch_overhead(result):
+        rows.append(
+            ("Launch overhead", told, "Wall time of a call minus its time on the GPU: what CUDA graphs can remove.")
+        )
     speedup = result.speedup
     if speedup is not None:
         rows.append(
@@ -188,26 +212,61 @@ def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
     return rows
 
 
+def launch_overhead(result: RunResult) -> str:
+    """'58 % of eager's time is launching kernels: CUDA graphs can remove it.'; '' where there is one clock only."""
+    shares = {
+        name: measured.launch_seconds / measured.median_seconds
+        for name, measured in (("eager", result.eager), ("compiled", result.compiled))
+        if measured is not None and measured.launch_seconds is not None
+    }
+    if "eager" not in shares:
+        return ""
+    told = f"{fmt.percent(shares['eager'])} of eager's time is launching kernels"
+    if "compiled" in shares:
+        told += f", {fmt.percent(shares['compiled'])} of compiled's"
+    used = result.compilation is not None and result.compilation.cudagraphs == "used"
+    if shares["eager"] < LITTLE:
+        return f"{told}: the GPU is the limit, CUDA graphs have little to remove."
+    return f"{told}: CUDA graphs removed the difference." if used else f"{told}: CUDA graphs can remove it."
+
+
+LITTLE = 0.1
+
+
 def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
     compiled = result.compilation
     if compiled is None:
         return []
-    cache = {"cold": "empty cache", "warm": "from the cache", "off": "cache switched off"}[compiled.cache]
-    rows = [
-        (
-            "First compiled call",
-            f"{fmt.duration(compiled.first_call_seconds)}, {cache}",
-            "Tracing, compiling and one run: what a user waits for once.",
-        )
-    ]
-    calls = result.break_even_calls
-    if result.speedup is not None:
+    rows: list[tuple[str, str, str]] = []
+    for state, cost, filling in (
+        ("cold", compiled.cold, "with nothing of this model in the cache"),
+        ("warm", compiled.warm, "from the cache, in a fresh process"),
+    ):
+        if cost is None:
+            continue
+        where = "" if not cost.run_id else f", by run {cost.run_id}"
+        spent = ", ".join(f"{name} {fmt.duration(part)}" for name, part in cost.parts.items() if part >= 0.05)
         rows.append(
             (
-                "Pays for itself after",
-                "never" if calls is None else count(calls, "call"),
-                "First compiled call divided by the time that each later call saves.",
+                f"First call, {state}",
+                f"{fmt.duration(cost.first_call_seconds)} {filling}{where}",
+                spent or "Traced and run.",
             )
+        )
+        if result.speedup is not None:
+            rows.append((f"Pays for itself, {state}", *_break_even(result.break_even(cost.first_call_seconds))))
+    if not rows:
+        rows.append(
+            (
+                "First compiled call",
+                fmt.duration(compiled.first_call_seconds),
+                "Tracing, compiling and one run, no cache.",
+            )
+        )
+    if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
+        first_three = ", ".join(fmt.latency(seconds) for seconds in result.compiled.warmup_seconds[:3])
+        rows.append(
+            ("First three compiled calls", first_three, "The second may still be slow, by design: graphs are recorded.")
         )
     rows.append(
         (
@@ -220,6 +279,19 @@ def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
         (f"Graph break {number}", brk.reason, brk.location or "dynamo did not say where")
         for number, brk in enumerate(compiled.graph_breaks, 1)
     ]
+    if compiled.kernels is not None:
+        rows.append(
+            (
+                "Kernels",
+                f"{compiled.kernels} generated, {compiled.extern_kernels} of libraries",
+                "Calls in the code that inductor wrote; libraries do matrix products and convolutions.",
+            )
+        )
+    if compiled.cache_hits or compiled.cache_misses:
+        found = f"{count(compiled.cache_hits, 'graph')} found, {compiled.cache_misses} missing"
+        rows.append(("Compile cache", found, "Inductor's cache on disk."))
+    rows += [(f"Left to eager {number}", one.location, one.reason) for number, one in enumerate(compiled.fallbacks, 1)]
+    rows += [(f"Recompile {number}", one.location, one.reason) for number, one in enumerate(compiled.recompiles, 1)]
     rows.append(
         (
             "Recompiles while timing",
@@ -231,6 +303,16 @@ def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
         ("CUDA graphs", compiled.cudagraphs, "All kernels of a call recorded once and replayed with one launch.")
     )
     return rows
+
+
+def _break_even(found: BreakEven | None) -> tuple[str, str]:
+    """After how many calls, and between which bounds; the interval is that of the speed-up."""
+    why = "First call divided by the time that each later call saves."
+    if found is None or found.calls is None:
+        return "never", why
+    bounds = f"{count(found.low or 0, 'call')} to {count(found.high, 'call') if found.high is not None else 'never'}"
+    images = "" if found.images == found.calls else f", {count(found.images or 0, 'image')}"
+    return f"after {count(found.calls, 'call')}{images}", f"{why} 95 % interval: {bounds}."
 
 
 def count(number: int, thing: str) -> str:
@@ -255,6 +337,35 @@ def _correctness(result: RunResult) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _machine_states(result: RunResult) -> list[tuple[str, str, str]]:
+    """What the looks between the blocks saw: the range of each figure."""
+    states = result.machine_states
+    rows: list[tuple[str, str, str]] = []
+    foreign = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
+    if foreign:
+        rows.append(("Other processes", _span(foreign, fmt.percent), "Share of the processor that others kept busy."))
+    gpus = [state.gpu for state in states if state.gpu is not None]
+    for name, values, show, why in (
+        (
+            "GPU clock",
+            [gpu.sm_clock_hz for gpu in gpus],
+            lambda hertz: f"{hertz / 1e6:.0f} MHz",
+            "Of the multiprocessors.",
+        ),
+        ("GPU temperature", [gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C", "By NVML."),
+        ("GPU power", [gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W", "Drawn by the whole board."),
+    ):
+        known = [value for value in values if value is not None]
+        if known:
+            rows.append((name, _span(known, show), why))
+    return rows
+
+
+def _span(values: list[float], show: Callable[[float], str]) -> str:
+    low, high = show(min(values)), show(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
 def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     parts = result.end_to_end
@@ -264,7 +375,16 @@ def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
                 "Around the model",
                 f"{fmt.latency(parts.preprocess_seconds)} before, {fmt.latency(parts.copy_seconds)} copy, "
                 f"{fmt.latency(parts.postprocess_seconds)} after",
-                "Preparing the image, moving it to the device, decoding the output: compiling does not touch these.",
+                "Decoding and preparing a picture, moving the batch to the device, decoding an output: "
+                "compiling does not touch these.",
+            )
+        )
+    if requests := result.request_seconds:
+        rows.append(
+            (
+                "Whole request",
+                f"{fmt.latency(requests[0])} → {fmt.latency(requests[1])}, {_exact(requests[0] / requests[1])}×",
+                "With all that around the model, picture after picture: the speed-up that a user would notice.",
             )
         )
     machine = result.environment
@@ -276,6 +396,10 @@ def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
         more = [f"Python {machine.python}", machine.platform]
         more += [f"{name} {value}" for name, value in (("CUDA", machine.cuda), ("driver", machine.driver)) if value]
         rows.append(("Versions", versions, ", ".join(more)))
+        if machine.settings:
+            told = ", ".join(f"{name} {value}" for name, value in machine.settings.items())
+            rows.append(("Settings in force", told, "Read back from torch and the model."))
+    rows += _machine_states(result)
     rows.append(
         (
             "Whole run",

@@ -126,7 +126,7 @@ def test_neither_torchvision_nor_timm_is_required() -> None:
 
 
 def test_every_library_that_the_program_imports_is_required() -> None:
-    distribution = {"PIL": "pillow"}
+    distribution = {"PIL": "pillow", "pynvml": "nvidia-ml-py"}
     optional = {"triton", "ray"}  # triton comes with torch where there is a GPU
     imported = {name.split(".")[0] for file in _sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional

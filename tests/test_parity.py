@@ -67,8 +67,15 @@ def test_a_reference_that_does_not_fit_is_said():
         raise torch.OutOfMemoryError("no room for float64")
 
     found = parity.compare({"a": BASE}, {"a": BASE}, {"a": BASE + 1}, "float32", too_large, None)
-    assert found.verdict == "differ"
+    assert found.verdict == "not comparable"
     assert "no room for float64" in found.reason
+
+
+def test_a_reference_larger_than_the_free_memory_is_not_tried():
+    model = torch.nn.Linear(2, 2)
+    reference = parity.float64_reference(model, {}, peak_memory_bytes=10**15)
+    with pytest.raises(MemoryError, match=r"about 2.* GB and .* is free"):
+        reference()
 
 
 def test_the_reference_is_not_computed_when_outputs_are_close():
@@ -90,10 +97,13 @@ def test_boxes_match_only_with_the_same_label_in_the_same_place():
 
     cat, moved = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
     dog, far = Box("dog", 0.9, (0, 0, 100, 100)), Box("cat", 0.9, (50, 0, 150, 100))
-    assert parity._task(found(cat), found(moved)) == {"matched_boxes": 1.0}
+    matched = parity._task(found(cat), found(moved))
+    assert matched["matched_boxes"] == 1.0
+    assert matched["box_iou"] == pytest.approx(98 / 102)
+    assert matched["score_difference"] == pytest.approx(0.1)
     assert parity._task(found(cat), found(dog)) == {"matched_boxes": 0.0}
     assert parity._task(found(cat), found(far)) == {"matched_boxes": 0.0}
-    assert parity._task(found(cat), found(cat, dog)) == {"matched_boxes": 0.5}
+    assert parity._task(found(cat), found(cat, dog))["matched_boxes"] == 0.5
     assert parity._task(found(), found()) == {"matched_boxes": 1.0}
 
 

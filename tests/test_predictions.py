@@ -16,7 +16,7 @@ from transformers.models.maskformer.modeling_maskformer import MaskFormerForInst
 
 from demo import catalog, images
 from demo.backend import models, predictions
-from demo.schema import Checkpoint
+from demo.schema import Checkpoint, RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:
@@ -30,7 +30,9 @@ def processor_of(name: str):
 
 def test_a_batch_is_the_picture_repeated_in_the_asked_dtype():
     inputs = {"pixel_values": torch.rand(1, 3, 4, 5), "pixel_mask": torch.ones(1, 4, 5, dtype=torch.long)}
-    batch = predictions.to_batch(inputs, 3, torch.device("cpu"), torch.bfloat16)
+    batch = predictions.to_batch(
+        inputs, RunSpec("shapes-vit", "image-classification", batch_size=3, dtype="bfloat16"), torch.device("cpu")
+    )
     assert batch["pixel_values"].shape == (3, 3, 4, 5)
     assert batch["pixel_values"].dtype == torch.bfloat16
     assert batch["pixel_mask"].dtype == torch.long

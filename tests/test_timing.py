@@ -86,10 +86,18 @@ def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
     assert len(samples.compiled) > 500
 
 
-def test_time_is_up_after_the_cap_however_wide_the_interval():
+def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
+    clock = SimulatedClock(noise=0.1)
+    samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
+    assert not samples.unsure()
+    assert 2.0 <= clock.seconds < 2.5
+
+
+def test_an_unsure_verdict_gets_the_same_time_once_more_and_no_longer():
     clock = SimulatedClock(noise=1.0)
     samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
-    assert 2.0 <= clock.seconds < 3.5
+    assert 4.0 <= clock.seconds < 5.5
+    assert samples.seconds == clock.seconds
     assert samples.blocks >= 2
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
+from torch._inductor.codecache import PyCodeCache
 
-from demo.schema import Compilation, GraphBreak, RunSpec
+from demo.schema import Compilation, CompileCost, GraphBreak, RunSpec
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _ARTIFACTS = ("__graph_breaks", "__recompiles")
+_FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
+_LIMIT = re.compile(
+    r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
+)
+_KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
+_EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 
 
 class Watch:
@@ -26,36 +36,94 @@ class Watch:
 
     def __init__(self) -> None:
         counters.clear()
+        clear_compilation_metrics()
+        self._parts: dict[str, float] = {}
+        self._modules_before = len(PyCodeCache.modules)
         self._breaks = _Messages()
-        self.recompile_reasons = _Messages()
+        self._recompiles = _Messages()
+        self._warnings = _Messages()
+        logging.getLogger("torch._dynamo.convert_frame").addHandler(self._warnings)
         torch._logging.set_logs(graph_breaks=True, recompiles=True)
         for name in list(logging.root.manager.loggerDict):
             if name.startswith("torch.") and name.endswith(_ARTIFACTS):
                 logger = logging.getLogger(name)
-                logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self.recompile_reasons]
+                logger.handlers = [self._breaks if name.endswith("__graph_breaks") else self._recompiles]
                 logger.propagate = False
 
     def events(self) -> int:
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
+    def first_call_ended(self) -> None:
+        """Notes where the first call's time went, before a further compile adds to it.
+
+        The stages lie inside one another in torch's metrics (dynamo calls AOTAutograd, that calls inductor, which waits
+        for the compiler), so each is given without the one within. With a warm cache 'aot_autograd' is mostly loading.
+        """
+        found = get_compilation_metrics()
+        dynamo, aot_autograd, inductor, backend = (
+            sum(getattr(metrics, name, None) or 0 for metrics in found) / 1e6
+            for name in (
+                "dynamo_cumulative_compile_time_us",
+                "aot_autograd_cumulative_compile_time_us",
+                "inductor_cumulative_compile_time_us",
+                "triton_compile_time_us",  # waiting for the compilers, that of C++ as well: torch kept the old name
+            )
+        )
+        within_inductor = min(backend, inductor)
+        self._parts = {
+            "dynamo": max(0.0, dynamo - aot_autograd),
+            "aot_autograd": max(0.0, aot_autograd - inductor),
+            "inductor": inductor - within_inductor,
+            "backend compile": within_inductor,
+        }
+
+    def cost(self, first_call_seconds: float) -> CompileCost:
+        """Where the first call's time went; what is not compiling is the run itself."""
+        run = max(0.0, first_call_seconds - sum(self._parts.values()))
+        return CompileCost(first_call_seconds, {**self._parts, "first run": run})
+
+    @property
+    def cache(self) -> Literal["cold", "warm", "off"]:
+        """'warm' where every graph so far came from the cache on disk."""
+        hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
+        if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
+            return "off"
+        return "cold" if misses else "warm"
+
     def compilation(
         self, spec: RunSpec, device: torch.device, first_call_seconds: float, recompiles: int
     ) -> Compilation:
-        inductor = counters["inductor"]
-        hits, misses = int(inductor["fxgraph_cache_hit"]), int(inductor["fxgraph_cache_miss"])
-        aot_hits = int(counters["aot_autograd"]["autograd_cache_hit"])
-        if hits + misses + aot_hits == 0:
-            cache = "off"
-        else:
-            cache = "warm" if misses == 0 else "cold"
+        cache = self.cache
+        kernels, extern_kernels = self._kernels()
+        cost = self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
-            cache=cache,  # type: ignore[arg-type]
+            cache=cache,
             graphs=int(counters["stats"]["unique_graphs"]),
             graph_breaks=self._graph_breaks(),
             recompiles_while_timing=recompiles,
             cudagraphs=self._cudagraphs(spec, device),
+            cold=cost if cache == "cold" else None,
+            warm=cost if cache == "warm" else None,
+            recompiles=tuple(_recompile(text) for text in self._recompiles.texts),
+            fallbacks=tuple(dict.fromkeys([*_given_up(get_compilation_metrics()), *_limits(self._warnings.texts)])),
+            kernels=kernels,
+            extern_kernels=extern_kernels,
+            cache_hits=int(counters["inductor"]["fxgraph_cache_hit"]),
+            cache_misses=int(counters["inductor"]["fxgraph_cache_miss"]),
         )
+
+    def _kernels(self) -> tuple[int | None, int | None]:
+        """Calls of generated kernels and of library kernels in the code that inductor wrote, over all graphs.
+
+        Read from the modules that it loaded, so that it is known with a warm cache too; None where there is no such
+        code (no graph was compiled, or it was wrapped in C++).
+        """
+        sources = [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
+        calls = [source[source.index("def call(") :] for source in sources if "def call(" in source]
+        if not calls:
+            return None, None
+        return tuple(sum(len(pattern.findall(call)) for call in calls) for pattern in (_KERNEL_CALL, _EXTERN_CALL))  # type: ignore[return-value]
 
     def _graph_breaks(self) -> tuple[GraphBreak, ...]:
         breaks = []
@@ -94,8 +162,42 @@ def _reason(message: str) -> str:
     return stated[0] if stated else "dynamo gave no reason"
 
 
+def _recompile(message: str) -> GraphBreak:
+    """Dynamo's message of one recompile: the guard that failed, and the function that was compiled again."""
+    place = _FUNCTION.search(message)
+    guards = [line.strip() for line in message.splitlines() if re.match(r"\s+- \d+/\d+: ", line)]
+    reason = re.sub(r"^- \d+/\d+: ", "", guards[0]).partition("  #")[0].strip() if guards else "dynamo gave no reason"
+    location = f"{Path(place['file']).name}:{place['line']} in {place['name']}" if place else ""
+    return GraphBreak(f"the guard {reason} failed" if guards else reason, location)
+
+
+def _given_up(found: Iterable[Any]) -> Iterable[GraphBreak]:
+    """The functions that dynamo could not compile, such as one that breaks where it cannot resume."""
+    for metrics in found:
+        if metrics.fail_type is None or metrics.co_name is None:
+            continue  # without a function it is the recompile limit, which its log line tells better
+        place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
+        reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
+        yield GraphBreak(reason, place)
+
+
+def _limits(warnings: Iterable[str]) -> Iterable[GraphBreak]:
+    """The functions that were compiled too often: from then on dynamo silently runs them in eager."""
+    for text in warnings:
+        if limit := _LIMIT.search(text):
+            place = f"{Path(limit['file']).name}:{limit['line']} in {limit['name']}"
+            yield GraphBreak(f"recompile limit ({limit['limit']}) reached", place)
+
+
+def use_empty_cache(folder: Path) -> None:
+    """Compiles into, and finds again in, `folder` from now on: call it before the first compile of the process."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    torch._inductor.utils.clear_caches()
+
+
 def _skip_reason() -> str | None:
-    for metrics in torch._dynamo.utils.get_compilation_metrics():
+    for metrics in get_compilation_metrics():
         if getattr(metrics, "cudagraph_skip_reason", None):
             return str(metrics.cudagraph_skip_reason)
     return None

@@ -29,6 +29,7 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from demo import catalog, hub
+from demo.backend import settings
 from demo.schema import BadInput, Checkpoint, RunSpec
 
 OTHER = "choose another checkpoint"
@@ -74,11 +75,12 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         config = source.config()
         checkpoint = known or _describe(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
-        dtype = getattr(torch, spec.dtype)
+        dtype = settings.dtype_of(spec)
+        attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
         warnings: list[str] = []
         if spec.weights == "random":
             torch.manual_seed(SEED)
-            model = kind.from_config(config).to(dtype)
+            model = kind.from_config(config, **attention).to(dtype)
             tokenizer = None
         else:
             model, report = kind.from_pretrained(
@@ -87,6 +89,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 dtype=dtype,
                 output_loading_info=True,
                 trust_remote_code=False,
+                **attention,
                 **source.weights_options,
                 **source.options,
             )
@@ -97,7 +100,8 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 else None
             )
         processor = _processor(source, config.model_type)
-    return Loaded(model.to(device).eval(), processor, tokenizer, checkpoint, warnings)
+    model = model.to(device, memory_format=settings.memory_format_of(spec)).eval()
+    return Loaded(model, processor, tokenizer, checkpoint, warnings)
 
 
 def _processor(source: _Source, model_type: str) -> Any:
@@ -295,6 +299,8 @@ def _sentence(checkpoint: str, error: BaseException) -> str:
         return f"{checkpoint!r} is not a valid Hub id. It is owner/name, such as microsoft/resnet-50."
     if any_of(LocalEntryNotFoundError):
         return f"The Hub cannot be reached and {name} is not complete in the local cache; {OTHER}."
+    if "attention implementation" in text:
+        return f"{name} does not have the attention implementation that was asked for. Choose auto or eager."
     if "trust_remote_code" in text or "custom code" in text:
         return f"{name} brings Python code of its own, which is never run here; {OTHER}."
     if "no file named model.safetensors" in text or "a file named pytorch_model.bin" in text:

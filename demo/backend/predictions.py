@@ -10,8 +10,9 @@ import torch
 from PIL import Image
 
 from demo import images
+from demo.backend import settings
 from demo.backend.models import Loaded
-from demo.schema import Box, Label, Predictions, Segment
+from demo.schema import Box, Label, Predictions, RunSpec, Segment
 
 TOP = 5
 BOX_THRESHOLD = 0.55
@@ -55,14 +56,13 @@ def _made_up_tokens(text: tuple[str, ...]) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def to_batch(
-    inputs: dict[str, torch.Tensor], batch_size: int, device: torch.device, dtype: torch.dtype
-) -> dict[str, torch.Tensor]:
-    """The picture repeated to the batch, on the device, floating-point inputs in the model's dtype."""
+def to_batch(inputs: dict[str, torch.Tensor], spec: RunSpec, device: torch.device) -> dict[str, torch.Tensor]:
+    """The picture repeated to the batch, on the device, floating-point inputs in the spec's dtype and memory format."""
     batch = {}
     for name, value in inputs.items():
-        repeated = value.repeat(batch_size, *([1] * (value.dim() - 1)))
-        batch[name] = repeated.to(device, dtype if repeated.is_floating_point() else None)
+        repeated = value.repeat(spec.batch_size, *([1] * (value.dim() - 1)))
+        moved = repeated.to(device, settings.dtype_of(spec) if repeated.is_floating_point() else None)
+        batch[name] = moved.contiguous(memory_format=settings.memory_format_of(spec)) if moved.dim() == 4 else moved
     return batch
 
 

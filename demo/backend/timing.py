@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from demo import stats
-from demo.schema import Measurement
+from demo.schema import BackToBack, RunSpec
 
 Call = Callable[[], Any]
 
@@ -29,6 +30,9 @@ BLOCK_SECONDS = 0.03
 MOST_CALLS_HALF_BLOCK = 20
 LEAST_BLOCKS = 6
 DEVICE_CALLS = 20
+RENEW = 1.1
+BACK_TO_BACK_SECONDS = {"cpu": 0.3, "cuda": 1.0}
+"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 
 
 class Clock(Protocol):
@@ -66,10 +70,15 @@ class Plan:
     least_seconds: float = 0.5
     """... and each variant has had this many calls and this much time."""
     most_seconds: float = 3.5
-    """Stop all the same after this long, once every variant has had `least_calls`."""
+    """Stop all the same after this long, once every variant has had `least_calls`; go on to twice as long where the
+    verdict would be 'unsure'. It is looked at once only: looking until it is sure would make it wrong more often."""
     most_calls: int = 5_000
     iterations: int | None = None
     """Exactly this many calls of each variant instead, rounded up to whole blocks."""
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> Plan:
+        return cls(precision=spec.precision, most_seconds=spec.most_seconds, iterations=spec.iterations)
 
 
 @dataclass
@@ -80,6 +89,8 @@ class Samples:
     eager: list[float] = field(default_factory=list)
     compiled: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    """Clock time from the first call to the last, what lies between calls included."""
     _known: tuple[int, stats.Interval | None] = (0, None)
 
     @property
@@ -87,18 +98,34 @@ class Samples:
         return len(self.compiled) // (2 * self.half)
 
     def interval(self) -> stats.Interval | None:
-        """The speed-up so far, from fewer resamples than the final one; worked out once a block."""
+        """The speed-up so far, from fewer resamples than the final one.
+
+        Worked out anew when there is a tenth more to know: in short blocks it would cost as much as the calls do.
+        """
         if self.blocks < 2:
             return None
-        if self._known[0] != self.blocks:
+        if self.blocks >= max(2, self._known[0] * RENEW):
             size = 2 * self.half
             eager, compiled = stats.block_medians(self.eager, size), stats.block_medians(self.compiled, size)
             self._known = (self.blocks, stats.paired_ratio(eager, compiled, resamples=500))
         return self._known[1]
 
+    def unsure(self) -> bool:
+        """Whether the verdict would be 'unsure' if this were the end."""
+        size = 2 * self.half
+        control = stats.control_ratio(self.eager, self.control, size)
+        if control is None:
+            return True
+        eager, compiled = stats.block_medians(self.eager, size), stats.block_medians(self.compiled, size)
+        return stats.verdict(stats.paired_ratio(eager, compiled), control) == "unsure"
+
 
 def warm_up(
-    call: Call, clock: Clock, compile_events: Callable[[], int], least: int = WARMUP_CALLS
+    call: Call,
+    clock: Clock,
+    compile_events: Callable[[], int],
+    least: int = WARMUP_CALLS,
+    first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
     """Calls until the last three agree and none of them compiled anything; the times, and whether it settled.
 
@@ -109,6 +136,8 @@ def warm_up(
     while True:
         before = compile_events()
         times.append(clock.time(call))
+        if len(times) == 1:
+            first_call_ended()
         quiet = quiet + 1 if compile_events() == before else 0
         if len(times) < least:
             continue
@@ -117,6 +146,14 @@ def warm_up(
             return times, True
         if len(times) >= WARMUP_MOST or (sum(times[1:]) >= WARMUP_SECONDS and quiet >= 2):
             return times, False
+
+
+def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:
+    """Median seconds of `calls` calls at most, no more once `seconds` have passed: for what is not the model."""
+    times = [clock.time(call)]
+    while len(times) < calls and sum(times) < seconds:
+        times.append(clock.time(call))
+    return statistics.median(times)
 
 
 def half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
@@ -148,30 +185,40 @@ def interleaved(
         for _ in range(count):
             into.append(clock.time(call))
 
+    most_seconds, extended = plan.most_seconds, False
     with _no_collection():
         start = clock.now()
         while True:
             run(eager, samples.eager, half)
             run(compiled, samples.compiled, 2 * half)
             run(eager, samples.eager, half)
+            samples.seconds = clock.now() - start
             look(samples)
-            if _done(samples, plan, clock.now() - start):
-                return samples
+            if _done(samples, plan, most_seconds):
+                if extended or samples.seconds < most_seconds or plan.iterations is not None or not samples.unsure():
+                    return samples
+                most_seconds, extended = 2 * most_seconds, True
             run(eager, samples.control, 2 * half)
 
 
-def _done(samples: Samples, plan: Plan, elapsed: float) -> bool:
+def _done(samples: Samples, plan: Plan, most_seconds: float) -> bool:
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
     if calls < plan.least_calls or samples.blocks < 2:
         return False
-    if elapsed >= plan.most_seconds or calls >= plan.most_calls:
+    if samples.seconds >= most_seconds or calls >= plan.most_calls:
         return True
     if samples.blocks < LEAST_BLOCKS or min(sum(samples.eager), sum(samples.compiled)) < plan.least_seconds:
         return False
     interval = samples.interval()
     return interval is not None and interval.half_width <= plan.precision
+
+
+def in_a_row(call: Call, clock: Clock, calls: int) -> list[float]:
+    """So many calls of one variant: the guide's recipe."""
+    with _no_collection():
+        return [clock.time(call) for _ in range(calls)]
 
 
 def alone(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
@@ -226,29 +273,45 @@ def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> 
     return tuple(times)
 
 
-def peak_memory(call: Call, device: torch.device) -> int | None:
-    """Peak bytes during one more call, in a pass of its own; None where the system does not tell.
+def back_to_back(
+    call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
+) -> BackToBack:
+    """Calls that do not wait for one another, for 0.3 s on a CPU and 1 s on a GPU, three at least.
 
-    On CUDA the allocator's peak, weights included; on a CPU the peak resident set of the whole process (Linux).
+    `wall_seconds` is what one call took. `energy` reads the device's counter, in joules, before and after.
+    """
+    calls = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds))
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    with _no_collection():
+        wait()
+        before, start = energy(), time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        seconds, after = time.perf_counter() - start, energy()
+    drawn = after - before if before is not None and after is not None else None
+    return BackToBack(calls, seconds, drawn)
+
+
+def peak_memory(call: Call, device: torch.device) -> tuple[int | None, int | None]:
+    """Peak bytes (in use, reserved) during one more call, in a pass of its own; None where the system does not tell.
+
+    On CUDA those of torch's allocator, weights included; on a CPU the peak resident set of the whole process (Linux),
+    and nothing is known of a reserve.
     """
     if device.type == "cuda":
         torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()
-        return int(torch.cuda.max_memory_allocated())
+        return int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
     try:
         Path("/proc/self/clear_refs").write_text("5")
         call()
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+                return int(line.split()[1]) * 1024, None
     except OSError:
         pass
-    return None
-
-
-def measurement(
-    wall: list[float], warmup: list[float], half: int, device: tuple[float, ...] | None, memory: int | None
-) -> Measurement:
-    return Measurement(tuple(wall), device, tuple(warmup), 2 * half, memory)
+    return None, None

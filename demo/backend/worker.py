@@ -14,9 +14,11 @@ whole process group, inductor's compile processes included.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -33,12 +35,19 @@ from PIL import Image
 
 from demo import format as fmt
 from demo import images, schema
-from demo.backend import compilation, machine, models, parity, predictions, timing
+from demo.backend import compilation, first_call, machine, models, parity, predictions, settings, state, timing
 from demo.schema import BadInput, EndToEnd, Failure, Measurement, Progress, RunResult, RunSpec
 
 TELL_EVERY_SECONDS = 0.25
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, for the time left only."""
+
+
+PROCESSOR_CLOCK = timing.WallClock(torch.device("cpu"))
+PUBLISHED_NOTE = (
+    "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the speed-up, "
+    "its interval does not show that, and there is no noise floor."
+)
 
 
 class Events:
@@ -66,16 +75,20 @@ class Events:
 class Run:
     """One job. What is known so far is kept, so that a failure at any stage loses nothing that was measured."""
 
-    def __init__(self, spec: RunSpec, image: Path, identity: dict[str, str], events: Events) -> None:
+    def __init__(
+        self, spec: RunSpec, image: Path, identity: dict[str, str], events: Events, cache_folder: Path | None = None
+    ) -> None:
+        """`cache_folder` is an empty one for this run's compiling, where the spec asks for that."""
         self.spec = spec
         self.image = image
+        self.cache_folder = cache_folder
         self.events = events
         self.phase = "load"
         self.known: dict[str, Any] = {**identity, "spec": spec, "status": "ok"}
         self.warnings: list[str] = []
 
     def execute(self) -> RunResult:
-        """Load, prepare, warm up, compile, time, check. Raises BadInput; everything else becomes a result."""
+        """Load, prepare, warm up, compile, time, examine, check. Raises BadInput; all else becomes a result."""
         try:
             with torch.no_grad():  # one context for compiling, warming and timing: another one would recompile
                 self.load()
@@ -83,7 +96,9 @@ class Run:
                 self.warm_up_eager()
                 self.compile()
                 self.measure()
+                self.examine()
                 self.check()
+                self.compile_again()
         except BadInput:
             raise
         except Exception as error:
@@ -107,6 +122,7 @@ class Run:
                 f"Allowed: {', '.join(machine.modes())}."
             )
         machine.require_compiler()
+        settings.apply(self.spec, self.device)
         self.loaded = models.load(self.spec, self.device)
         self.known["environment"] = machine.environment(self.device)
         self.warnings += self.loaded.warnings
@@ -122,20 +138,22 @@ class Run:
 
     def prepare(self) -> None:
         self.enter("prepare", 0.08)
-        # The first pass through a processor pays for lazy imports; the second is what a request costs.
-        for _ in range(2):
-            started = time.perf_counter()
+
+        def prepare() -> None:
             self.inputs = predictions.prepare(self.loaded, self.picture, self.spec.text)
-            prepare_seconds = time.perf_counter() - started
-        self.preprocess_seconds = self.decode_seconds + prepare_seconds
-        self.clock = timing.WallClock(self.device)
-        dtype = getattr(torch, self.spec.dtype)
 
         def copy() -> None:
-            self.batch = predictions.to_batch(self.inputs, self.spec.batch_size, self.device, dtype)
+            self.batch = predictions.to_batch(self.inputs, self.spec, self.device)
 
+        prepare()  # pays for lazy imports
+        self.preprocess_seconds = self.decode_seconds + timing.median_of_few(prepare, PROCESSOR_CLOCK)
+        self.clock = timing.WallClock(self.device)
         copy()
-        self.copy_seconds = self.clock.time(copy)
+        self.copy_seconds = timing.median_of_few(copy, self.clock)
+        environment = self.known["environment"]
+        self.known["environment"] = dataclasses.replace(
+            environment, settings=settings.found(self.loaded.model, self.batch)
+        )
         self.eager = lambda: self.loaded.model(**self.batch)
 
     def warm_up_eager(self) -> None:
@@ -157,57 +175,92 @@ class Run:
         tensors = len(list(self.loaded.model.parameters()))
         eager_seconds = min(self.eager_warmup)
         self.enter("compile", 0.2, remaining_seconds=tensors * SECONDS_A_TENSOR, eager_seconds=eager_seconds)
+        if self.cache_folder is not None:
+            compilation.use_empty_cache(self.cache_folder)
         model = compilation.compiled(self.loaded.model, self.spec)
         self.compiled = lambda: model(**self.batch)
         least = timing.WARMUP_CALLS
         if self.device.type == "cuda" and self.spec.mode in compilation.CUDA_GRAPH_MODES:
             least += timing.CUDA_GRAPH_CALLS
-        self.compiled_warmup, settled = timing.warm_up(self.compiled, self.clock, self.watch.events, least)
+        self.compiled_warmup, settled = timing.warm_up(
+            self.compiled, self.clock, self.watch.events, least, self.watch.first_call_ended
+        )
         if not settled:
             self.warnings.append(UNSETTLED.format(variant="Compiled"))
         # Once more for eager: compiling has filled the caches with other things, and warmed the machine.
         self.eager_again, _ = timing.warm_up(self.eager, self.clock, self.watch.events)
 
     def measure(self) -> None:
-        plan = timing.Plan(iterations=self.spec.iterations)
-        half = timing.half_block(self.eager_again, self.compiled_warmup, self.spec.iterations)
+        spec, plan = self.spec, timing.Plan.of(self.spec)
+        half = timing.half_block(self.eager_again, self.compiled_warmup, spec.iterations)
         self.enter("time", 0.5)
+        self.observer = state.Observer(self.device)
         events_before = self.watch.events()
-        interleaved = True
         started = time.perf_counter()
-        try:
-            samples = timing.interleaved(self.eager, self.compiled, self.clock, plan, half, self.look(plan, started))
-            eager, compiled, control = samples.eager, samples.compiled, samples.control
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            interleaved, control = False, []
-            self.warnings.append(
-                "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of "
-                "the machine is not cancelled."
-            )
-            compiled = timing.alone(self.compiled, self.clock, plan, half)
-            torch.cuda.empty_cache()
-            eager = timing.alone(self.eager, self.clock, plan, half)
+        control: list[float] = []
+        if spec.protocol == "as published":
+            self.warnings.append(PUBLISHED_NOTE)
+            self.known["interleaved"], half = False, 1
+            eager = timing.in_a_row(self.eager, self.clock, schema.PUBLISHED_CALLS)
+            self.observer.look()
+            self.events.progress("time", 0.7, calls=len(eager), eager_seconds=statistics.median(eager))
+            compiled = timing.in_a_row(self.compiled, self.clock, schema.PUBLISHED_CALLS)
+        else:
+            try:
+                look = self.look(plan, started)
+                samples = timing.interleaved(self.eager, self.compiled, self.clock, plan, half, look)
+                eager, compiled, control = samples.eager, samples.compiled, samples.control
+            except torch.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                self.known["interleaved"] = False
+                self.warnings.append(
+                    "Eager and compiled do not fit in memory together: they were timed one after the other, so drift "
+                    "of the machine is not cancelled."
+                )
+                compiled = timing.alone(self.compiled, self.clock, plan, half)
+                torch.cuda.empty_cache()
+                self.observer.look()
+                eager = timing.alone(self.eager, self.clock, plan, half)
+        self.known["timing_seconds"] = time.perf_counter() - started
+        self.observer.look()
+        self.known["machine_states"] = tuple(self.observer.states)
         recompiles = self.watch.events() - events_before
-        self.known["interleaved"] = interleaved
-        self.known["compilation"] = self.watch.compilation(self.spec, self.device, self.compiled_warmup[0], recompiles)
-        self.enter("check", 0.92)
-        self.known["eager"] = self.measured(self.eager, eager, self.eager_warmup, half)
-        self.known["compiled"] = self.measured(self.compiled, compiled, self.compiled_warmup, half)
+        self.known["compilation"] = self.watch.compilation(spec, self.device, self.compiled_warmup[0], recompiles)
+        self.known["eager"] = Measurement(tuple(eager), None, tuple(self.eager_warmup), 2 * half)
+        self.known["compiled"] = Measurement(tuple(compiled), None, tuple(self.compiled_warmup), 2 * half)
         if control:
             self.known["control_times"] = Measurement(tuple(control), None, (), 2 * half)
         self.judge(recompiles)
 
+    def examine(self) -> None:
+        """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
+        self.enter("check", 0.9)
+        for name, call in (("eager", self.eager), ("compiled", self.compiled)):
+            timed: Measurement = self.known[name]
+            device = self.device
+            on_device = timing.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+            throughput = timing.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+            peak, reserved = timing.peak_memory(call, device)
+            self.known[name] = dataclasses.replace(
+                timed,
+                device_seconds=on_device,
+                back_to_back=throughput,
+                peak_memory_bytes=peak,
+                peak_reserved_bytes=reserved,
+            )
+
     def look(self, plan: timing.Plan, started: float) -> Any:
-        """What the page sees between two blocks."""
+        """What happens between two blocks: a look at the machine, and news for the page."""
 
         def look(samples: timing.Samples) -> None:
+            self.observer.look()
             elapsed = time.perf_counter() - started
             if plan.iterations:
                 done = len(samples.compiled) / plan.iterations
                 remaining = elapsed / done - elapsed
             else:
-                done, remaining = elapsed / plan.most_seconds, plan.most_seconds - elapsed
+                most = plan.most_seconds * (1 if elapsed < plan.most_seconds else 2)
+                done, remaining = elapsed / most, most - elapsed
             half = samples.half
             self.events.progress(
                 "time",
@@ -220,10 +273,6 @@ class Run:
             )
 
         return look
-
-    def measured(self, call: timing.Call, wall: list[float], warmup: list[float], half: int) -> Measurement:
-        device = timing.device_times(call, min(wall)) if self.device.type == "cuda" else None
-        return Measurement(tuple(wall), device, tuple(warmup), 2 * half, timing.peak_memory(call, self.device))
 
     def judge(self, recompiles: int) -> None:
         """Everything that a reader of the figures should know before using them."""
@@ -239,12 +288,18 @@ class Run:
         if compiled.cudagraphs.startswith("skipped"):
             reason = compiled.cudagraphs.removeprefix("skipped: ")
             self.warnings.append(f"CUDA graphs, which mode {self.spec.mode} asks for, were not used: {reason}.")
-        if done.speedup is not None and self.spec.iterations is None:
+        if compiled.fallbacks:
+            first, number = compiled.fallbacks[0], len(compiled.fallbacks)
+            functions = "a function" if number == 1 else f"{number} functions"
+            self.warnings.append(f"dynamo left {functions} to eager: {first.location}, {first.reason}.")
+        if done.speedup is not None and self.spec.iterations is None and self.spec.protocol == "interleaved":
             width = max(done.speedup.high / done.speedup.ratio - 1, 1 - done.speedup.low / done.speedup.ratio)
-            if width > timing.Plan.precision:
+            if width > self.spec.precision:
                 self.warnings.append(
-                    f"The speed-up is known to ±{fmt.percent(width)} only: time was up before ±1 % was reached."
+                    f"The speed-up is known to ±{fmt.percent(width)} only: "
+                    f"time was up before ±{fmt.percent(self.spec.precision)} was reached."
                 )
+        self.warnings += state.warnings(done.machine_states)
         for name in ("eager", "compiled"):
             spread = quartile_spread(self.known[name].wall_seconds)
             if spread > WIDE_SPREAD:
@@ -266,17 +321,28 @@ class Run:
     def check(self) -> None:
         outputs = compilation.own_copy(self.compiled())
         again = compilation.own_copy(self.eager())
+        # With random weights the answers mean nothing and are not kept; what decoding them costs is still known.
+        compiled = self.decoded(outputs)
+        decode_seconds = timing.median_of_few(lambda: self.decoded(outputs), PROCESSOR_CLOCK)
+        self.known["end_to_end"] = EndToEnd(self.preprocess_seconds, self.copy_seconds, decode_seconds)
         pair = None
-        postprocess_seconds = 0.0
         if self.spec.weights == "pretrained":
-            started = time.perf_counter()
-            compiled = self.decoded(outputs)
-            postprocess_seconds = time.perf_counter() - started
             pair = (self.known["predictions"]["eager"], compiled)
             self.known["predictions"] = {"eager": pair[0], "compiled": compiled}
-            self.known["end_to_end"] = EndToEnd(self.preprocess_seconds, self.copy_seconds, postprocess_seconds)
-        reference = parity.float64_reference(self.loaded.model, self.batch)
+        reference = parity.float64_reference(self.loaded.model, self.batch, self.known["eager"].peak_memory_bytes)
         self.known["parity"] = parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair)
+
+    def compile_again(self) -> None:
+        """With a cache of this run's own: the first call once more, from the filled cache, in a further process."""
+        if self.cache_folder is not None:
+            self.events.progress("check", 0.95, message="Compiling once more, in a further process, from the cache")
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()  # the further process needs room for a model of its own
+            try:
+                warm = first_call.measure_elsewhere(self.spec, self.image)
+                self.known["compilation"] = dataclasses.replace(self.known["compilation"], warm=warm)
+            except (RuntimeError, OSError, ValueError) as error:
+                self.warnings.append(f"The first call from the filled cache could not be measured: {error}.")
         self.enter("done", 1.0)
 
     def failure(self, error: Exception) -> dict[str, Any]:
@@ -373,7 +439,9 @@ def main() -> None:
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
         identity = {"id": job["id"], "started_at": job["started_at"]}
-        result = Run(schema.load(RunSpec, job["spec"]), Path(job["image"]), identity, events).execute()
+        cache_folder = Path(job["cache_folder"]) if job.get("cache_folder") else None
+        spec: RunSpec = schema.load(RunSpec, job["spec"])
+        result = Run(spec, Path(job["image"]), identity, events, cache_folder).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

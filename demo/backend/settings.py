@@ -1,0 +1,50 @@
+"""How torch is to compute: number format, memory format and threads, from the spec to the process and back as found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from demo.schema import BadInput, RunSpec
+
+TF32_CAPABILITY = (8, 0)
+
+
+def apply(spec: RunSpec, device: torch.device) -> None:
+    """Sets this process's threads and TF32 switches. Raises BadInput for tf32 where the device has none.
+
+    float32 means float32 here, also in convolutions, for which torch allows TF32 unless told otherwise.
+    """
+    if spec.dtype == "tf32":
+        if device.type != "cuda":
+            raise BadInput("dtype tf32 is a format of NVIDIA GPUs and this run uses the CPU. Choose dtype float32.")
+        if torch.cuda.get_device_capability(device) < TF32_CAPABILITY:
+            name = torch.cuda.get_device_name(device)
+            raise BadInput(f"dtype tf32 needs a GPU of compute capability 8.0 or more, not a {name}. Choose float32.")
+    torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
+
+
+def dtype_of(spec: RunSpec) -> torch.dtype:
+    """The type that weights and inputs are stored in."""
+    found: torch.dtype = getattr(torch, {"tf32": "float32"}.get(spec.dtype, spec.dtype))
+    return found
+
+
+def memory_format_of(spec: RunSpec) -> torch.memory_format:
+    return torch.channels_last if spec.channels_last else torch.contiguous_format
+
+
+def found(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
+    """The settings as they are in force, read back from torch and the model rather than from the spec."""
+    pixels = batch["pixel_values"]
+    last = pixels.is_contiguous(memory_format=torch.channels_last) and not pixels.is_contiguous()
+    return {
+        "attention": str(getattr(model.config, "_attn_implementation", None) or "none"),
+        "memory format": "channels last" if last else "contiguous",
+        "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
+    }
