@@ -1,0 +1,40 @@
+"""What our protocol costs beside the calls that it times: looks at the machine, messages, statistics, the clock.
+
+From whole runs of the bundled checkpoints: the share of the timing's wall clock outside timed calls. Aim: under 5 %.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import report
+from demo import catalog
+from demo.runner import Runner
+from demo.schema import RunResult
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+AIM = 0.05
+
+
+def main() -> None:
+    runner = Runner(None)
+    rows, above = [], []
+    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+        *_, result = runner.run(catalog.make_spec(checkpoint.id), SCENE)
+        if not isinstance(result, RunResult) or result.timing_seconds is None:
+            sys.exit(f"the run of {checkpoint.id} gave no figures")
+        variants = [variant for variant in (result.eager, result.compiled, result.control_times) if variant]
+        timed = sum(sum(variant.wall_seconds) for variant in variants)
+        share = 1 - timed / result.timing_seconds
+        calls = sum(len(variant.wall_seconds) for variant in variants)
+        rows.append([checkpoint.id, str(calls), f"{timed:.2f} s", f"{result.timing_seconds:.2f} s", f"{share:.1%}"])
+        if share >= AIM:
+            above.append(checkpoint.id)
+    header = ["checkpoint", "timed calls", "in timed calls", "timing in all", "outside"]
+    report.publish("overhead", "Time outside the timed calls", report.table(header, rows))
+    if above:
+        sys.exit(f"5 % or more: {', '.join(above)}")
+
+
+if __name__ == "__main__":
+    main()
