@@ -75,8 +75,8 @@ def main() -> None:
         def compiled() -> object:
             return model(**batch)
 
-        warm = [timing.warm_up(call, clock, lambda: 0)[0] for call in (eager, compiled)]
-        half = timing.half_block(*warm, None)
+        (eager_warmup, _), (compiled_warmup, _) = (timing.warm_up(call, clock, lambda: 0) for call in (eager, compiled))
+        half = timing.half_block(eager_warmup, compiled_warmup, None)
         protocols: dict[str, Callable[[], float]] = {
             "ours": lambda: ours(eager, compiled, clock, half),
             "the guide's recipe": lambda: theirs(eager, compiled, clock),
