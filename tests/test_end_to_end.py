@@ -166,3 +166,37 @@ def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: An
     assert result.predictions is None
     assert result.compilation.graphs == 1
     assert any("Random weights" in warning for warning in result.warnings)
+
+
+def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_names_it(scene: Any, tmp_path: Path):
+    arguments = ["--checkpoint", "shapes-vit", "--image", str(scene[1]), "--iterations", "10", "--json"]
+    settings = ["--channels-last", "--threads", "1", "--attention", "eager"]
+    first = run(tmp_path, *arguments, *settings, "--cache", "empty")
+    assert first.returncode == 0, first.stderr
+    emptied = RunResult.from_json(json.loads(first.stdout))
+    cold, warm = emptied.compilation.cold, emptied.compilation.warm
+    assert (emptied.compilation.cache, cold.run_id, warm.run_id) == ("cold", "", "")
+    assert cold.parts["inductor"] > 0
+    assert warm.parts["inductor"] == warm.parts["backend compile"] == 0
+    assert emptied.environment.threads == 1
+    assert emptied.environment.settings["attention"] == "eager"
+    assert emptied.environment.settings["memory format"] == "channels last"
+
+    again = run(tmp_path, *arguments, *settings)
+    assert again.returncode == 0, again.stderr
+    kept = RunResult.from_json(json.loads(again.stdout)).compilation
+    own = kept.cold if kept.cache == "cold" else kept.warm
+    borrowed = kept.warm if kept.cache == "cold" else kept.cold
+    assert own.run_id == ""
+    assert borrowed.run_id == emptied.id
+
+
+def test_the_guide_s_recipe_times_300_calls_of_each_and_has_no_noise_floor(scene: Any, tmp_path: Path):
+    arguments = ["--checkpoint", "shapes-vit", "--image", str(scene[1]), "--protocol", "as published", "--json"]
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 0, done.stderr
+    result = RunResult.from_json(json.loads(done.stdout))
+    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == 300
+    assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
+    assert result.control is None
+    assert any("guide's recipe" in warning for warning in result.warnings)

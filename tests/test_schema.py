@@ -325,3 +325,61 @@ def test_plain_gives_only_what_json_knows() -> None:
 def test_auto_becomes_the_device_that_was_used() -> None:
     spec = RunSpec("shapes-vit", "image-classification", batch_size=2)
     assert spec.on("cpu") == RunSpec("shapes-vit", "image-classification", batch_size=2, device="cpu")
+
+
+def test_compiling_pays_for_itself_sooner_the_larger_the_speed_up():
+    result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
+    found = result.break_even(10.0)
+    ratio = result.speedup.ratio
+    assert found.calls == math.ceil(10.0 / (result.eager.median_seconds * (1 - 1 / ratio)))
+    assert found.low <= found.calls <= found.high
+    assert found.images == 4 * found.calls
+
+
+def test_compiling_that_may_gain_nothing_has_no_upper_bound():
+    slow = dataclasses.replace(
+        measurement(0.002), wall_seconds=tuple(0.002 * (1 + 0.1 * (n % 5 - 2)) for n in range(48))
+    )
+    found = ok_result(compiled=slow).break_even(10.0)
+    assert found.high is None
+
+
+def test_a_whole_request_holds_every_picture_of_the_batch():
+    result = ok_result(
+        spec=dataclasses.replace(ok_result().spec, batch_size=4), end_to_end=EndToEnd(0.010, 0.001, 0.002)
+    )
+    around = 4 * 0.012 + 0.001
+    assert result.request_seconds == pytest.approx(
+        (around + result.eager.median_seconds, around + result.compiled.median_seconds)
+    )
+    assert result.to_json()["end_to_end_speedup"] == pytest.approx(
+        result.request_seconds[0] / result.request_seconds[1]
+    )
+
+
+def test_launching_is_the_wall_time_without_the_work_and_never_negative():
+    assert dataclasses.replace(measurement(0.002), device_seconds=(0.0005,) * 3).launch_seconds == pytest.approx(
+        measurement(0.002).median_seconds - 0.0005
+    )
+    assert dataclasses.replace(measurement(0.002), device_seconds=(1.0,)).launch_seconds == 0.0
+    assert measurement(0.002).launch_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"precision": 0.0}, "precision must be a number from 0.001 to 0.2"),
+        ({"precision": "fine"}, "precision"),
+        ({"precision": float("nan")}, "precision"),
+        ({"most_seconds": 1e9}, "most_seconds"),
+        ({"threads": 0}, "threads"),
+        ({"attention": "flash"}, "attention"),
+        ({"protocol": "quick"}, "protocol"),
+        ({"cache": "off"}, "compile cache"),
+        ({"channels_last": 1}, "channels_last"),
+        ({"protocol": "as published", "iterations": 20}, "300 calls"),
+    ],
+)
+def test_the_settings_check_themselves(changes, words):
+    with pytest.raises(BadInput, match=words):
+        RunSpec("shapes-vit", "image-classification", **changes)

@@ -154,3 +154,21 @@ def test_the_interval_is_wider_for_few_blocks_than_the_bare_percentile() -> None
     means = rng.choice(logs, (20_000, 4)).mean(axis=1)
     bare = math.exp(float(np.quantile(means, 0.975))) - math.exp(float(np.quantile(means, 0.025)))
     assert interval.high - interval.low > 1.1 * bare
+
+
+def test_the_ratio_of_means_is_that_of_the_plain_means():
+    found = stats.mean_ratio([2.0, 4.0] * 150, [1.0, 2.0] * 150)
+    assert found.ratio == 2.0
+    assert found.low < 2.0 < found.high
+    assert stats.mean_ratio([3.0] * 300, [1.5] * 300) == stats.Interval(2.0, 2.0, 2.0)
+
+
+def test_the_control_lies_between_the_halves_of_two_blocks():
+    """A machine that doubles its time from block to block: each control block equals the eager calls around it."""
+    eager = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 8.0, 8.0]
+    control = [2.0] * 4 + [4.0] * 4
+    assert stats.control_ratio(eager, control, 4) == stats.Interval(1.0, 1.0, 1.0)
+
+
+def test_one_control_block_is_too_few():
+    assert stats.control_ratio([1.0] * 8, [1.0] * 4, 4) is None

@@ -8,7 +8,20 @@ import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo import words
-from demo.schema import MODES, STATUSES, GraphBreak, Parity, RunResult
+from demo.schema import (
+    MODES,
+    STATUSES,
+    BackToBack,
+    Compilation,
+    CompileCost,
+    EndToEnd,
+    GpuState,
+    GraphBreak,
+    MachineState,
+    Measurement,
+    Parity,
+    RunResult,
+)
 
 
 def compiled_at(seconds: float) -> RunResult:
@@ -102,3 +115,69 @@ def test_every_mode_and_every_status_has_its_words() -> None:
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
     assert [words.count(n, "call") for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
     assert words.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
+
+
+def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:
+    """Calls of 10 ms and 5 ms of which so many seconds are work of the GPU."""
+    eager, compiled = (
+        Measurement((seconds,) * 8, (work,) * 3, (1.0,), 4)
+        for seconds, work in ((0.01, eager_work), (0.005, compiled_work))
+    )
+    return ok_result(eager=eager, compiled=compiled, compilation=Compilation(1.0, "cold", 1, cudagraphs=cudagraphs))
+
+
+def test_launch_overhead_is_told_with_what_can_remove_it() -> None:
+    assert words.launch_overhead(two_clocks(0.0042, 0.0025)) == (
+        "58 % of eager's time is launching kernels, 50 % of compiled's: CUDA graphs can remove it."
+    )
+    assert "CUDA graphs removed the difference" in words.launch_overhead(two_clocks(0.0042, 0.005, "used"))
+    assert "the GPU is the limit" in words.launch_overhead(two_clocks(0.0099, 0.0049))
+    assert words.launch_overhead(ok_result()) == ""
+
+
+def test_every_figure_of_a_full_result_has_its_line() -> None:
+    cost = CompileCost(12.0, {"dynamo": 1.0, "inductor": 11.0})
+    gpu = GpuState(1.5e9, 1.9e9, 60.0, 250.0)
+    throughput = BackToBack(100, 0.5, 50.0)
+    result = two_clocks(0.0042, 0.0025)
+    result = dataclasses.replace(
+        result,
+        eager=dataclasses.replace(
+            result.eager, back_to_back=throughput, peak_memory_bytes=10**9, peak_reserved_bytes=2 * 10**9
+        ),
+        compilation=Compilation(
+            12.0,
+            "cold",
+            2,
+            (GraphBreak("a reason", "file.py:3"),),
+            cold=cost,
+            warm=dataclasses.replace(cost, first_call_seconds=1.5, run_id="earlier"),
+            recompiles=(GraphBreak("a guard", "file.py:4 in f"),),
+            fallbacks=(GraphBreak("too often", "file.py:5 in g"),),
+            kernels=12,
+            extern_kernels=34,
+            cache_misses=2,
+        ),
+        end_to_end=EndToEnd(0.004, 0.0001, 0.002),
+        machine_states=(MachineState(0.0, 0.05, gpu), MachineState(0.5, 0.15, gpu)),
+    )
+    lines = {name: f"{value} | {why}" for name, value, why in words.details(result)}
+    for name, told in {
+        "Launch overhead": "58 %",
+        "Eager throughput": "200 images/s",
+        "Eager energy": "0.5 J an image",
+        "Eager peak memory": "1.00 GB, 2.00 GB reserved",
+        "First call, cold": "dynamo 1.0 s, inductor 11 s",
+        "First call, warm": "by run earlier",
+        "Pays for itself, cold": "after 2\N{NARROW NO-BREAK SPACE}400 calls",
+        "Graph break 1": "a reason | file.py:3",
+        "Kernels": "12 generated, 34 of libraries",
+        "Left to eager 1": "file.py:5 in g | too often",
+        "Recompile 1": "a guard",
+        "Whole request": "16.1 ms → 11.1 ms, 1.45×",
+        "Other processes": "5.0 % to 15 %",
+        "GPU clock": "1500 MHz",
+        "GPU temperature": "60 °C",
+        "GPU power": "250 W",
+    }.items():
+        assert told in lines[name], (name, lines[name])
