@@ -61,8 +61,9 @@ class Tables:
     problems: tuple[str, ...]
 
 
-def load(folder: Path = FOLDER) -> Tables:
-    """Every table of `folder`, in the order of the files' names. Never raises for what a file holds."""
+def load(folder: Path | None = None) -> Tables:
+    """Every table of `folder` (`FOLDER` if None), in the order of the names; never raises for what a file holds."""
+    folder = FOLDER if folder is None else folder
     rows: list[PublishedRow] = []
     problems: list[str] = []
     for path in sorted(folder.glob("*.csv")):

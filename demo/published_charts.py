@@ -30,7 +30,7 @@ _SIGNS = ("●", "◆", "■", "▲", "✕")
 _OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
 _PAIR = 2.6
 """Places that a model's two bars and the gap below them take."""
-_PIXELS = 54
+_PIXELS = 56
 """Height of a model's bars with the gap."""
 _LINES_HEIGHT = 300
 
@@ -194,7 +194,7 @@ def run_beside(result: RunResult, found: Beside) -> go.Figure:
     return bars("Time of one call, here and there", names, seconds, texts, [None] * len(names), source, 168, 118)
 
 
-_LEFT = 132
+_LEFT = 138
 
 
 def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
@@ -215,9 +215,9 @@ def _height(rows: Sequence[PublishedRow]) -> int:
 
 
 def _small_ticks(figure: go.Figure) -> go.Figure:
-    figure.update_yaxes(tickfont={"size": 14})
+    figure.update_yaxes(tickfont={"size": 15})
     for note in figure.layout.annotations[:-1]:
-        note.font.size = 14
+        note.font.size = 15
     return figure
 
 

@@ -23,9 +23,9 @@ _TASK_NAMES = {
     "image-segmentation": "Segmentation",
 }
 _SUBSET_NAMES = {
-    "release": "torch 2.0.1 (release)",
-    "nightly": "torch 2.1.0.dev (nightly)",
-    "reduce-overhead": "reduce-overhead (nightly)",
+    "release": "torch 2.0.1",
+    "nightly": "torch 2.1 nightly",
+    "reduce-overhead": "reduce-overhead",
 }
 
 
@@ -186,11 +186,11 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str]) -> str:
             ("Model", ""),
             ("GPU", ""),
             ("Batch", "figure"),
-            ("Measured with", ""),
             ("Eager, ms", "figure"),
             ("Compiled, ms", "figure"),
             ("Speed-up", "figure"),
             ("Saved", "figure"),
+            ("Measured with", ""),
             ("Note", ""),
         )
     )
@@ -215,11 +215,11 @@ def _line(row: PublishedRow) -> str:
         how += f", {own.dtype}, {own.date}"
     cells = (
         ("figure", str(row.batch_size)),
-        ("", f"{esc(how)}{'<small>' + esc(published.MEASURED) + '</small>' if own else ''}"),
         ("figure", _ms(row.eager_seconds)),
         ("figure", _ms(row.compiled_seconds)),
         ("figure strong", (fmt.ratio(row.speedup) if row.speedup is not None else OOM) + interval),
         ("figure", f"{row.saved * 100:.1f} %" if row.saved is not None else OOM),
+        ("", f"{esc(how)}{'<small>' + esc(published.MEASURED) + '</small>' if own else ''}"),
         ("note", "<br>".join(esc(note) for note in published.notes(row))),
     )
     dagger = " †" if published.notes(row) else ""
