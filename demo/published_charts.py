@@ -22,8 +22,7 @@ from demo.measured import subset_of
 from demo.schema import PublishedRow, RunResult, RunSpec
 
 SOURCE = "Source: the Transformers guide on torch.compile"
-OWN_SOURCE = "Measured by this project"
-PALETTE = ("#009E73", "#AA4499", "#6B7280", "#D55E00", "#8C6D1F")
+PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
 """Told apart with every kind of colour blindness only together with `SHAPES`; at least 3:1 on both backgrounds."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 _SIGNS = ("●", "◆", "■", "▲", "✕")
@@ -149,8 +148,10 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     models = published.values([row for row in rows if row.speedup is not None], "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster"]
+    versions = dict.fromkeys(f"torch {row.torch}, mode {row.mode}" for row in rows)
+    source.append("; ".join(map(_short, versions)))
     source += [_counted(gpu, origin, series[origin, gpu], batches) for origin, gpu in points if len(models) > 1]
-    source += _origins(rows)
+    source += _origins(rows, "(own), dashed: measured by this project")
     figure = dressed(figure, "Speed-up by batch size, ×", source, left=52, right=128, plot=_LINES_HEIGHT)
     for note in figure.layout.annotations[:-1]:
         note.font.size = 14
@@ -235,9 +236,9 @@ def _source(rows: Sequence[PublishedRow]) -> list[str]:
     return [f"{_short(first.gpu)}, {batch}", how, *noted, *_origins(rows)]
 
 
-def _origins(rows: Sequence[PublishedRow]) -> list[str]:
-    own = {row.measured is not None for row in rows}
-    return [text for measured_here, text in ((False, SOURCE), (True, OWN_SOURCE)) if measured_here in own]
+def _origins(rows: Sequence[PublishedRow], own: str = "Measured by this project") -> list[str]:
+    measured = {row.measured is not None for row in rows}
+    return [text for kind, text in ((False, SOURCE), (True, own)) if kind in measured]
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
@@ -252,7 +253,7 @@ def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Seque
     """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
     counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
     told = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
-    return f"{_short(gpu)}{' here' if origin == published.MEASURED else ''}: {told} models"
+    return f"{_short(gpu)}{' (own)' if origin == published.MEASURED else ''}: {told} models"
 
 
 def _write_points(
@@ -270,7 +271,7 @@ def _write_points(
             at_end = last[key] == batch
             text = fmt.ratio(value)
             if at_end:
-                name = _name(key[1]) + (" here" if own else "")
+                name = _name(key[1]) + (" (own)" if own else "")
                 text = f'<span style="color:{_colour(number)}">{sign}</span> <b>{name}</b> {text}'
             figure.add_annotation(
                 x=math.log10(batch),
@@ -307,7 +308,8 @@ def _bare(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
+    """With a minus sign instead of a hyphen, as Plotly writes its axes."""
+    return (f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}").replace("-", "−")
 
 
 def _short(name: str) -> str:

@@ -71,5 +71,5 @@ def test_a_measured_table_is_listed_and_a_bad_one_said_beside_the_answer(
     (tmp_path / "bad.csv").write_text("no table")
     assert main(["published", "--gpu", "h200"]) == OK
     output = capsys.readouterr()
-    assert "measured here" in output.out and "1.62×" in output.out
+    assert "measured by this project" in output.out and "1.62×" in output.out
     assert "bad.csv" in output.err

@@ -131,7 +131,7 @@ def test_a_measured_table_is_a_choice_of_its_own(own: Path) -> None:
     write(own / "h200.csv", {}, {"batch_size": "4"})
     assert ("Measured", "measured") in view()["subset"]["choices"]
     now = view(subset="measured", gpu="H200", batch_size="1")
-    assert ("H200, measured here", "H200") in now["gpu"]["choices"]
+    assert ("H200, measured by this project", "H200") in now["gpu"]["choices"]
     (line,) = lines(now["table"])
     assert "1.62×" in line[5] and "1.60 to 1.64×" in line[5] and "measured by this project" in line[7]
 

@@ -51,7 +51,7 @@ def _table(rows: list[PublishedRow]) -> str:
         for note in published.notes(row):
             noted += [] if note in noted else [note]
             marks.append(f"[{noted.index(note) + 1}]")
-        origin = ["measured here"] if row.measured else []
+        origin = [published.MEASURED] if row.measured else []
         lines.append(
             (
                 row.gpu,
@@ -68,9 +68,8 @@ def _table(rows: list[PublishedRow]) -> str:
             )
         )
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
-    own = [f"Measured here: {published.MEASURED}."] if any(row.measured for row in rows) else []
     source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
-    return "\n".join([*terminal.table([head, *lines]), "", *notes, *own, *source])
+    return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
 
 
 def _ms(seconds: float | None) -> str:

@@ -143,7 +143,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
-    whose = {row.gpu: "" if row.measured is None else ", measured here" for row in reversed(within)}
+    whose = {row.gpu: "" if row.measured is None else f", {published.MEASURED}" for row in reversed(within)}
     return {
         "subset": [("All", ALL), *((_SUBSET_NAMES.get(name, name.capitalize()), name) for name in subsets)],
         "gpu": [("All", ALL), *((f"{gpu}{whose[gpu]}", gpu) for gpu in published.values(within, "gpu"))],
@@ -218,7 +218,7 @@ def _line(row: PublishedRow) -> str:
         ("figure", _ms(row.eager_seconds)),
         ("figure", _ms(row.compiled_seconds)),
         ("figure strong", (fmt.ratio(row.speedup) if row.speedup is not None else OOM) + interval),
-        ("figure", f"{row.saved * 100:.1f} %" if row.saved is not None else OOM),
+        ("figure", f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM),
         ("", f"{esc(how)}{'<small>' + esc(published.MEASURED) + '</small>' if own else ''}"),
         ("note", "<br>".join(esc(note) for note in published.notes(row))),
     )
