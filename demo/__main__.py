@@ -1,4 +1,4 @@
-"""The command line: `python -m demo run | list | doctor | history | serve`.
+"""The command line: `python -m demo run | list | doctor | history | published | serve`.
 
 Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
 Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from demo import catalog, terminal
+from demo.commands import published
 from demo.history import History, HistoryError
 from demo.schema import (
     ATTENTIONS,
@@ -181,6 +182,8 @@ def _parser() -> argparse.ArgumentParser:
     history.add_argument("id", nargs="?", metavar="ID", help="show this result in full")
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--json", action="store_true", help="print them as JSON")
+
+    published.add_to(commands)
 
     serve = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serve.set_defaults(command=_serve)

@@ -61,7 +61,7 @@ def latency_bars(result: RunResult) -> go.Figure:
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
     texts = [WORDS.get(result.status, "not timed") if median is None else fmt.latency(median) for median in medians]
     batch = f", batch of {result.spec.batch_size}" if result.spec.batch_size > 1 else ""
-    return _bars(
+    return bars(
         title=f"Latency of one call{batch}",
         names=["eager", "compiled"],
         seconds=medians,
@@ -93,7 +93,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
         texts += ["out of memory" if value is None else fmt.latency(value) for value in seconds[-2:]]
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
-    return _bars(
+    return bars(
         title="What the guide measured",
         names=names,
         seconds=seconds,
@@ -124,7 +124,7 @@ def trace(result: RunResult) -> go.Figure:
     medians = {name: side.median_seconds for name, (side, _) in sides.items()}
     slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
     end = min(SLOWEST_SHOWN * max(medians.values(), default=1.0), slowest * 1.05)
-    scale, unit = _scale([slowest if end == slowest else end])
+    scale, unit = scale_of([slowest if end == slowest else end])
     figure = go.Figure()
     beyond = 0
     for name, (side, colour) in sides.items():
@@ -166,10 +166,10 @@ def trace(result: RunResult) -> go.Figure:
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     calls = max((len(side.wall_seconds) for side, _ in sides.values()), default=0)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, calls + 1])
-    return _dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=200)
+    return dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=200)
 
 
-def _bars(
+def bars(
     title: str,
     names: Sequence[str],
     seconds: Sequence[float | None],
@@ -183,7 +183,7 @@ def _bars(
 
     `left` and `right` are the pixels kept free for the longest of `names` and of `texts`.
     """
-    scale, unit = _scale(seconds)
+    scale, unit = scale_of(seconds)
     places = [pair * 2.5 + side for pair in range((len(names) + 1) // 2) for side in (0, 1)][: len(names)]
     ends = [max(value or 0.0, span[1] if span else 0.0) for value, span in zip(seconds, ranges, strict=True)]
     figure = go.Figure(
@@ -215,10 +215,10 @@ def _bars(
         tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], ticks="", showgrid=False, zeroline=False
     )
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    return _dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
+    return dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
-def _dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
+def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
     lines = [line for text in source if text for line in textwrap.wrap(text, 52)]
     top, bottom = 46, 34 + 17 * len(lines)
@@ -269,7 +269,7 @@ def _dressed(figure: go.Figure, title: str, source: list[str], left: int, right:
     return figure
 
 
-def _scale(seconds: Iterable[float | None]) -> tuple[float, str]:
+def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
     """What to multiply seconds by, and the name of what comes out: milliseconds unless something takes a second."""
     if max((value for value in seconds if value is not None), default=0.0) >= 1:
         return 1.0, "s"

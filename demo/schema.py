@@ -608,10 +608,35 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a row measured by this project says beyond the guide's columns: the interval, and what it belongs to."""
+
+    speedup: float | None
+    low: float | None
+    high: float | None
+    """The estimate and its 95 % interval, as the run gave them; None where either variant ran out of memory."""
+    dtype: str
+    weights: str
+    transformers: str
+    triton: str
+    device: str
+    """The device's name in full."""
+    driver: str
+    commit: str
+    """Of this project; '' where it was not under version control."""
+    date: str
+    """UTC: '2026-11-21'."""
+
+
+@dataclass(frozen=True)
 class PublishedRow:
-    """One row of the guide's tables. None stands for the guide's 'OOM'."""
+    """One row of the guide's tables, or of a table that this project measured in the same form.
+
+    None stands for 'OOM'. Times are the guide's means of 300 calls, or the medians of a run of this project.
+    """
 
     subset: str
+    """'release', 'nightly', 'reduce-overhead'; one that this project measured begins with 'measured'."""
     gpu: str
     torch: str
     mode: str
@@ -621,12 +646,21 @@ class PublishedRow:
     checkpoint: str
     eager_seconds: float | None
     compiled_seconds: float | None
+    measured: Measured | None = None
+    """None for a row of the guide."""
 
     @property
     def speedup(self) -> float | None:
         if self.eager_seconds is None or self.compiled_seconds is None:
             return None
+        if self.measured is not None and self.measured.speedup is not None:
+            return self.measured.speedup
         return self.eager_seconds / self.compiled_seconds
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the eager time that compiling saves: 0.23 is 23 %; below 0 where compiled is slower."""
+        return None if self.speedup is None else 1 - 1 / self.speedup
 
 
 def plain(value: Any) -> Any:

@@ -19,12 +19,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FLOORS = (
     {"format", "stats", "hub"},
     {"schema"},
-    {"catalog", "published", "history", "images", "words", "script"},
-    {"drawing"},
-    {"charts"},
+    {"catalog", "history", "images", "words", "script"},
+    {"drawing", "measured"},
+    {"published"},
+    {"beside", "charts"},
+    {"published_charts"},
     {"runner"},
     {"doctor", "sweep"},
     {"terminal", "ui"},
+    {"commands"},
     {"__main__", "app"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -35,7 +38,7 @@ LIBRARIES = {
     "torch": {"backend"},
     "transformers": {"backend"},
     "gradio": {"ui", "app"},
-    "plotly": {"charts", "ui"},
+    "plotly": {"charts", "published_charts", "ui"},
 }
 
 

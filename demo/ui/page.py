@@ -14,6 +14,7 @@ from demo.ui import api
 from demo.ui.form import Choice, default_choice, examples
 from demo.ui.line import Line
 from demo.ui.parts import esc
+from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
 from demo.ui.theme import CSS, HEAD, Paper
@@ -68,6 +69,8 @@ class Page:
             with gr.Tabs(elem_id="rooms"):
                 with gr.Tab("Run", id="run"):
                     self.run_tab = RunTab(runner, line, choice)
+                with gr.Tab("Published", id="published") as published:
+                    self.published_tab = PublishedTab(published)
             greeted = self.blocks.load(
                 self._greet,
                 None,
@@ -84,6 +87,7 @@ class Page:
                 concurrency_id="gpu",
                 concurrency_limit=1,
             )
+            gr.api(published_table, api_name="published", concurrency_limit=None)
 
     def _greet(self) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, as soon as the waiting worker has said so."""

@@ -15,7 +15,7 @@ from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, hub, published
 from demo.schema import BadInput, Progress, RunResult, RunSpec
-from demo.ui import live, results, runs
+from demo.ui import beside, live, results, runs
 from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
@@ -42,10 +42,12 @@ class _Stage:
     chart: gr.Plot
     seen: gr.HTML
     details: gr.HTML
+    beside: gr.HTML
+    beside_chart: gr.Plot
 
     @property
     def components(self) -> list[gr.components.Component]:
-        return [self.top, self.chart_note, self.chart, self.seen, self.details]
+        return [self.top, self.chart_note, self.chart, self.seen, self.beside, self.beside_chart, self.details]
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that leave nothing but `html` on the stage."""
@@ -98,6 +100,8 @@ class RunTab:
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(figure, show_label=False, elem_id="chart"),
+            beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
+            beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
         )
 
@@ -200,6 +204,10 @@ class RunTab:
                 yield live.strip(event, spec)
 
     def _shown(self, result: RunResult) -> dict[Any, Any]:
+        stage = self._stage
+        return self._answer(result) | beside.updates(result, stage.beside, stage.beside_chart)
+
+    def _answer(self, result: RunResult) -> dict[Any, Any]:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result)) | {

@@ -1,0 +1,1 @@
+"""One module a command of `python -m demo`, those that were added after the first five."""

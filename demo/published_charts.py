@@ -1,0 +1,322 @@
+"""The guide's charts, drawn again from its tables and from this project's own: see `charts` for how they are dressed.
+
+GPUs have a colour and a shape each, none of them eager's or compiled's; a device that this project measured is drawn
+open and dashed, and named so.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import plotly.graph_objects as go
+
+from demo import format as fmt
+from demo import published
+from demo.beside import Beside
+from demo.charts import LINE, bars, dressed, scale_of
+from demo.drawing import COMPILED, EAGER
+from demo.measured import subset_of
+from demo.schema import PublishedRow, RunResult, RunSpec
+
+SOURCE = "Source: the Transformers guide on torch.compile"
+PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
+"""Told apart with every kind of colour blindness only together with `SHAPES`; at least 3:1 on both backgrounds."""
+SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
+_SIGNS = ("●", "◆", "■", "▲", "✕")
+_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
+_PAIR = 2.6
+"""Places that a model's two bars and the gap below them take."""
+_PIXELS = 56
+"""Height of a model's bars with the gap."""
+_LINES_HEIGHT = 300
+
+
+def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
+    """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
+
+    A variant that ran out of memory has these words instead of a bar. None where there are no rows.
+    """
+    if not rows:
+        return None
+    scale, unit = scale_of([value for row in rows for value in (row.eager_seconds, row.compiled_seconds)])
+    figure = go.Figure()
+    for place, (name, colour) in enumerate((("eager", EAGER), ("compiled", COMPILED))):
+        seconds = [row.eager_seconds if name == "eager" else row.compiled_seconds for row in rows]
+        where = [number * _PAIR + place for number in range(len(rows))]
+        figure.add_trace(
+            go.Bar(
+                name=name,
+                orientation="h",
+                y=where,
+                x=[(value or 0.0) * scale for value in seconds],
+                width=0.86,
+                marker={"color": colour, "line": {"width": 0}},
+                hoverinfo="skip",
+            )
+        )
+        for at, value, row in zip(where, seconds, rows, strict=True):
+            text = "out of memory" if value is None else _bare(value * scale)
+            if name == "compiled" and row.speedup is not None:
+                text += f"  <b>{fmt.ratio(row.speedup)}</b>"
+            figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+    longest = max((value or 0.0) for row in rows for value in (row.eager_seconds, row.compiled_seconds)) * scale
+    _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
+    figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
+    figure.update_layout(barmode="overlay")
+    key = "   ".join(
+        f'<span style="color:{c}">■</span> {name}' for name, c in (("eager", EAGER), ("compiled", COMPILED))
+    )
+    figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
+    dressed(figure, f"Time of one call, {unit}", _source(rows), left=_LEFT, right=96, plot=_height(rows))
+    return _small_ticks(figure)
+
+
+def improvements(rows: Sequence[PublishedRow]) -> go.Figure | None:
+    """Share of the eager time that compiling saves, by model, in per cent; `rows` as for `durations`."""
+    if not rows:
+        return None
+    saved = [None if row.saved is None else row.saved * 100 for row in rows]
+    known = [value for value in saved if value is not None]
+    where = [number * _PAIR + 0.5 for number in range(len(rows))]
+    figure = go.Figure(
+        go.Bar(
+            orientation="h",
+            y=where,
+            x=[value or 0.0 for value in saved],
+            width=1.3,
+            marker={"color": COMPILED, "line": {"width": 0}},
+            hoverinfo="skip",
+        )
+    )
+    for at, value in zip(where, saved, strict=True):
+        text = "out of memory" if value is None else f"{_signed(value)} %"
+        figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+    _models(figure, rows, where, _PAIR)
+    low, high = min([0.0, *known]), max([0.0, *known])
+    figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
+    source = ["Share of the eager time that compiling saves", *_source(rows)]
+    dressed(figure, "Time saved by compiling, %", source, left=_LEFT, right=96, plot=_height(rows))
+    return _small_ticks(figure)
+
+
+def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
+    """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
+
+    `rows` are of one subset of the guide, or of one measured setting, or of both: those which this project measured
+    are lines of their own. None where no row has a speed-up.
+    """
+    series: dict[tuple[str, str], list[PublishedRow]] = {}
+    for row in rows:
+        series.setdefault((published.origin(row), row.gpu), []).append(row)
+    points = {key: _means(own) for key, own in series.items()}
+    points = {key: means for key, means in points.items() if means}
+    if not points:
+        return None
+    batches = sorted({batch for means in points.values() for batch in means})
+    every = [value for means in points.values() for value in means.values()]
+    low, high = min([1.0, *every]), max([1.0, *every])
+    pad = (high - low or 0.1) * 0.08
+    low, high = low - pad, high + pad
+    figure = go.Figure()
+    for number, ((origin, gpu), means) in enumerate(points.items()):
+        own = origin == published.MEASURED
+        figure.add_trace(
+            go.Scatter(
+                name=f"{gpu}, {origin}",
+                x=list(means),
+                y=list(means.values()),
+                mode="lines+markers",
+                line={"color": _colour(number), "width": 2.5, "dash": "dash" if own else "solid"},
+                marker={"size": 11, "symbol": _shape(number) + ("-open" if own else ""), "color": _colour(number)},
+                hovertemplate="batch %{x}: %{y:.3f}×<extra>" + html.escape(gpu, quote=False) + "</extra>",
+                cliponaxis=False,
+            )
+        )
+    _write_points(figure, points, batches, low, high)
+    figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
+    figure.update_xaxes(
+        type="log",
+        tickvals=batches,
+        ticktext=[str(batch) for batch in batches],
+        range=[math.log10(batches[0]) - 0.06, math.log10(batches[-1]) + 0.06],
+        showgrid=False,
+    )
+    figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
+    models = published.values([row for row in rows if row.speedup is not None], "model")
+    what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
+    source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster"]
+    versions = dict.fromkeys(f"torch {row.torch}, mode {row.mode}" for row in rows)
+    source.append("; ".join(map(_short, versions)))
+    source += [_counted(gpu, origin, series[origin, gpu], batches) for origin, gpu in points if len(models) > 1]
+    source += _origins(rows, "(own), dashed: measured by this project")
+    figure = dressed(figure, "Speed-up by batch size, ×", source, left=52, right=128, plot=_LINES_HEIGHT)
+    for note in figure.layout.annotations[:-1]:
+        note.font.size = 14
+    return figure
+
+
+def lines_beside(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """What belongs on one chart with the table that `row` is of: that table, and what this project measured alike.
+
+    Alike is: the same compile mode, float32, and no other departure from the guide's setting.
+    """
+    alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
+    return [other for other in rows if other.subset == row.subset or other.subset == alike]
+
+
+def run_beside(result: RunResult, found: Beside) -> go.Figure:
+    """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
+
+    A row's batch size stands at its GPU's name where it differs from the run's.
+    """
+    spec, machine = result.spec, result.environment
+    own = [side.median_seconds if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
+    shown = [("Here", own, found.ratio)]
+    for row in found.rows:
+        batch = f", batch {row.batch_size}" if row.batch_size != spec.batch_size else ""
+        shown.append((row.gpu + batch, [row.eager_seconds, row.compiled_seconds], row.speedup))
+    names, seconds, texts = [], [], []
+    for name, pair, speedup in shown:
+        names += [f"<b>{name}</b>  eager", "compiled"]
+        seconds += pair
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
+        if speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
+    guide = ", ".join(dict.fromkeys(f"torch {row.torch}, mode {row.mode}" for row in found.rows))
+    source = [
+        f"Here: median, batch {spec.batch_size}, mode {spec.mode}, {spec.dtype}, {spec.weights} weights",
+        _short(f"torch {machine.torch}, {machine.device_name}") if machine else "",
+        f"{', '.join(row.gpu for row in found.rows)}: mean of 300 calls, {guide}",
+        SOURCE,
+    ]
+    return bars("Time of one call, here and there", names, seconds, texts, [None] * len(names), source, 168, 118)
+
+
+_LEFT = 138
+
+
+def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
+    """The models' names down the left side, the first on top; a dagger at one that has a note."""
+    names = [html.escape(row.model, quote=False) + (" †" if published.notes(row) else "") for row in rows]
+    figure.update_yaxes(
+        tickvals=list(where),
+        ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
+        range=[(len(rows) - 1) * pair + 1.7, -0.7],
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+    )
+
+
+def _height(rows: Sequence[PublishedRow]) -> int:
+    return round(_PIXELS * len(rows)) + 8
+
+
+def _small_ticks(figure: go.Figure) -> go.Figure:
+    figure.update_yaxes(tickfont={"size": 15})
+    for note in figure.layout.annotations[:-1]:
+        note.font.size = 15
+    return figure
+
+
+def _source(rows: Sequence[PublishedRow]) -> list[str]:
+    """One setting, how a time was taken in it, and whose it is."""
+    first = rows[0]
+    versions = f"torch {' and '.join(dict.fromkeys(row.torch for row in rows))}, mode {first.mode}"
+    days = sorted({row.measured.date for row in rows if row.measured})
+    if first.measured is None:
+        how = f"Mean of 300 calls, {versions}"
+    else:
+        how = f"Median call, {versions}, {first.measured.dtype}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    batch = f"batch of {first.batch_size}" if first.batch_size > 1 else "one image a call"
+    noted = ["† has a note at its row of the table"] if any(map(published.notes, rows)) else []
+    return [f"{_short(first.gpu)}, {batch}", how, *noted, *_origins(rows)]
+
+
+def _origins(rows: Sequence[PublishedRow], own: str = "Measured by this project") -> list[str]:
+    measured = {row.measured is not None for row in rows}
+    return [text for kind, text in ((False, SOURCE), (True, own)) if kind in measured]
+
+
+def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
+    means = {
+        batch: published.mean_speedup([row for row in rows if row.batch_size == batch])
+        for batch in published.values(rows, "batch_size")
+    }
+    return {batch: mean for batch, mean in means.items() if mean is not None}
+
+
+def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int]) -> str:
+    """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
+    counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
+    told = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
+    return f"{_short(gpu)}{' (own)' if origin == published.MEASURED else ''}: {told} models"
+
+
+def _write_points(
+    figure: go.Figure, points: dict[tuple[str, str], dict[int, float]], batches: Sequence[int], low: float, high: float
+) -> None:
+    """The value at each point, and the GPU's name at its last one; moved apart where they would overlap."""
+    last = {key: max(means) for key, means in points.items()}
+    for batch in batches:
+        here = [(key, means[batch]) for key, means in points.items() if batch in means]
+        heights = [(value - low) / (high - low) * _LINES_HEIGHT for _, value in here]
+        for (key, value), height, free in zip(here, heights, _apart(heights, 17), strict=True):
+            number = list(points).index(key)
+            own = key[0] == published.MEASURED
+            sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
+            at_end = last[key] == batch
+            text = fmt.ratio(value)
+            if at_end:
+                name = _name(key[1]) + (" (own)" if own else "")
+                text = f'<span style="color:{_colour(number)}">{sign}</span> <b>{name}</b> {text}'
+            figure.add_annotation(
+                x=math.log10(batch),
+                y=value,
+                text=text,
+                xanchor="left" if at_end else "center",
+                xshift=11 if at_end else 4,
+                yshift=free - height + (0 if at_end else 16),
+                showarrow=False,
+            )
+
+
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """The heights, in pixels, moved as little as an upward sweep needs so that no two are nearer than `gap`."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    free = list(heights)
+    for before, place in pairwise(order):
+        free[place] = max(free[place], free[before] + gap)
+    moved = (sum(free) - sum(heights)) / len(heights) if heights else 0.0
+    return [value - moved for value in free]
+
+
+def _colour(number: int) -> str:
+    return PALETTE[number % len(PALETTE)]
+
+
+def _shape(number: int) -> str:
+    return SHAPES[number % len(SHAPES)]
+
+
+def _bare(value: float) -> str:
+    """Three digits that count, without a unit: it stands in the title."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _signed(value: float) -> str:
+    """With a minus sign instead of a hyphen, as Plotly writes its axes."""
+    return (f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}").replace("-", "−")
+
+
+def _short(name: str) -> str:
+    """Not endlessly long."""
+    return name if len(name) <= 48 else f"{name[:47]}…"
+
+
+def _name(gpu: str) -> str:
+    """Fit to stand in a figure, harmless."""
+    return html.escape(gpu if len(gpu) <= 16 else f"{gpu[:15]}…", quote=False)

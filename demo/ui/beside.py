@@ -1,0 +1,42 @@
+"""The guide's rows beside a run: a section of the result with its words, and a chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from demo import published, published_charts
+from demo.beside import beside
+from demo.schema import RunResult
+from demo.ui.parts import esc
+
+
+def section(result: RunResult) -> str:
+    """HTML; '' where the guide has no row for the run's checkpoint, or the run no answer."""
+    found = beside(result, published.rows())
+    if found is None:
+        return ""
+    said = "".join(f"<li>{esc(sentence)}</li>" for sentence in found.sentences)
+    differs = "".join(f"<li>{esc(difference)}</li>" for difference in found.differences)
+    return (
+        '<section class="beside"><h3>Beside the published table</h3>'
+        f'<ul class="said">{said}</ul><p class="here">Here: {esc(found.here)}.</p>'
+        f'<p class="differs">What differs</p><ul>{differs}</ul></section>'
+    )
+
+
+def chart(result: RunResult) -> go.Figure | None:
+    """The same as bars; None where `section` is empty."""
+    found = beside(result, published.rows())
+    return None if found is None else published_charts.run_beside(result, found)
+
+
+def updates(result: RunResult, words: gr.HTML, figure: gr.Plot) -> dict[Any, Any]:
+    """Shows the section and its chart, or hides both."""
+    text = section(result)
+    return {
+        words: gr.update(value=text, visible=bool(text)),
+        figure: gr.update(value=chart(result), visible=bool(text)),
+    }
