@@ -19,8 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FLOORS = (
     {"format", "stats", "hub"},
     {"schema"},
+    {"limits"},
     {"catalog", "published", "history", "images", "words", "script"},
-    {"drawing"},
+    {"drawing", "journal"},
     {"charts"},
     {"runner"},
     {"doctor", "sweep"},
@@ -29,7 +30,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Beside the house, in a process of its own: only the runner starts it, by name.
-BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "catalog", "images"}
+BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "limits", "catalog", "images"}
 
 LIBRARIES = {
     "torch": {"backend"},
