@@ -211,10 +211,8 @@ class History:
         path = self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            database = _opened(path)
             try:
-                database.text_factory = bytes  # a row of broken UTF-8 must not end the listing of the others
-                _prepare(database)
                 yield database
             finally:
                 database.close()
@@ -234,6 +232,26 @@ class History:
                 f"Results cannot be {purpose} in {path}: {error}. Make room there and allow writing, "
                 f"or set {FOLDER_VARIABLE} to another folder."
             ) from error
+
+
+def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
+    """With the table in place.
+
+    On a full disk SQLite has no room for the memory that a file's users share, and even reading fails: then the file
+    is opened for this connection alone, which needs none.
+    """
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        database.text_factory = bytes  # a row of broken UTF-8 must not end the listing of the others
+        if alone:
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        _prepare(database)
+        return database
+    except BaseException as error:
+        database.close()
+        if alone or getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
+            raise
+    return _opened(path, alone=True)
 
 
 def _prepare(database: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""The quick worker of the benchmarks with the fault that the FAULT variable names: what a worker may do to its runner."""
+"""The benchmarks' quick worker with the fault that the FAULT variable names: what a worker may do to its runner."""
 
 from __future__ import annotations
 

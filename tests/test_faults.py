@@ -1,4 +1,4 @@
-"""Whatever breaks, a run ends in a stored result with a clear sentence, and the next run works. Each fault is injected."""
+"""Whatever breaks, a run ends in a stored result with a clear sentence, and the next one works. Faults are injected."""
 
 from __future__ import annotations
 
@@ -74,12 +74,9 @@ def is_zombie(folder: Path) -> bool:
 def gone(marker: str, seconds: float = 20.0) -> bool:
     """Whether no process is left that carries the marker, once they have had time to die."""
     deadline = time.monotonic() + seconds
-    while left := processes_with(marker):
-        if time.monotonic() > deadline:
-            return False
-        del left
+    while processes_with(marker) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return True
+    return not processes_with(marker)
 
 
 # ---- what a worker does to its runner
@@ -243,6 +240,13 @@ def app_in_a_run(history: History, module: str, phase: str, **environment: str) 
         app.stdout.close()
 
 
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def killed(app: subprocess.Popen[str]) -> None:
     app.kill()
     app.wait()
@@ -268,16 +272,13 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
     with app_in_a_run(history, module, phase, **environment) as app:
         if fault:
-            deadline = time.monotonic() + 60
-            while not (tmp_path / "child").exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-        else:
-            time.sleep(2.0)
-        family = set(processes_with(marker)) - {app.pid}
-        assert len(family) >= 3  # the worker, its watcher, and a child
+            wait_until((tmp_path / "child").exists)
+        # the worker, its watcher, and a child: one that only sleeps, or a compiler
+        children = 0 if "lock" in fault else 1
+        wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
         killed(app)
     assert gone(marker)
-    assert Runner(history) is not None
+    Runner(history).close()
     (stored,) = history.all()
     assert stored.status == "crashed"
     assert "app was ended in the middle" in stored.failure.message
@@ -542,7 +543,7 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
     else:
         (folder / file).unlink()
     monkeypatch.setattr(catalog, "config_folder", lambda checkpoint: folder)
-    with pytest.raises(models.CannotLoad, match="shapes-vit is damaged") as told:
+    with pytest.raises(models.CannotLoad, match="is damaged or missing") as told:
         models.load(SPEC, torch.device("cpu"))
     assert str(tmp_path) not in str(told.value)
 

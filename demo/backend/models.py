@@ -412,6 +412,12 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
     text = " ".join(str(cause) for cause in causes)
     name = _named(checkpoint)
     other = f"{OTHER.capitalize()}."
+    known = catalog.find(checkpoint)
+    if known is not None and known.bundled:
+        return CannotLoad(
+            f"A file of {name}, which ships with this project, is damaged or missing.",
+            "Get the project's folder assets again.",
+        )
     if any_of(GatedRepoError):
         return CannotLoad(
             f"{name} is gated on the Hub.", f"Accept its terms there and log in (hf auth login), or {OTHER}."

@@ -362,7 +362,10 @@ class Run:
         text = compilation.first_line(error)
         if self.phase == "compile":
             remedy = (
-                "Switch fullgraph off: it forbids the graph breaks that this model needs."
+                "Make room and allow writing in the compile cache and the folder for temporary files, or set "
+                "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
+                if any(os.strerror(number) in text for number in models.NO_ROOM)
+                else "Switch fullgraph off: it forbids the graph breaks that this model needs."
                 if spec.fullgraph
                 else f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
             )
