@@ -360,6 +360,8 @@ def _number(given: Any) -> Any:
 def _queries(given: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         return tuple(query for part in re.split(r"[,;\n]", given) if (query := part.strip()))
+    if not isinstance(given, Iterable):
+        return (given,)  # for the spec to complain about
     return tuple(query.strip() if isinstance(query, str) else query for query in given)
 
 

@@ -457,7 +457,7 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
             f"The Hugging Face cache cannot take {name}: {os.strerror(system.errno)}.",
             "Make room and allow writing there, or set HF_HOME to another folder.",
         )
-    if any(type(cause).__module__.partition(".")[0] in ("httpx", "httpcore") for cause in causes):
+    if any_of(TimeoutError, ConnectionError) or any(type(cause).__module__.startswith("http") for cause in causes):
         return CannotLoad(
             f"The Hub did not answer for {name}.", "Try again later, or choose a bundled shapes checkpoint."
         )
