@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import getpass
 import json
 import logging
@@ -42,6 +43,7 @@ MOST_MESSAGE_CHARACTERS = 64_000_000
 """A message that is longer is none of ours: a result with its masks and raw times takes a few million."""
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading garbage raises."""
+FOLDER_PREFIX = "worth-compiling-"
 SECRETS = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|OAUTH", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Runner:
         self._spare: Worker | None = None
         if self._journal is not None:
             self._journal.recover()
+        _clear_abandoned_folders()
         self._renew_spare()
 
     def _start(self) -> Worker:
@@ -305,6 +308,31 @@ def worker_environment(folder: str) -> dict[str, str]:
     }
 
 
+def _own_folder() -> tuple[str, int]:
+    """A new folder for temporary files, and the lock that says that its app is alive. Raises OSError."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+        hold = os.open(folder, os.O_RDONLY)
+        with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
+            fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(folder):
+                return folder, hold
+        os.close(hold)
+
+
+def _clear_abandoned_folders() -> None:
+    """Removes what the workers of an app that was killed have left: whose lock nobody holds."""
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(lock)
+
+
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -318,7 +346,8 @@ class Worker:
     def __init__(self, module: str) -> None:
         """Raises OSError where there is no room for temporary files, no memory or no process left."""
         with contextlib.ExitStack() as undo:
-            self._folder = tempfile.mkdtemp(prefix="worth-compiling-")
+            self._folder, self._hold = _own_folder()
+            undo.callback(os.close, self._hold)
             undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
             # what libraries print: shown only after a crash
             self._noise = undo.enter_context(tempfile.TemporaryFile(dir=self._folder))
@@ -428,3 +457,4 @@ class Worker:
                 self._process.stdin.close()
         self._noise.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._hold)
