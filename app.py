@@ -8,15 +8,18 @@ import os
 import signal
 import sys
 
+from demo import limits
 from demo.history import History
 from demo.runner import Runner
+from demo.schema import BadInput
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that a stopped container ends its worker too
     everybody = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     name = os.environ.get("GRADIO_SERVER_NAME", everybody)
-    port = int(os.environ.get("GRADIO_SERVER_PORT", "7860"))
+    port = _port()
+    limits.current()
     with contextlib.closing(Runner(History(), spare=True)) as runner:
         from demo.ui.page import build, launch  # gradio: it loads while the worker loads torch
 
@@ -26,5 +29,16 @@ def main() -> None:
         page.block_thread()
 
 
+def _port() -> int:
+    given = os.environ.get("GRADIO_SERVER_PORT", "7860")
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 65_535:
+        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {given[:80]!r}.")
+    return int(given)
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from demo import limits
 from demo.schema import TASKS, BadInput, Checkpoint, RunSpec
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -272,7 +273,8 @@ def make_spec(
     """The one door from what somebody typed to a spec that checked itself. Raises BadInput.
 
     Numbers may come as text, queries as one text with commas. The task is needed only for a checkpoint that is not in
-    the catalogue. `folders` lets a local folder be named: for the command line, never for a visitor of the page.
+    the catalogue. `folders` lets a local folder be named, and any model of the Hub: for the command line, never for a
+    visitor of the page.
     """
     known, named = _checkpoint(checkpoint, folders)
     if known is None and not task:
@@ -284,6 +286,8 @@ def make_spec(
         if name in asked:
             asked[name] = _number(asked[name])
     spec = RunSpec(checkpoint=named, task=task or (known.task if known else ""), text=_queries(text), **asked)
+    if spec.batch_size > (most := limits.current().batch):
+        raise BadInput(f"Batch size may be at most {most} here. Given: {spec.batch_size}.")
     if known is not None:
         _fits(spec, known)
     return spec
@@ -308,6 +312,8 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
         alike = _alike(named)
         hint = f"Did you mean {alike}?" if alike else "Pick one from the list, or type a Hub id: owner/name."
         raise BadInput(f"Unknown checkpoint {_shown(named)}. {hint}")
+    if not folders and not limits.current().hub_ids:
+        raise BadInput(f"{named} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return None, named
 
 
@@ -354,6 +360,8 @@ def _number(given: Any) -> Any:
 def _queries(given: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         return tuple(query for part in re.split(r"[,;\n]", given) if (query := part.strip()))
+    if not isinstance(given, Iterable):
+        return (given,)  # for the spec to complain about
     return tuple(query.strip() if isinstance(query, str) else query for query in given)
 
 

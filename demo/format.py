@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
+
 
 def milliseconds(seconds: float) -> float:
     return seconds * 1e3
@@ -66,3 +70,13 @@ def parameters(count: int) -> str:
 def rate(per_second: float) -> str:
     """'694 images/s'."""
     return f"{_significant(per_second)} images/s"
+
+
+def without_folders(text: str) -> str:
+    """`text` with every absolute path cut down to its last part: what a stranger may read of an error."""
+    return _PATH.sub(lambda path: path[1] or "…", text)
+
+
+def printable(text: str) -> str:
+    """`text` with what moves a terminal's cursor or turns its letters around replaced; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -6,7 +6,9 @@ Several processes may write at once (the page, a sweep, a terminal).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
@@ -15,8 +17,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+from demo import format as fmt
+from demo import limits
 from demo.schema import CompileCost, RunResult, RunSpec
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
@@ -79,22 +84,46 @@ def default_folder() -> Path:
     return base / "worth-compiling"
 
 
+class DamagedFile(HistoryError):
+    """SQLite cannot read the file: it is none of its own, or parts of it were overwritten."""
+
+
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class History:
     """The stored results. Opens the file anew for each call, so one object serves any number of threads."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._damaged = False
+        """A reader has found that SQLite cannot read the file: the next writer starts a new one."""
 
     @property
     def path(self) -> Path:
         return self._path or default_folder() / FILE_NAME
 
-    def append(self, result: RunResult) -> None:
+    def append(self, result: RunResult) -> str | None:
         """Stores one result; it is on the disk when this returns.
 
-        The same result twice is stored once. Another result under an id that is taken, a full disk or a folder
-        that cannot be written raise HistoryError.
+        The same result twice is stored once. Another result under an id that is taken, a full disk, a file that has
+        reached its limit or a folder that cannot be written raise HistoryError. A file that is damaged is kept aside
+        and a new one is started: the sentence that says so is what this returns then, else None.
         """
+        try:
+            if not self._damaged:
+                self._store(result)
+                return None
+        except DamagedFile:
+            pass
+        aside = _set_aside(self.path)
+        self._damaged = False
+        self._store(result)
+        if aside is None:
+            return None
+        return f"The file of results was damaged. It is kept as {aside.name}, and a new one was started beside it."
+
+    def _store(self, result: RunResult) -> None:
         text = _encoded(result.dumps())
         spec, environment = result.spec, result.environment
         row = (
@@ -182,18 +211,47 @@ class History:
         path = self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            database = _opened(path)
             try:
-                database.text_factory = bytes  # a row of broken UTF-8 must not end the listing of the others
-                _prepare(database)
                 yield database
             finally:
                 database.close()
         except (sqlite3.Error, OSError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED:
+                self._damaged = True
+                raise DamagedFile(
+                    f"Results cannot be {purpose} in {path}: the file is damaged ({error}). The next run keeps it "
+                    f"aside and starts a new one; to look elsewhere, set {FOLDER_VARIABLE} to another folder."
+                ) from error
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL and _is_at_its_limit(path):
+                raise HistoryError(
+                    f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
+                    f"{limits.variable('history_bytes')}, or set {FOLDER_VARIABLE} to another folder."
+                ) from error
             raise HistoryError(
                 f"Results cannot be {purpose} in {path}: {error}. Make room there and allow writing, "
                 f"or set {FOLDER_VARIABLE} to another folder."
             ) from error
+
+
+def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
+    """With the table in place.
+
+    On a full disk SQLite has no room for the memory that a file's users share, and even reading fails: then the file
+    is opened for this connection alone, which needs none.
+    """
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        database.text_factory = bytes  # a row of broken UTF-8 must not end the listing of the others
+        if alone:
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        _prepare(database)
+        return database
+    except BaseException as error:
+        database.close()
+        if alone or getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
+            raise
+    return _opened(path, alone=True)
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -201,10 +259,53 @@ def _prepare(database: sqlite3.Connection) -> None:
     if version > FILE_VERSION:
         raise sqlite3.DatabaseError(f"a newer version of this program wrote the file (format {version})")
     database.execute("PRAGMA synchronous = FULL")
+    (page,) = database.execute("PRAGMA page_size").fetchone()
+    database.execute(f"PRAGMA max_page_count = {max(1, limits.current().history_bytes // page)}")
     if version == FILE_VERSION:
         return
     _enter_wal(database)
     database.executescript(f"BEGIN IMMEDIATE; {_CREATE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+
+
+def _is_at_its_limit(path: Path) -> bool:
+    """Else it is the disk that is full."""
+    files = (path, path.with_name(path.name + "-wal"))
+    size = sum(file.stat().st_size for file in files if file.exists())
+    return size > 0.9 * limits.current().history_bytes
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Renames a damaged file and what SQLite keeps beside it. None where another process has done so meanwhile."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if _is_sound(path):
+                return None
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+            aside = path.with_name(f"{path.name}.damaged-{stamp}")
+            for end in ("-wal", "-shm", ""):
+                with contextlib.suppress(FileNotFoundError):
+                    path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+            _log.warning("%s was damaged and is kept as %s", path, aside.name)
+            return aside
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise HistoryError(
+            f"The file of results {path} is damaged and cannot be kept aside: {error}. Move it away, "
+            f"or set {FOLDER_VARIABLE} to another folder."
+        ) from error
+
+
+def _is_sound(path: Path) -> bool:
+    if not path.exists():
+        return True
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
+            return bool(database.execute("PRAGMA quick_check").fetchone() == ("ok",))
+    except sqlite3.DatabaseError as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGED
 
 
 def _enter_wal(database: sqlite3.Connection) -> None:

@@ -21,14 +21,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from demo import limits
 from demo.format import size as size_text
 from demo.schema import MASK_SIDE, BadInput, ImageInfo
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
 READABLE = "PNG, JPEG, WebP, AVIF, GIF, BMP and TIFF"
-MAX_FILE_BYTES = 30_000_000
-MAX_PIXELS = 25_000_000
 MAX_ASPECT = 20
 """Longer side over shorter. Processors that bring the shorter side to 513 pixels make of 20:1 a picture of 5 Mpx, of
 20 000:1 one of 5 Gpx."""
@@ -54,8 +53,8 @@ def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     integer and float pictures, which have no agreed white, are stretched from their smallest value to their
     largest. Colour profiles are ignored, as the processors of the checkpoints ignore them.
 
-    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `MAX_FILE_BYTES`,
-    `MAX_PIXELS`, `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
+    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.limits` and
+    `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
     """
     name = _shown(Path(path).name)
     data = _bytes(Path(path), name)
@@ -88,6 +87,7 @@ def decode_preview(preview_jpeg: str) -> Image.Image:
 
 def _bytes(path: Path, name: str) -> bytes:
     """What the file holds. Asks what it is before opening it: opening a pipe would wait for ever."""
+    most = limits.current().file_bytes
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -95,7 +95,7 @@ def _bytes(path: Path, name: str) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise BadInput(f"'{name}' is a device or a pipe. Give one picture file.")
         with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = file.read(most + 1)
     except BadInput:
         raise
     except FileNotFoundError:
@@ -105,9 +105,9 @@ def _bytes(path: Path, name: str) -> bytes:
         raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Try another file.") from None
     if not data:
         raise BadInput(f"'{name}' is empty: it has 0 bytes. Save or download the picture again.")
-    if len(data) > MAX_FILE_BYTES:
+    if len(data) > most:
         raise BadInput(
-            f"'{name}' has {size_text(max(status.st_size, len(data)))}, the limit is {size_text(MAX_FILE_BYTES)}. "
+            f"'{name}' has {size_text(max(status.st_size, len(data)))}, the limit is {size_text(most)}. "
             "Save the picture smaller, or as a JPEG."
         )
     return data
@@ -126,7 +126,7 @@ def _strict_pillow() -> Iterator[None]:
     with _strict_pillow_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, MAX_PIXELS
+        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, limits.current().pixels
         try:
             yield
         finally:
@@ -174,7 +174,7 @@ def _too_many_pixels(name: str, error: Warning | Exception) -> str:
     """Pillow writes the count into its message, 'Image size (36000000 pixels) exceeds ...', and nowhere else."""
     count = re.search(r"\((\d+) pixels\)", str(error))
     given = f"{int(count[1]):,} pixels" if count else "too many pixels"
-    return f"'{name}' has {given}, the limit is {MAX_PIXELS:,}. Resize the picture and try again."
+    return f"'{name}' has {given}, the limit is {limits.current().pixels:,}. Resize the picture and try again."
 
 
 def _looks_like(data: bytes) -> str:

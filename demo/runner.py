@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
+import getpass
 import json
+import logging
 import os
 import queue
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,18 +29,32 @@ from pathlib import Path
 from typing import Any
 
 from demo import format as fmt
-from demo import schema
+from demo import limits, schema
 from demo.history import History, HistoryError
+from demo.journal import Journal
 from demo.schema import BadInput, Failure, Machine, Progress, RunResult, RunSpec, Status
 
 POLL_SECONDS = 0.2
 """A Gradio handler sees a cancel only when it yields."""
-TIMEOUT_SECONDS = 1800.0
-"""Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
-TIMEOUT_VARIABLE = "WORTH_COMPILING_TIMEOUT"
 READY_SECONDS = 120.0
 WORKER_MODULE = "demo.backend.worker"
 ROOT = Path(__file__).resolve().parent.parent
+MOST_MESSAGE_CHARACTERS = 64_000_000
+"""A message that is longer is none of ours: a result with its masks and raw times takes a few million."""
+UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
+"""What reading garbage raises."""
+FOLDER_PREFIX = "worth-compiling-"
+SECRETS = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|OAUTH", re.IGNORECASE)
+
+_log = logging.getLogger(__name__)
+
+
+class End:
+    """The worker says no more: it ended, or what it said cannot be read."""
+
+
+END = End()
+Event = Progress | RunResult | BadInput | End
 
 
 class Runner:
@@ -49,15 +68,28 @@ class Runner:
         worker_module: str = WORKER_MODULE,
     ) -> None:
         self._history = history
+        self._journal = Journal(history) if history is not None else None
         self._worker_module = worker_module
         self._keeps_spare = spare
-        self._timeout_seconds = timeout_seconds or _timeout_from_environment()
+        self._timeout_seconds = timeout_seconds or limits.current().seconds
         self._one_at_a_time = threading.Lock()
         self._machine: Machine | None = None
-        self._spare = self._start() if spare else None
+        self._spare: Worker | None = None
+        if self._journal is not None:
+            self._journal.recover()
+        _clear_abandoned_folders()
+        self._renew_spare()
 
     def _start(self) -> Worker:
         return Worker(self._worker_module)
+
+    def _renew_spare(self) -> None:
+        """A spare is a convenience: where none can be started, the next run says why."""
+        if self._keeps_spare:
+            try:
+                self._spare = self._start()
+            except OSError as error:
+                _log.warning("no spare worker could be started: %s", error)
 
     @property
     def machine(self) -> Machine | None:
@@ -86,24 +118,27 @@ class Runner:
         nobody left to see it. Raises BadInput where the worker finds that the job cannot be run as given.
         """
         with self._one_at_a_time:
-            worker, self._spare = self._spare or self._start(), None
             started = time.monotonic()
             outcome = _Outcome(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            entry = self._journal.begin(outcome.lost()) if self._journal is not None else None
+            worker: Worker | None = None
             result: RunResult | None = None
-            refused = False
-            own_cache = contextlib.ExitStack()  # left after the worker, which may still be writing into it
+            refused: BadInput | None = None
             try:
-                job = {
-                    "id": outcome.id,
-                    "started_at": outcome.started_at,
-                    "spec": schema.plain(spec),
-                    "image": str(image.resolve()),
-                }
-                if spec.cache == "empty":
-                    folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
-                    job["cache_folder"] = own_cache.enter_context(folder)
-                worker.send(job)
-                while result is None:
+                try:
+                    worker, self._spare = self._spare or self._start(), None
+                    job = {
+                        "id": outcome.id,
+                        "started_at": outcome.started_at,
+                        "spec": schema.plain(spec),
+                        "image": str(image.resolve()),
+                    }
+                    if spec.cache == "empty":
+                        job["cache_folder"] = worker.empty_folder()
+                    worker.send(job)
+                except OSError as error:
+                    result = outcome.not_started(error)
+                while result is None and worker is not None:
                     event = worker.next_event(POLL_SECONDS)
                     elapsed = time.monotonic() - started
                     if cancel is not None and cancel.is_set():
@@ -112,36 +147,42 @@ class Runner:
                         result = outcome.timed_out(self._timeout_seconds)
                     elif event is None:
                         yield outcome.progress_after(elapsed)
-                    elif event["event"] == "progress":
-                        outcome.progress, outcome.told_at = schema.load(Progress, event["progress"]), elapsed
+                    elif isinstance(event, Progress):
+                        outcome.progress, outcome.told_at = event, elapsed
                         yield outcome.progress_after(elapsed)
-                    elif event["event"] == "refused":
-                        refused = True
-                        raise BadInput(event["message"])
-                    elif event["event"] == "result":
-                        result = RunResult.from_json(event["result"])
-                    elif event["event"] == "end":
+                    elif isinstance(event, BadInput):
+                        refused = event
+                        raise event
+                    elif isinstance(event, RunResult) and event.id == outcome.id:
+                        result = event
+                    else:
                         result = outcome.crashed(worker)
             finally:
-                worker.close()
-                own_cache.close()
-                if not refused:
+                if worker is not None:
+                    worker.close()
+                    self._machine = worker.machine or self._machine
+                if refused is None:
                     result = self._keep(result or outcome.cancelled(), time.monotonic() - started)
-                self._machine = worker.machine or self._machine
-                if self._keeps_spare:
-                    self._spare = self._start()
-            yield result
+                if entry is not None:
+                    entry.end()
+                self._renew_spare()
+            if result is not None:
+                yield result
 
     def _keep(self, result: RunResult, elapsed: float) -> RunResult:
-        result = dataclasses.replace(result, elapsed_seconds=round(elapsed, 3))
-        if self._history is not None:
-            try:
-                result = _with_earlier_costs(result, self._history)
-                self._history.append(result)
-            except HistoryError as error:
-                result = dataclasses.replace(
-                    result, warnings=(*result.warnings, f"This result was not stored: {error}")
-                )
+        """Stores the result. What then is said of the storing is not itself stored."""
+        result = _fit_to_be_shown(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+        if self._history is None:
+            return result
+        with contextlib.suppress(HistoryError):
+            result = _with_earlier_costs(result, self._history)
+        try:
+            notice = self._history.append(result)
+        except HistoryError as error:
+            _log.warning("a result was not stored: %s", error)
+            notice = f"This result was not stored: {error}"
+        if notice:
+            result = dataclasses.replace(result, warnings=(*result.warnings, _shown(notice)))
         return result
 
     def close(self) -> None:
@@ -164,17 +205,20 @@ def _with_earlier_costs(result: RunResult, history: History) -> RunResult:
     return dataclasses.replace(result, compilation=filled)
 
 
-def _timeout_from_environment() -> float:
-    given = os.environ.get(TIMEOUT_VARIABLE, "")
-    if not given:
-        return TIMEOUT_SECONDS
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise BadInput(f"{TIMEOUT_VARIABLE} must be a number of seconds above 0. Given: {given!r}.")
-    return seconds
+def _shown(text: str) -> str:
+    return fmt.printable(fmt.without_folders(text))
+
+
+def _fit_to_be_shown(result: RunResult) -> RunResult:
+    """Errors of libraries name files by their whole paths; a result travels to browsers and to other people."""
+    failure = result.failure
+    if failure is not None:
+        failure = dataclasses.replace(
+            failure,
+            message=_shown(failure.message),
+            remedy=_shown(failure.remedy),
+        )
+    return dataclasses.replace(result, failure=failure, warnings=tuple(map(_shown, result.warnings)))
 
 
 @dataclasses.dataclass
@@ -197,6 +241,16 @@ class _Outcome:
         known = remaining if remaining is not None and remaining > 0 else None
         return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=known)
 
+    def lost(self) -> RunResult:
+        """What is stored, at the next start, of a run whose app was killed in the middle."""
+        return self._failed("crashed", "The app was ended in the middle of this run.", "Run it again.")
+
+    def not_started(self, error: OSError) -> RunResult:
+        _log.warning("no worker process could be started: %s", error)
+        why = os.strerror(error.errno) if error.errno else "there is no folder for temporary files"
+        remedy = "Free memory, processes and room in the folder for temporary files (TMPDIR), and run it again."
+        return self._failed("failed", f"No worker process could be started: {why}.", remedy)
+
     def cancelled(self) -> RunResult:
         return self._failed("cancelled", f"Cancelled in phase '{self.progress.phase}'.", "Press Run to start it again.")
 
@@ -204,12 +258,14 @@ class _Outcome:
         return self._failed(
             "timed_out",
             f"The run was stopped in phase '{self.progress.phase}' after {fmt.duration(limit)}, the limit of one run.",
-            f"Choose mode default or a smaller checkpoint, or raise {TIMEOUT_VARIABLE} (seconds).",
+            f"Choose mode default or a smaller checkpoint, or raise {limits.variable('seconds')} (seconds).",
         )
 
     def crashed(self, worker: Worker) -> RunResult:
         code = worker.exit_code()
-        if code is not None and code < 0:
+        if code is None:
+            how = "sent a message that cannot be read"
+        elif code < 0:
             name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
             how = f"was killed by signal {name}"
         else:
@@ -219,7 +275,7 @@ class _Outcome:
             if code == -signal.SIGKILL
             else "Run it again; if it happens again, try another mode."
         )
-        sys.stderr.write(f"The worker {how}. Its last words: {worker.last_words()}\n")
+        _log.warning("the worker %s; its last words: %s", how, worker.last_words())
         return self._failed("crashed", f"The worker process {how} in phase '{self.progress.phase}'.", remedy)
 
     def _failed(self, status: Status, message: str, remedy: str) -> RunResult:
@@ -232,69 +288,157 @@ class _Outcome:
         )
 
 
+def worker_environment(folder: str) -> dict[str, str]:
+    """What a worker sees: this process's environment with `folder` for temporary files.
+
+    The compile cache stays where torch would have put it, outside of `folder`. On a Space, where strangers choose what
+    a worker loads, it gets no token and no secret.
+    """
+    environment = dict(os.environ)
+    if limits.on_space():
+        environment = {name: value for name, value in environment.items() if not SECRETS.search(name)}
+        environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
+    user = re.sub(r'[\\/:*?"<>|]', "_", _user())
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), f"torchinductor_{user}"),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        **environment,
+        "TMPDIR": folder,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+
+
+def _own_folder() -> tuple[str, int]:
+    """A new folder for temporary files, and the lock that says that its app is alive. Raises OSError."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+        hold = os.open(folder, os.O_RDONLY)
+        with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
+            fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(folder):
+                return folder, hold
+        os.close(hold)
+
+
+def _clear_abandoned_folders() -> None:
+    """Removes what the workers of an app that was killed have left: whose lock nobody holds."""
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+                finally:
+                    os.close(lock)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return str(os.getuid())
+
+
 class Worker:
     """One worker process with its pipe. Its own session, so that whatever it starts can be killed with it."""
 
     def __init__(self, module: str) -> None:
-        reading, writing = os.pipe()
-        self._noise = tempfile.TemporaryFile()  # what libraries print: shown only after a crash
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=self._noise,
-            stderr=self._noise,
-            pass_fds=[writing],
-            start_new_session=True,
-            cwd=ROOT,
-            env=environment,
-        )
-        os.close(writing)
+        """Raises OSError where there is no room for temporary files, no memory or no process left."""
+        with contextlib.ExitStack() as undo:
+            self._folder, self._hold = _own_folder()
+            undo.callback(os.close, self._hold)
+            undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            # what libraries print: shown only after a crash
+            self._noise = undo.enter_context(tempfile.TemporaryFile(dir=self._folder))
+            reading, writing = os.pipe()
+            undo.callback(os.close, reading)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(writing)],
+                    stdin=subprocess.PIPE,
+                    stdout=self._noise,
+                    stderr=self._noise,
+                    pass_fds=[writing],
+                    start_new_session=True,
+                    cwd=ROOT,
+                    env=worker_environment(self._folder),
+                )
+            finally:
+                os.close(writing)
+            undo.pop_all()
+        with contextlib.suppress(OSError):  # when memory runs out, Linux shall end this process, not the app
+            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("1000")
         self.machine: Machine | None = None
         self._ready = threading.Event()
-        self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=[reading], daemon=True).start()
 
     def _listen(self, reading: int) -> None:
-        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    event = json.loads(line)
-                    if event["event"] == "ready":
-                        self.machine = schema.load(Machine, event["machine"])
-                        self._ready.set()
-                    else:
-                        self._events.put(event)
-                except (ValueError, KeyError, TypeError):
-                    break  # half a message or garbage: the worker is no longer to be trusted
+        """Puts what the worker says on the queue, and at its end, or at the first thing that is no message, END."""
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines, contextlib.suppress(*UNREADABLE):
+            while (line := lines.readline(MOST_MESSAGE_CHARACTERS)).endswith("\n"):
+                message = json.loads(line)
+                kind = message["event"]
+                if kind == "ready":
+                    self.machine = schema.load(Machine, message["machine"])
+                    self._ready.set()
+                elif kind == "progress":
+                    self._events.put(schema.load(Progress, message["progress"]))
+                elif kind == "refused":
+                    self._events.put(BadInput(_shown(schema.load(str, message["message"]))))
+                elif kind == "result":
+                    self._events.put(RunResult.from_json(message["result"]))
+                else:
+                    break
         self._ready.set()
-        self._events.put({"event": "end"})
+        self._events.put(END)
 
     def wait_until_ready(self) -> None:
         self._ready.wait(READY_SECONDS)
 
+    def empty_folder(self) -> str:
+        """For a compile cache of this run's own; it goes when the worker does."""
+        return tempfile.mkdtemp(prefix="cache-", dir=self._folder)
+
     def send(self, job: dict[str, Any]) -> None:
-        """Hands over the one job. A worker that is already dead shows as an 'end' event."""
+        """Hands over the one job. A worker that is already dead shows as END among its events."""
         pipe = self._process.stdin
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.write(json.dumps(job).encode() + b"\n")
                 pipe.flush()
 
-    def next_event(self, seconds: float) -> dict[str, Any] | None:
-        """The next event, or None when there was none for so long."""
+    def next_event(self, seconds: float) -> Event | None:
+        """The next event, or None when there was none for so long.
+
+        A child of the worker may keep the pipe open after the worker's own end: that end is one all the same.
+        """
         try:
             return self._events.get(timeout=seconds)
         except queue.Empty:
-            return None
+            if self._exited() is None:
+                return None
+        try:
+            return self._events.get(timeout=seconds)  # its last words may still be on their way
+        except queue.Empty:
+            return END
 
     def exit_code(self) -> int | None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
-        return self._process.returncode
+        """Minus the signal's number for a killed worker; None for one that is still alive after 2 s."""
+        deadline = time.monotonic() + 2
+        while (code := self._exited()) is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return code
+
+    def _exited(self) -> int | None:
+        """Looks without collecting the process: until that its number, and its group's, cannot be given to another."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def last_words(self) -> str:
         self._noise.seek(0, os.SEEK_END)
@@ -302,7 +446,9 @@ class Worker:
         return self._noise.read().decode(errors="replace").strip() or "none"
 
     def close(self) -> None:
-        """Kills the process and everything that it started."""
+        """Kills the process and everything that it started, and removes its temporary files."""
+        if self._process.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -310,3 +456,5 @@ class Worker:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         self._noise.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._hold)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -57,6 +60,15 @@ def fault(model: Tiny) -> None:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
         time.sleep(600)
+    if FAULT == "hangs with the interpreter's lock":
+        print("child", 0, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
+        ctypes.PyDLL(None).sleep(600)
+    if FAULT == "forward hangs":
+        time.sleep(600)
+    if FAULT == "eats memory":
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, resource.RLIM_INFINITY))
+        torch.ones(1_000_000_000)
     if FAULT == "garbage":
         os.write(int(sys.argv[1]), b'{"event": "prog\n\x00\xff not json\n')
         time.sleep(600)
@@ -70,9 +82,18 @@ class Recompiles(Tiny):
 
 
 def load(spec: RunSpec, device: torch.device) -> models.Loaded:
+    if FAULT == "damaged checkpoint":
+        raise models.CannotLoad("A file of shapes-vit is damaged and cannot be read.", "Download it again.")
     loaded = real_load(spec, device)
     torch.manual_seed(0)
-    kind = {"graph break": Tiny, "differs": Tiny, "compile fails": Tiny, "recompiles": Recompiles}.get(FAULT, Wrapped)
+    kind = {
+        "graph break": Tiny,
+        "differs": Tiny,
+        "compile fails": Tiny,
+        "recompiles": Recompiles,
+        "": Tiny,
+        "compile hangs": Tiny,
+    }.get(FAULT, Wrapped)
     loaded.model = kind(loaded.model.config).eval()
     MODELS.append(loaded.model)
     return loaded
@@ -90,6 +111,10 @@ def refuse(*args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("no such kernel in this backend")
 
 
+def sleep(*args: Any, **kwargs: Any) -> Any:
+    time.sleep(600)
+
+
 MODELS: list[Tiny] = []
 real_load, models.load = models.load, load
 real_interleaved = timing.interleaved
@@ -101,4 +126,8 @@ if __name__ == "__main__":
         import torch._inductor.compile_fx
 
         torch._inductor.compile_fx.compile_fx = refuse
+    if FAULT == "compile hangs":
+        import torch._inductor.compile_fx
+
+        torch._inductor.compile_fx.compile_fx = sleep
     worker.main()

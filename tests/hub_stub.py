@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,8 +22,11 @@ FAILURES: dict[str, tuple[int, dict[str, str]]] = {
 
 
 @contextmanager
-def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """The address of a stub that serves each id from its folder, as huggingface_hub asks for files."""
+def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
+    """The address of a stub that serves each id from its folder, as huggingface_hub asks for files.
+
+    `fetched` takes the path of each file whose bytes were asked for.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
@@ -40,6 +44,8 @@ def serve(repositories: dict[str, Path]) -> Iterator[str]:
                 name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
             else:
                 name, rest = "/".join(parts[:2]), parts[2:]
+            if name == "stub/slow":
+                time.sleep(30)
             if name in FAILURES:
                 status, headers = FAILURES[name]
                 self.reply(status, b"no", headers, body)
@@ -57,15 +63,19 @@ def serve(repositories: dict[str, Path]) -> Iterator[str]:
                 if rest[:1] != ["resolve"] or not file.is_file():
                     self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, body)
                 else:
-                    data = file.read_bytes()
-                    tag = hashlib.sha256(data).hexdigest()[:40]
-                    self.reply(200, data, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, body)
+                    if body and fetched is not None:
+                        fetched.append(f"{name}/{file.name}")
+                    size = file.stat().st_size
+                    tag = hashlib.sha256(f"{file} {size}".encode()).hexdigest()[:40]
+                    data = file.read_bytes() if body else b""
+                    headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}
+                    self.reply(200, data, headers, body, size)
 
-        def reply(self, status: int, data: bytes, headers: dict[str, str], body: bool) -> None:
+        def reply(self, status: int, data: bytes, headers: dict[str, str], body: bool, size: int | None = None) -> None:
             self.send_response(status)
             for key, value in headers.items():
                 self.send_header(key, value)
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Length", str(len(data) if size is None else size))
             self.end_headers()
             if body:
                 self.wfile.write(data)

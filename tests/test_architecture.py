@@ -19,8 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FLOORS = (
     {"format", "stats", "hub"},
     {"schema"},
+    {"limits"},
     {"catalog", "history", "images", "words", "script"},
-    {"drawing", "measured"},
+    {"drawing", "measured", "journal"},
     {"published"},
     {"beside", "charts"},
     {"published_charts"},
@@ -32,7 +33,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Beside the house, in a process of its own: only the runner starts it, by name.
-BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "catalog", "images"}
+BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "limits", "catalog", "images"}
 
 LIBRARIES = {
     "torch": {"backend"},

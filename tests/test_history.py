@@ -148,9 +148,9 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(history: History) 
     history.path.parent.mkdir()
     history.path.write_text("not a database, and long enough to be looked at" * 10)
     with pytest.raises(HistoryError, match=str(history.path)):
-        history.append(ok_result())
-    with pytest.raises(HistoryError, match=FOLDER_VARIABLE):
         history.all()
+    with pytest.raises(HistoryError, match=FOLDER_VARIABLE):
+        history.count()
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_with_the_way_out(tmp_path: Path) -> None:

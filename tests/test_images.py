@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from demo import images
-from demo.images import MAX_ASPECT, MAX_FILE_BYTES, MAX_PIXELS, decode_mask, decode_preview, encode_mask, read
+from demo import images, limits
+from demo.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
 from demo.schema import MASK_SIDE, BadInput
 
+MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
 PILLOW_S_LIMIT = Image.MAX_IMAGE_PIXELS
 WHITE = (255, 255, 255)
 SAVED_AS = {
@@ -324,7 +325,7 @@ def test_a_gif_whose_frame_outgrows_its_screen_is_refused(given) -> None:
 
 
 def test_a_picture_of_exactly_the_limit_is_read(given, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "MAX_PIXELS", 48 * 32)
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(pixels=48 * 32))
     assert given(encoded(scene(), "PNG")).size == (48, 32)
     assert "1,568" in refusal_of(given, encoded(scene(49, 32), "PNG"))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import errno
 import importlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +31,8 @@ from transformers.models.auto import modeling_auto
 # By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
-from demo import catalog, hub
+from demo import catalog, hub, limits
+from demo import format as fmt
 from demo.backend import settings
 from demo.schema import BadInput, Checkpoint, RunSpec
 
@@ -49,6 +53,17 @@ CANDIDATES: dict[str, tuple[tuple[str, Any], ...]] = {
         ("AutoModelForUniversalSegmentation", modeling_auto.MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING_NAMES),
     ),
 }
+MOST_TENSORS = 20_000
+"""Of a model that somebody named. The largest vision models have some two thousand."""
+MOST_IN_CONFIG = 10_000_000
+"""All whole numbers of a config together. Some become lists and loops before the first parameter is made."""
+MOST_CONFIG_BYTES = 10_000_000
+MOST_SIDE = 4096
+"""Pixels to which a processor may bring a picture's side. Those of the list ask for 1333 at most."""
+MOST_LABEL = 200
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+BYTES_A_PARAMETER = 8
+"""The widest number that a weights file holds."""
 TEXT_MODELS = ("owlvit", "owlv2")
 """Zero-shot detectors whose queries are a list of short texts; others join them in ways of their own."""
 
@@ -63,18 +78,32 @@ class Loaded:
     warnings: list[str]
 
 
+class CannotLoad(BadInput):
+    """The checkpoint could be asked for as it was, but the Hub, or a damaged file, stands in the way today."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} {remedy}")
+        self.what = what
+        self.remedy = remedy
+
+
 def load(spec: RunSpec, device: torch.device) -> Loaded:
     """The model on `device` in the asked dtype, in eval mode, its processor (`backend="pil"`) beside it.
 
-    Raises BadInput where the checkpoint cannot be had as asked: unknown, gated, of another task, in pickle only,
-    or the Hub out of reach; the message names the way out.
+    Raises BadInput where the checkpoint cannot be run as asked: of another task, in pickle only, larger than the
+    limits; and CannotLoad where it cannot be had now: unknown, gated, damaged, or the Hub out of reach. The message
+    names the way out.
     """
     known = catalog.find(spec.checkpoint)
     with _in_sentences(spec.checkpoint):
         source = _source(spec, known)
+        if known is None:
+            _refuse_large_files(source)
         config = source.config()
         checkpoint = known or _describe(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
+        if known is None:
+            _refuse_large_model(kind, config, spec.checkpoint)
         dtype = settings.dtype_of(spec)
         attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
         warnings: list[str] = []
@@ -100,6 +129,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 else None
             )
         processor = _processor(source, config.model_type)
+        _refuse_large_inputs(processor, spec.checkpoint)
     model = model.to(device, memory_format=settings.memory_format_of(spec)).eval()
     return Loaded(model, processor, tokenizer, checkpoint, warnings)
 
@@ -135,9 +165,110 @@ class _Source:
     weights_options: dict[str, Any]
 
     def config(self) -> Any:
+        asked, _ = transformers.PreTrainedConfig.get_config_dict(self.config_name, **self.options)
+        if sum(_whole_numbers(asked)) > MOST_IN_CONFIG:
+            raise BadInput(f"{_named(self.name)} has a config that asks for a gigantic model; {OTHER}.")
         config = transformers.AutoConfig.from_pretrained(self.config_name, trust_remote_code=False, **self.options)
         config.return_dict = True
+        config.id2label = {number: _label(label) for number, label in config.id2label.items()}
         return config
+
+
+def _label(label: Any) -> str:
+    """A config may hold anything as a label's text."""
+    return fmt.printable(str(label).replace("\n", " "))[:MOST_LABEL]
+
+
+def _whole_numbers(part: Any) -> Iterator[int]:
+    """The size of every whole number in a config, those of its lists of labels left out."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name not in ("id2label", "label2id"):
+                yield from _whole_numbers(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _whole_numbers(value)
+    elif isinstance(part, int) and not isinstance(part, bool):
+        yield abs(part)
+
+
+def _refuse_large_files(source: _Source) -> None:
+    """Asks the Hub how large the files are before one is fetched. Raises BadInput."""
+    if source.options.get("local_files_only"):
+        return
+
+    def size(name: str) -> int:
+        address = huggingface_hub.hf_hub_url(source.name, name, revision=source.options.get("revision"))
+        try:
+            return huggingface_hub.get_hf_file_metadata(address).size or 0
+        except EntryNotFoundError:
+            return 0
+
+    small = ("config.json", "preprocessor_config.json", "model.safetensors.index.json")
+    sizes = {name: size(name) for name in small}
+    for name, found in sizes.items():
+        if found > MOST_CONFIG_BYTES:
+            raise BadInput(
+                f"The file {name} of {source.name} has {fmt.size(found)}, the limit is {fmt.size(MOST_CONFIG_BYTES)}; "
+                f"{OTHER}."
+            )
+    weights = size("model.safetensors")
+    if not weights and sizes["model.safetensors.index.json"]:
+        index = huggingface_hub.hf_hub_download(source.name, "model.safetensors.index.json", **source.options)
+        parts = set(json.loads(Path(index).read_bytes())["weight_map"].values())
+        weights = sum(size(part) for part in sorted(parts)[:MOST_TENSORS])
+    most = limits.current().parameters * BYTES_A_PARAMETER
+    if weights > most:
+        raise BadInput(
+            f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(most)}. Choose a "
+            f"smaller checkpoint, or raise {limits.variable('parameters')}."
+        )
+
+
+def _refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
+    """Builds the architecture without allocating any of it, and stops counting at the limit. Raises BadInput."""
+    most = limits.current().parameters
+    counted = tensors = 0
+
+    def count(module: Any, name: str, parameter: torch.Tensor | None) -> None:
+        nonlocal counted, tensors
+        if parameter is None:
+            return
+        counted, tensors = counted + parameter.numel(), tensors + 1
+        if counted > most or tensors > MOST_TENSORS:
+            raise BadInput(
+                f"{_named(checkpoint)} is a model of more than {most:,} parameters or {MOST_TENSORS:,} weight tensors, "
+                f"the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+            )
+
+    registering = torch.nn.modules.module
+    hooks = (
+        registering.register_module_parameter_registration_hook(count),
+        registering.register_module_buffer_registration_hook(count),
+    )
+    try:
+        with torch.device("meta"):
+            kind.from_config(copy.deepcopy(config))
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _refuse_large_inputs(processor: Any, checkpoint: str) -> None:
+    """Raises BadInput for a processor that would make of any picture one that fills the memory."""
+    for name in ("size", "crop_size", "pad_size"):
+        asked = getattr(processor, name, None)
+        sides = [asked] if isinstance(asked, int) else list(dict(asked).values()) if asked else []
+        if any(isinstance(side, int | float) and side > MOST_SIDE for side in sides):
+            raise BadInput(
+                f"The processor of {_named(checkpoint)} asks for pictures of more than {MOST_SIDE} pixels a side; "
+                f"{OTHER}."
+            )
+
+
+def _named(checkpoint: str) -> str:
+    """A folder by its last part only: the whole path is nobody's business."""
+    return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
 def _source(spec: RunSpec, known: Checkpoint | None) -> _Source:
@@ -156,7 +287,7 @@ def _source(spec: RunSpec, known: Checkpoint | None) -> _Source:
     options: dict[str, Any] = {"revision": revision} if revision else {}
     if not _cached(spec.checkpoint, revision, spec.weights):
         if not hub.reachable():
-            raise BadInput(_out_of_reach(spec, known))
+            raise _out_of_reach(spec, known)
     else:
         options["local_files_only"] = not hub.reachable()
     # The catalogue's twelve are known, so a .bin of theirs may be read (with weights_only=True, transformers' default);
@@ -182,14 +313,15 @@ def _cached(checkpoint: str, revision: str | None, weights: str) -> bool:
     return holds("config.json") and (weights == "random" or any(holds(name) for name in weight_files))
 
 
-def _out_of_reach(spec: RunSpec, known: Checkpoint | None) -> str:
+def _out_of_reach(spec: RunSpec, known: Checkpoint | None) -> CannotLoad:
     cause = f"The Hugging Face Hub cannot be reached and {spec.checkpoint} is not in the local cache."
     if known is not None:
-        return (
-            f"{cause} Choose weights: random to time its architecture all the same (latency does not depend on the "
-            "weights' values), or a bundled shapes checkpoint."
+        return CannotLoad(
+            cause,
+            "Choose weights: random to time its architecture all the same (latency does not depend on the weights' "
+            "values), or a bundled shapes checkpoint.",
         )
-    return f"{cause} Choose a checkpoint of the list with weights: random, or a bundled shapes checkpoint."
+    return CannotLoad(cause, "Choose a checkpoint of the list with weights: random, or a bundled shapes checkpoint.")
 
 
 def _describe(spec: RunSpec, config: Any) -> Checkpoint:
@@ -262,7 +394,7 @@ def _in_sentences(checkpoint: str) -> Iterator[None]:
     except Exception as error:
         if "out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower():
             raise
-        raise BadInput(_sentence(checkpoint, error)) from error
+        raise _refusal(checkpoint, error) from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -271,48 +403,76 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _sentence(checkpoint: str, error: BaseException) -> str:
+def _refusal(checkpoint: str, error: BaseException) -> BadInput:
     causes = list(_causes(error))
 
     def any_of(*kinds: type[BaseException]) -> BaseException | None:
         return next((cause for cause in causes if isinstance(cause, kinds)), None)
 
     text = " ".join(str(cause) for cause in causes)
-    name = Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
+    name = _named(checkpoint)
+    other = f"{OTHER.capitalize()}."
+    known = catalog.find(checkpoint)
+    if known is not None and known.bundled:
+        return CannotLoad(
+            f"A file of {name}, which ships with this project, is damaged or missing.",
+            "Get the project's folder assets again.",
+        )
     if any_of(GatedRepoError):
-        return f"{name} is gated on the Hub: accept its terms there and log in (hf auth login), or {OTHER}."
+        return CannotLoad(
+            f"{name} is gated on the Hub.", f"Accept its terms there and log in (hf auth login), or {OTHER}."
+        )
     if any_of(RepositoryNotFoundError):
-        return (
-            f"{name} was not found on the Hub, or is private. Check the spelling: owner/name, as microsoft/resnet-50."
+        return CannotLoad(
+            f"{name} was not found on the Hub, or is private.",
+            "Check the spelling: owner/name, as microsoft/resnet-50.",
         )
     if any_of(RevisionNotFoundError):
-        return f"{name} has no such revision on the Hub; {OTHER}."
+        return CannotLoad(f"{name} has no such revision on the Hub.", other)
     http = any_of(HfHubHTTPError)
     if isinstance(http, HfHubHTTPError) and not isinstance(http, EntryNotFoundError):
         status = http.response.status_code if http.response is not None else "an error"
         if status == 429:
-            return f"The Hub answered 429 (too many requests) for {name}. Wait a few minutes and run again."
+            return CannotLoad(
+                f"The Hub answered 429 (too many requests) for {name}.", "Wait a few minutes and run again."
+            )
         if status in (401, 403):
-            return f"The Hub answered {status} for {name}: log in with access to it (hf auth login), or {OTHER}."
-        return f"The Hub answered {status} for {name}. Try again later, or choose a bundled shapes checkpoint."
+            return CannotLoad(
+                f"The Hub answered {status} for {name}.", f"Log in with access to it (hf auth login), or {OTHER}."
+            )
+        return CannotLoad(
+            f"The Hub answered {status} for {name}.", "Try again later, or choose a bundled shapes checkpoint."
+        )
     if any_of(HFValidationError):
-        return f"{checkpoint!r} is not a valid Hub id. It is owner/name, such as microsoft/resnet-50."
+        return BadInput(f"{checkpoint!r} is not a valid Hub id. It is owner/name, such as microsoft/resnet-50.")
     if any_of(LocalEntryNotFoundError):
-        return f"The Hub cannot be reached and {name} is not complete in the local cache; {OTHER}."
+        return CannotLoad(f"The Hub cannot be reached and {name} is not complete in the local cache.", other)
     if "attention implementation" in text:
-        return f"{name} does not have the attention implementation that was asked for. Choose auto or eager."
+        return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
+    system = any_of(OSError)
+    if isinstance(system, OSError) and system.errno in NO_ROOM:
+        return CannotLoad(
+            f"The Hugging Face cache cannot take {name}: {os.strerror(system.errno)}.",
+            "Make room and allow writing there, or set HF_HOME to another folder.",
+        )
+    if any_of(TimeoutError, ConnectionError) or any(type(cause).__module__.startswith("http") for cause in causes):
+        return CannotLoad(
+            f"The Hub did not answer for {name}.", "Try again later, or choose a bundled shapes checkpoint."
+        )
     if "trust_remote_code" in text or "custom code" in text:
-        return f"{name} brings Python code of its own, which is never run here; {OTHER}."
+        return BadInput(f"{name} brings Python code of its own, which is never run here; {OTHER}.")
     if "no file named model.safetensors" in text or "a file named pytorch_model.bin" in text:
-        return f"{name} has no safetensors weights, the only kind that is read; {OTHER}."
+        return BadInput(f"{name} has no safetensors weights, the only kind that is read; {OTHER}.")
     if any_of(json.JSONDecodeError, UnicodeDecodeError, SafetensorError):
-        return f"A file of {name} is damaged and cannot be read. Download or write the checkpoint again."
+        return CannotLoad(f"A file of {name} is damaged and cannot be read.", "Download or write the checkpoint again.")
     if "preprocessor_config.json" in text or "image processor" in text.lower():
-        return f"{name} has no image processor (preprocessor_config.json), so no picture can be prepared; {OTHER}."
+        return BadInput(
+            f"{name} has no image processor (preprocessor_config.json), so no picture can be prepared; {OTHER}."
+        )
     missing = any_of(ImportError)
     if missing is not None:
-        return f"{name} needs a package that is not part of this project: {_first_line(missing)}"
-    return f"{name} could not be loaded: {_first_line(error)}"
+        return BadInput(f"{name} needs a package that is not part of this project: {_first_line(missing)}")
+    return BadInput(f"{name} could not be loaded: {_first_line(error)}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -19,8 +19,8 @@ import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, TextIO
@@ -99,6 +99,8 @@ class Run:
                 self.examine()
                 self.check()
                 self.compile_again()
+        except models.CannotLoad as fault:
+            self.known |= {"status": "failed", "failure": Failure("load", fault.what, fault.remedy)}
         except BadInput:
             raise
         except Exception as error:
@@ -360,7 +362,10 @@ class Run:
         text = compilation.first_line(error)
         if self.phase == "compile":
             remedy = (
-                "Switch fullgraph off: it forbids the graph breaks that this model needs."
+                "Make room and allow writing in the compile cache and the folder for temporary files, or set "
+                "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
+                if any(os.strerror(number) in text for number in models.NO_ROOM)
+                else "Switch fullgraph off: it forbids the graph breaks that this model needs."
                 if spec.fullgraph
                 else f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
             )
@@ -416,25 +421,35 @@ def warm_imports() -> None:
         getattr(transformers, name, None)
 
 
+WATCHER = """
+import os, select, signal
+line = select.poll()
+line.register(0, 0)
+while not any(event & (select.POLLHUP | select.POLLERR) for _, event in line.poll()):
+    pass
+os.killpg(0, signal.SIGKILL)
+"""
+
+
 def end_with_parent() -> None:
-    """Kills the whole process group as soon as standard input closes: nobody is left to hear the result."""
+    """Kills the whole process group as soon as standard input closes: nobody is left to hear the result.
 
-    def wait() -> None:
-        while sys.stdin.buffer.read(1):
-            pass
-        os.killpg(os.getpgrp(), signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
+    A process of its own does it, because a thread would wait for ever for the interpreter's lock where a library
+    hangs with it, and would be gone where the worker crashed and its children did not. It only looks at the pipe and
+    never reads from it.
+    """
+    subprocess.Popen([sys.executable, "-I", "-S", "-c", WATCHER])
 
 
 def main() -> None:
+    end_with_parent()
+    os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     warm_imports()
     events.send("ready", machine=machine.report())
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    end_with_parent()
     job = json.loads(line)
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:

@@ -23,6 +23,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
     """The function behind `/benchmark`. It stands in the same line as the page's visitors."""
 
     def benchmark(
+        request: gr.Request,
         checkpoint: str = choice.checkpoint,
         task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
         image: FileData | None = None,
@@ -87,7 +88,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         try:
             spec = catalog.make_spec(checkpoint, task or None, **asked)
             picture = uploaded(image) if image else choice.image
-            with line.join() as place:
+            with line.join(request.session_hash or "") as place:
                 while place.wait(60.0):
                     pass
                 with runs.start(runner, spec, picture) as events:

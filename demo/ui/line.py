@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import threading
 
+from demo import limits
 from demo.schema import BadInput
-
-LONGEST = 20
-"""More would wait for an hour; it is kinder to say so at once."""
 
 
 class Line:
-    def __init__(self, longest: int = LONGEST) -> None:
+    def __init__(self, longest: int | None = None) -> None:
+        """`longest` is for tests; without it the limit holds that was set."""
         self._places: list[Place] = []
         self._changed = threading.Condition()
-        self._longest = longest
+        self._longest = longest or limits.current().queue
 
-    def join(self) -> Place:
-        """Takes the last place. Raises BadInput where the line is full."""
+    def join(self, visitor: str = "") -> Place:
+        """Takes the last place. Raises BadInput where the line is full, or this visitor has enough places in it."""
         with self._changed:
             if len(self._places) >= self._longest:
-                raise BadInput(f"{len(self._places)} runs are waiting already. Try again in a few minutes.")
-            place = Place(self)
+                raise BadInput(f"The queue is full: {len(self._places)} runs are waiting. Try again in a few minutes.")
+            mine = sum(place.visitor == visitor for place in self._places if visitor)
+            if mine >= limits.current().runs_a_visitor:
+                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
+            place = Place(self, visitor)
             self._places.append(place)
             return place
 
@@ -45,8 +47,9 @@ class Line:
 class Place:
     """One place in a line; as a context it leaves the line at the end, however that end comes."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, visitor: str) -> None:
         self._line = line
+        self.visitor = visitor
 
     def wait(self, seconds: float) -> int:
         """How many are ahead: 0 when it is this one's turn. Returns early for that only."""

@@ -9,9 +9,11 @@ from typing import Any
 
 import gradio as gr
 
+from demo import limits
 from demo.schema import Machine
 from demo.ui import api
 from demo.ui.form import Choice, default_choice, examples
+from demo.ui.guard import Guard
 from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.published_tab import PublishedTab, published_table
@@ -21,8 +23,8 @@ from demo.ui.theme import CSS, HEAD, Paper
 
 MACHINE_SECONDS = 30.0
 """How long a new page waits for the worker to say what machine this is."""
-MAX_FILE_SIZE = "30mb"
 DAY = 86_400
+SPARE_THREADS = 40
 
 NAME_EXAMPLES = """() => {
   const names = NAMES;
@@ -45,8 +47,11 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
         "css": CSS,
         "head": HEAD,
         "show_error": False,
-        "max_file_size": MAX_FILE_SIZE,
+        "max_file_size": limits.current().file_bytes,
+        # a run that waits or runs holds a thread; the others are for everything else that the page answers
+        "max_threads": limits.current().queue + SPARE_THREADS,
         "allowed_paths": [],
+        "app_kwargs": {"middleware": [(Guard, (), {})]},
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
@@ -84,8 +89,7 @@ class Page:
             gr.api(
                 api.endpoint(runner, line, choice or default_choice(None, hub_ok=False)),
                 api_name="benchmark",
-                concurrency_id="gpu",
-                concurrency_limit=1,
+                concurrency_limit=None,  # the line keeps the order, and says so when it is full
             )
             gr.api(published_table, api_name="published", concurrency_limit=None)
 

@@ -173,7 +173,7 @@ class RunTab:
             spec, image = read(dict(zip(form.inputs, values, strict=True)))
             self._cancels[session] = cancel
             yield busy | stage.only(live.strip(Progress("start", 0.0, 0.0), spec))
-            with self._line.join() as place:
+            with self._line.join(session) as place:
                 while ahead := place.wait(WAITING_SECONDS):
                     if cancel.is_set():
                         yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))

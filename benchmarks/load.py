@@ -1,0 +1,253 @@
+"""Many visitors at once, on loopback: does everyone get an answer, does the page stay quick, is anything left over?
+
+A crowd asks for a run each, all at once, of a server with a short queue; each must end in a result or in the sentence
+that the queue is full. Meanwhile the page itself is fetched ten times a second. Then runs follow one another, and the
+server's memory, descriptors, processes and temporary files are compared early and late.
+
+    python -m benchmarks.load [--visitors 50] [--queue 8] [--runs 200] [--real]
+
+`--real` loads and times the bundled classifier instead of a worker that only speaks the protocol.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.page_start import ROOT, resident_bytes
+from demo.history import History
+
+ANSWER_SECONDS_LIMIT = 0.5
+MEMORY_LIMIT = 1.10
+EARLY_RUNS = 20
+"""Memory is compared with what it was after so many."""
+QUICK, REAL = "benchmarks.quick_worker", "demo.backend.worker"
+GIVE_UP_SECONDS = 600.0
+PROBE_SECONDS = 0.1
+FULL = "The queue is full"
+
+
+@dataclass(frozen=True)
+class Server:
+    """The page in a process of its own, with folders of its own."""
+
+    address: str
+    pid: int
+    folder: Path
+    body: bytes
+    """What to post for a run of the default checkpoint."""
+
+    @property
+    def history(self) -> History:
+        return History(self.folder / "data" / "history.sqlite3")
+
+    def memory(self) -> int:
+        return resident_bytes(self.pid)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def processes(self) -> int:
+        """All that carry this server's mark in their environment, itself included."""
+        mark = f"WORTH_COMPILING_DATA={self.folder}".encode()
+        found = 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+                found += mark in (entry / "environ").read_bytes() and not dead
+        return found
+
+    def temporary_files(self) -> int:
+        """Of the workers; gradio keeps uploads in a folder of its own for a day."""
+        return len(list((self.folder / "temp").glob("worth-compiling-*")))
+
+    def page_seconds(self) -> float:
+        started = time.perf_counter()
+        with urllib.request.urlopen(self.address, timeout=60) as answer:
+            answer.read()
+        return time.perf_counter() - started
+
+    def run(self) -> str:
+        """One visitor's run through the API: 'result', 'full', or what else came of it."""
+        endpoint = f"{self.address}gradio_api/call/benchmark"
+        try:
+            asked = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(asked, timeout=GIVE_UP_SECONDS) as answer:
+                event = json.load(answer)["event_id"]
+            with urllib.request.urlopen(f"{endpoint}/{event}", timeout=GIVE_UP_SECONDS) as events:
+                told = events.read().decode()
+        except OSError as error:
+            return f"no answer: {error}"
+        if "event: complete" in told:
+            return "result" if '"status":"ok"' in told.replace(" ", "") else "a result that is not ok"
+        return "full" if FULL in told else told
+
+
+def serve(module: str, iterations: int) -> None:
+    """What the server's process does: prints its address and the body of a run, then waits for its end."""
+    from demo.runner import Runner
+    from demo.ui import api, form
+    from demo.ui.line import Line
+    from demo.ui.page import build, launch
+
+    runner = Runner(History(), spare=True, worker_module=module)
+    choice = form.default_choice(None, hub_ok=False)
+    fields = dict(inspect.signature(api.endpoint(runner, Line(), choice)).parameters)
+    del fields["request"]
+    values = {name: field.default for name, field in fields.items()} | {"iterations": iterations, "most_seconds": 0.5}
+    _, address, _ = launch(build(runner, choice), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
+    print(json.dumps({"address": address, "body": {"data": list(values.values())}}), flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with contextlib.closing(runner):
+        signal.pause()
+
+
+@contextlib.contextmanager
+def served(module: str, queue: int) -> Iterator[Server]:
+    """A server, ended afterwards."""
+    iterations = 100 if module == QUICK else 20
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "temp").mkdir()
+        environment = os.environ | {
+            "WORTH_COMPILING_DATA": str(folder / "data"),
+            "WORTH_COMPILING_QUEUE": str(queue),
+            "TMPDIR": str(folder / "temp"),
+            "GRADIO_ANALYTICS_ENABLED": "False",
+        }
+        command = [sys.executable, "-m", "benchmarks.load", "--serve", module, str(iterations)]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            told = json.loads(process.stdout.readline())
+            yield Server(told["address"], process.pid, folder, json.dumps(told["body"]).encode())
+        finally:
+            process.terminate()
+            process.wait(30)
+            process.stdout.close()
+
+
+def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
+    """What each visitor got at first, all asking at once; how many had a result in the end, asking again each second
+    as they were told to; and the seconds of each answer of the page meanwhile."""
+    answers: list[str] = []
+    served: list[str] = []
+    pages: list[float] = []
+    over = threading.Event()
+
+    def probe() -> None:
+        while not over.wait(PROBE_SECONDS):
+            pages.append(server.page_seconds())
+
+    def visit() -> None:
+        answers.append(answer := server.run())
+        deadline = time.monotonic() + GIVE_UP_SECONDS
+        while answer == "full" and time.monotonic() < deadline:
+            time.sleep(1.0)
+            answer = server.run()
+        served.append(answer)
+
+    prober = threading.Thread(target=probe)
+    threads = [threading.Thread(target=visit) for _ in range(visitors)]
+    prober.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    prober.join()
+    return answers, served.count("result"), pages
+
+
+def settled(look: object, wanted: int, seconds: float = 15.0) -> int:
+    """A count once it has come down to what is wanted, or at the end of its time."""
+    deadline = time.monotonic() + seconds
+    while (found := look()) > wanted and time.monotonic() < deadline:  # type: ignore[operator]
+        time.sleep(0.1)
+    return int(found)
+
+
+def measure(visitors: int, queue: int, runs: int, module: str) -> tuple[list[list[str]], list[str]]:
+    """The rows of the table, and what went wrong."""
+    with served(module, queue) as server:
+        server.run()
+        answers, served_at_last, pages = crowd(server, visitors)
+        results, full = answers.count("result"), answers.count("full")
+        others = [answer for answer in answers if answer not in ("result", "full")]
+        early = min(EARLY_RUNS, runs // 2)
+        again = [server.run() for _ in range(early)]
+        memory_early, descriptors_early = server.memory(), server.descriptors()
+        again += [server.run() for _ in range(runs - early)]
+        memory_late = server.memory()
+        descriptors_late = settled(server.descriptors, descriptors_early)
+        # the server, its spare worker, and with the real one that worker's watcher
+        processes = settled(server.processes, 2 if module == QUICK else 3)
+        files = settled(server.temporary_files, 1)
+        stored, asked = server.history.count(), 1 + served_at_last + len(again)
+        journal = len(list(server.history.path.parent.glob("*.running/*")))
+    p95 = statistics.quantiles(pages, n=20)[-1] if len(pages) > 1 else float("nan")
+    growth = memory_late / memory_early
+    more_descriptors = descriptors_late - descriptors_early
+    least, most_processes = min(visitors, queue), 2 if module == QUICK else 3
+    good = again.count("result")
+    checks: list[tuple[str, object, str, bool]] = [
+        ("visitors at once", visitors, "", True),
+        ("answered with a result", results, f"at least {least}", results >= least),
+        (f"answered '{FULL}'", full, "the rest", results + full == visitors),
+        ("answered otherwise, or never", len(others), "0", not others),
+        (
+            f"95th percentile of {len(pages)} page answers meanwhile",
+            f"{p95:.3f} s",
+            "0.5 s",
+            p95 < ANSWER_SECONDS_LIMIT,
+        ),
+        ("runs one after another, answered with a result", good, str(runs), good == runs),
+        (f"memory after {runs} runs over that after {early}", f"{growth:.3f}", "1.10", growth <= MEMORY_LIMIT),
+        ("file descriptors more than then", more_descriptors, "0", more_descriptors <= 0),
+        ("processes left", processes, str(most_processes), processes <= most_processes),
+        ("folders of temporary files left", files, "1, the spare's", files <= 1),
+        ("rows stored", stored, str(asked), stored == asked),
+        ("notes of runs under way left", journal, "0", journal == 0),
+    ]
+    rows = [[str(what), str(found), str(limit), "ok" if good else "**over**"] for what, found, limit, good in checks]
+    return rows, [str(what) for what, _, _, good in checks if not good] + others[:3]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--visitors", type=int, default=50)
+    parser.add_argument("--queue", type=int, default=8)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--real", action="store_true", help="load, compile and time the bundled classifier")
+    parser.add_argument("--serve", nargs=2, metavar=("MODULE", "ITERATIONS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve[0], int(options.serve[1]))
+        return
+    module = REAL if options.real else QUICK
+    rows, wrong = measure(options.visitors, options.queue, options.runs, module)
+    what = "real runs of shapes-vit" if options.real else "runs of 0.1 s that time nothing"
+    text = f"A queue of {options.queue}; {what}.\n\n{report.table(['what', 'found', 'wanted', ''], rows)}"
+    report.publish("load_real" if options.real else "load", "Many visitors at once", text)
+    if wrong:
+        sys.exit(f"not as wanted: {'; '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""A worker that speaks the protocol and times nothing: for load and soak, where thousands of runs are wanted.
+
+A run lasts `iterations` milliseconds (100 without). No torch, no model, no compiler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from demo import schema
+from demo.schema import Machine, Measurement, Progress, RunResult, RunSpec
+
+LOOK_SECONDS = 0.05
+MACHINE = Machine(
+    torch="none",
+    transformers="none",
+    python="3",
+    cpu="A worker that times nothing",
+    memory_bytes=1,
+    modes=schema.MODES,
+    compiler="none",
+    gpu=None,
+    driver=None,
+    gpu_problem=None,
+    triton=None,
+    inductor_cache="",
+)
+
+
+class Events:
+    """The pipe to the runner."""
+
+    def __init__(self) -> None:
+        self.descriptor = int(sys.argv[1])
+
+    def send(self, event: str, **content: Any) -> None:
+        self.raw(json.dumps({"event": event, **content}).encode() + b"\n")
+
+    def raw(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self.descriptor, data) :]
+
+
+def result(job: dict[str, Any]) -> RunResult:
+    """A run in which compiling made no difference."""
+    times = Measurement((0.001,) * 40, None, (0.002, 0.001), 4, 1_000_000)
+    return RunResult(
+        id=job["id"],
+        started_at=job["started_at"],
+        status="ok",
+        spec=schema.load(RunSpec, job["spec"]),
+        eager=times,
+        compiled=times,
+        control_times=times,
+    )
+
+
+def work(events: Events, job: dict[str, Any]) -> None:
+    """Progress until the time is up, then the result."""
+    seconds = (job["spec"]["iterations"] or 100) / 1000
+    started = time.monotonic()
+    while (elapsed := time.monotonic() - started) < seconds:
+        look = Progress("time", elapsed / seconds, elapsed, seconds - elapsed)
+        events.send("progress", progress=schema.plain(look))
+        time.sleep(min(LOOK_SECONDS, seconds - elapsed))
+    events.send("result", result=result(job).to_json())
+
+
+def main() -> None:
+    events = Events()
+    events.send("ready", machine=dataclasses.asdict(MACHINE))
+    line = sys.stdin.buffer.readline()
+    if line:
+        work(events, json.loads(line))
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

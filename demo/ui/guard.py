@@ -1,0 +1,99 @@
+"""Looks at every JSON that arrives before gradio does: its size, its depth, and that it names no address to fetch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+MOST_BYTES = 2_000_000
+"""Of one request's JSON. Pictures come as uploads, which gradio limits by themselves."""
+DEEPEST = 64
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Refused(Exception):
+    """The sentence for whoever sent it, and the HTTP status."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Guard:
+    """ASGI middleware. What it refuses is answered with a status and one sentence as JSON: {"detail": "..."}."""
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH") or _is_upload(scope):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await _body(receive)
+            if body is None:
+                return
+            check(body)
+        except Refused as refused:
+            answer = json.dumps({"detail": str(refused)}).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+            await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer})
+            return
+        given = False
+
+        async def again() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again, send)
+
+
+def check(body: bytes) -> None:
+    """Raises Refused for what is no strict JSON, is nested too deep, or lets a file's path be an address."""
+    if not body:
+        return
+    try:
+        waiting = [(json.loads(body, parse_constant=_no_number), 1)]
+    except (ValueError, RecursionError):
+        raise Refused(400, "The request is no JSON that can be read: NaN and infinity are none, either.") from None
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise Refused(400, f"The request's JSON is nested more than {DEEPEST} deep.")
+        if isinstance(part, dict):
+            if "path" in part and "://" in str(part["path"]):
+                raise Refused(400, "A picture is uploaded, not fetched from an address.")
+            waiting += ((value, depth + 1) for value in part.values())
+        elif isinstance(part, list):
+            waiting += ((value, depth + 1) for value in part)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _is_upload(scope: Message) -> bool:
+    """A form of several parts, which gradio reads piece by piece under a limit of its own."""
+    return dict(scope["headers"]).get(b"content-type", b"").lower().startswith(b"multipart/form-data")
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body; None where the client left. Raises Refused where it is too long."""
+    pieces = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces += message.get("body", b"")
+        if len(pieces) > MOST_BYTES:
+            raise Refused(413, f"The request is longer than {MOST_BYTES // 1_000_000} MB.")
+        if not message.get("more_body"):
+            return bytes(pieces)

@@ -1,0 +1,93 @@
+"""The benchmarks' quick worker with the fault that the FAULT variable names: what a worker may do to its runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import quick_worker
+from benchmarks.quick_worker import Events
+from demo import schema
+from demo.schema import Progress
+
+FAULT = os.environ.get("FAULT", "")
+PROGRESS = schema.plain(Progress("compile", 0.5, 1.0))
+
+
+def hang() -> None:
+    time.sleep(600)
+
+
+def fault(events: Events, job: dict[str, Any]) -> None:
+    events.send("progress", progress=PROGRESS)
+    good = quick_worker.result(job).to_json()
+    if FAULT == "half a message":
+        events.raw(b'{"event": "resu')
+        sys.exit(0)
+    elif FAULT == "half a message and silence":
+        events.raw(b'{"event": "resu')
+        hang()
+    elif FAULT == "no JSON":
+        events.raw(b"\x00\xff{{{\n")
+    elif FAULT == "a list":
+        events.raw(b"[1, 2]\n")
+    elif FAULT == "an unknown event":
+        events.send("surprise")
+    elif FAULT == "nested 100 000 deep":
+        events.raw(b"[" * 100_000 + b"]" * 100_000 + b"\n")
+    elif FAULT == "a line without an end":
+        while True:
+            events.raw(b"x" * 1_000_000)
+    elif FAULT == "progress of wrong types":
+        events.send("progress", progress=PROGRESS | {"fraction": "half"})
+    elif FAULT == "a figure that is NaN":
+        events.send("progress", progress=PROGRESS | {"fraction": float("nan")})
+    elif FAULT == "a result without its spec":
+        events.send("result", result={k: v for k, v in good.items() if k != "spec"})
+    elif FAULT == "a result of an impossible spec":
+        events.send("result", result=good | {"spec": good["spec"] | {"batch_size": -1}})
+    elif FAULT == "the result of another run":
+        events.send("result", result=good | {"id": "another"})
+    elif FAULT == "a refusal without words":
+        events.send("refused")
+    elif FAULT == "its end without a word":
+        sys.exit(0)
+    elif FAULT == "exit code 3":
+        sys.exit(3)
+    elif FAULT in ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS"):
+        os.kill(os.getpid(), signal.Signals[FAULT])
+    elif FAULT == "a child that holds the pipe":
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "temporary files left over":
+        folder = Path(os.environ["TMPDIR"])
+        (folder / "left").write_text("over")
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "paths and control characters":
+        failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
+        events.send("result", result=good | {"status": "failed", "failure": failure, "warnings": ["~/x/y\x07"]})
+    elif FAULT == "its environment":
+        # each variable's name as a warning
+        events.send("result", result=good | {"warnings": sorted(os.environ)})
+    elif FAULT:
+        raise RuntimeError(f"no such fault: {FAULT}")
+    else:
+        quick_worker.work(events, job)
+        return
+    if "pipe" not in FAULT:
+        hang()
+
+
+if __name__ == "__main__":
+    events = Events()
+    events.send("ready", machine=schema.plain(quick_worker.MACHINE))
+    line = sys.stdin.buffer.readline()
+    if line:
+        fault(events, json.loads(line))
+    os.killpg(os.getpgrp(), signal.SIGKILL)

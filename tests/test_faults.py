@@ -1,0 +1,623 @@
+"""Whatever breaks, a run ends in a stored result with a clear sentence, and the next one works. Faults are injected."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import failed_result, ok_result
+
+from demo import catalog, limits, runner
+from demo.history import History, HistoryError
+from demo.journal import Journal
+from demo.runner import Runner, worker_environment
+from demo.schema import RunResult, RunSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+SPEC = catalog.make_spec("shapes-vit", iterations=10)
+FAULTY = "tests.quick_faulty_worker"
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "data" / "history.sqlite3")
+
+
+@pytest.fixture
+def faulty(history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+    """A runner whose workers have the named fault; the fault can be named anew for the next run."""
+    made = []
+
+    def make(fault: str, **options: Any) -> Runner:
+        monkeypatch.setenv("FAULT", fault)
+        made.append(Runner(history, worker_module=FAULTY, **({"timeout_seconds": 30} | options)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def last(runner: Runner, spec: RunSpec = SPEC, cancel: threading.Event | None = None) -> RunResult:
+    *_, result = runner.run(spec, SCENE, cancel)
+    assert isinstance(result, RunResult)
+    return result
+
+
+def processes_with(marker: str) -> list[int]:
+    """Living processes whose environment holds `marker`: a worker's whole family, whatever it became."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if marker.encode() in (folder / "environ").read_bytes() and not is_zombie(folder):
+                found.append(int(folder.name))
+    return found
+
+
+def is_zombie(folder: Path) -> bool:
+    return (folder / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def gone(marker: str, seconds: float = 20.0) -> bool:
+    """Whether no process is left that carries the marker, once they have had time to die."""
+    deadline = time.monotonic() + seconds
+    while processes_with(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not processes_with(marker)
+
+
+# ---- what a worker does to its runner
+
+UNREADABLE = "sent a message that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("half a message", "ended with exit code 0"),
+        ("no JSON", UNREADABLE),
+        ("a list", UNREADABLE),
+        ("an unknown event", UNREADABLE),
+        ("nested 100 000 deep", UNREADABLE),
+        ("a line without an end", UNREADABLE),
+        ("progress of wrong types", UNREADABLE),
+        ("a figure that is NaN", UNREADABLE),
+        ("a result without its spec", UNREADABLE),
+        ("a result of an impossible spec", UNREADABLE),
+        ("the result of another run", UNREADABLE),
+        ("a refusal without words", UNREADABLE),
+        ("its end without a word", "ended with exit code 0"),
+        ("exit code 3", "ended with exit code 3"),
+        ("SIGKILL", "killed by signal SIGKILL"),
+        ("SIGSEGV", "killed by signal SIGSEGV"),
+        ("SIGABRT", "killed by signal SIGABRT"),
+        ("SIGBUS", "killed by signal SIGBUS"),
+        ("a child that holds the pipe", "killed by signal SIGKILL"),
+    ],
+)
+def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
+    fault: str, says: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = faulty(fault)
+    result = last(runner)
+    assert (result.status, result.failure.stage) == ("crashed", "compile")
+    assert says in result.failure.message
+    assert result.failure.remedy
+    monkeypatch.setenv("FAULT", "")
+    assert last(runner).status == "ok"
+    assert [stored.status for stored in history.all()] == ["ok", "crashed"]
+
+
+def test_a_worker_that_stops_in_the_middle_of_a_message_is_timed_out(faulty: Any, history: History) -> None:
+    result = last(faulty("half a message and silence", timeout_seconds=2))
+    assert result.status == "timed_out"
+    assert history.get(result.id) == result
+
+
+@needs_linux
+def test_nothing_of_a_run_is_left_over(faulty: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, processes, descriptors and the note of the run under way, after crashes of every kind and good runs."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    marker = f"TRUST_MARKER={tmp_path}"
+    monkeypatch.setenv(*marker.split("="))
+    runner = faulty("")
+    last(runner)
+    before = descriptors()
+    for fault in ("temporary files left over", "a child that holds the pipe", "no JSON", "SIGSEGV", ""):
+        monkeypatch.setenv("FAULT", fault)
+        last(runner)
+    assert gone(f"TRUST_MARKER={tmp_path}", 5)
+    deadline = time.monotonic() + 5
+    while descriptors() > before and time.monotonic() < deadline:
+        time.sleep(0.05)  # the listening threads close their pipes by themselves
+    assert descriptors() <= before
+    assert list((tmp_path / "temp").iterdir()) == []
+    assert list((tmp_path / "data").glob("*.running/*")) == []
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_what_a_worker_says_carries_neither_folders_nor_control_characters(faulty: Any) -> None:
+    result = last(faulty("paths and control characters"))
+    told = f"{result.failure.message} {result.failure.remedy} {result.warnings}"
+    assert "/home" not in told and "secret" not in told and "/etc" not in told and "~" not in told
+    assert "file.py" in told and "passwd" in told
+    assert "\x1b" not in told and "\x07" not in told
+
+
+def test_no_room_for_temporary_files_is_a_stored_result(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = faulty("")
+    with monkeypatch.context() as broken:
+        broken.setattr(tempfile, "tempdir", "/no/such/folder")
+        result = last(runner)
+    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert "No worker process could be started" in result.failure.message
+    assert "TMPDIR" in result.failure.remedy
+    assert history.get(result.id) == result
+    assert last(runner).status == "ok"
+
+
+def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*args: Any, **options: Any) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    runner = faulty("", spare=True)
+    runner.close()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = descriptors() if sys.platform.startswith("linux") else 0
+    with monkeypatch.context() as broken:
+        broken.setattr(subprocess, "Popen", refused)
+        result = last(runner)
+    assert "Resource temporarily unavailable" in result.failure.message
+    assert history.get(result.id) == result
+    assert not list(tmp_path.glob("worth-compiling-*"))
+    assert not sys.platform.startswith("linux") or descriptors() == before
+
+
+@needs_linux
+def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
+    worker = runner.Worker(FAULTY)
+    try:
+        assert Path(f"/proc/{worker._process.pid}/oom_score_adj").read_text().strip() == "1000"
+    finally:
+        worker.close()
+
+
+# ---- the app's end
+
+
+RUN_IN_AN_APP = """
+import sys
+from pathlib import Path
+from demo import catalog
+from demo.history import History
+from demo.runner import Runner
+runner = Runner(History(Path(sys.argv[1])), spare=True, worker_module=sys.argv[2])
+for event in runner.run(catalog.make_spec("shapes-vit", iterations=10_000), Path(sys.argv[3])):
+    print(getattr(event, "phase", "end"), flush=True)
+"""
+
+
+@contextlib.contextmanager
+def app_in_a_run(history: History, module: str, phase: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A process like the app's with a run under way that has reached `phase`."""
+    app = subprocess.Popen(
+        [sys.executable, "-c", RUN_IN_AN_APP, str(history.path), module, str(SCENE)],
+        cwd=ROOT,
+        env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert app.stdout is not None
+    try:
+        for line in app.stdout:
+            if line.strip() == phase:
+                break
+        yield app
+    finally:
+        app.kill()
+        app.wait()
+        app.stdout.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def killed(app: subprocess.Popen[str]) -> None:
+    app.kill()
+    app.wait()
+
+
+@needs_linux
+@pytest.mark.parametrize(
+    ("fault", "phase"),
+    [
+        ("hangs with a child", "warm up"),
+        ("hangs with the interpreter's lock", "warm up"),
+        ("", "compile"),
+    ],
+    ids=["forward hangs", "forward hangs and no thread can run", "compiling in processes of its own"],
+)
+def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, history: History, tmp_path: Path) -> None:
+    """The real worker; in the last case inductor's compile processes are at work, over an empty cache."""
+    marker = f"CHILD_FILE={tmp_path / 'child'}"
+    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child")}
+    module = "tests.faulty_worker"
+    if not fault:
+        module = "demo.backend.worker"
+        environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
+    with app_in_a_run(history, module, phase, **environment) as app:
+        if fault:
+            wait_until((tmp_path / "child").exists)
+        # the worker, its watcher, and a child: one that only sleeps, or a compiler
+        children = 0 if "lock" in fault else 1
+        wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
+        killed(app)
+    assert gone(marker)
+    Runner(history).close()
+    (stored,) = history.all()
+    assert stored.status == "crashed"
+    assert "app was ended in the middle" in stored.failure.message
+
+
+def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: History) -> None:
+    with app_in_a_run(history, "benchmarks.quick_worker", "time") as app:
+        killed(app)
+    assert history.all() == []
+    for _ in range(2):
+        Runner(history).close()
+    (stored,) = history.all()
+    assert (stored.status, stored.failure.stage) == ("crashed", "start")
+    assert list(Journal(history).folder.iterdir()) == []
+
+
+def test_a_run_that_goes_on_in_another_app_is_left_alone(history: History) -> None:
+    with app_in_a_run(history, "benchmarks.quick_worker", "time"):
+        Runner(history).close()
+        assert history.all() == []
+        assert len(list(Journal(history).folder.iterdir())) == 1
+
+
+def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(history: History) -> None:
+    journal = Journal(history)
+    entry = journal.begin(failed_result(id="one"))
+    history.append(ok_result(id="one"))
+    os.close(entry._file)  # as a process's end does
+    assert journal.recover() == 0
+    assert history.get("one").status == "ok"
+    assert list(journal.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("written", [b"", b'{"id": "on', b"null", b"\xff\x00"])
+def test_a_note_of_a_run_that_was_cut_short_is_cleared_away(written: bytes, history: History) -> None:
+    journal = Journal(history)
+    journal.folder.mkdir(parents=True)
+    (journal.folder / "one.json").write_bytes(written)
+    assert journal.recover() == 0
+    assert list(journal.folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_a_run(faulty: Any, history: History) -> None:
+    history.path.parent.mkdir()
+    Journal(history).folder.write_text("a file in its place")
+    assert last(faulty("")).status == "ok"
+    assert len(history.all()) == 1
+
+
+# ---- the file of results
+
+
+def corrupt(history: History, how: str) -> None:
+    """Damages the file as a bad disk or a wrong copy would."""
+    history.append(ok_result(id="before"))
+    for number in range(40):
+        history.append(ok_result(id=f"more {number}"))
+    with contextlib.closing(sqlite3.connect(history.path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(history.path.read_bytes())
+    if how == "another file":
+        data = bytearray(b"not a database, and long enough to be looked at" * 100)
+    elif how == "its first bytes":
+        data[:100] = b"\x00" * 100
+    elif how == "its middle":
+        data[4096 : len(data) - 4096] = b"\xa5" * (len(data) - 8192)
+    elif how == "cut short":
+        del data[len(data) // 2 :]
+    history.path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["another file", "its first bytes", "its middle", "cut short"])
+def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, faulty: Any, history: History) -> None:
+    corrupt(history, how)
+    damaged = history.path.read_bytes()
+    with contextlib.suppress(HistoryError):
+        history.all()  # the page's list of results has met the damage
+    result = last(faulty(""))
+    assert result.status == "ok"
+    (told,) = result.warnings
+    assert "was damaged" in told and "kept as" in told and "new one" in told
+    assert str(history.path.parent) not in told
+    assert [stored.id for stored in history.all()] == [result.id]
+    (aside,) = history.path.parent.glob("*.damaged-*")
+    assert aside.read_bytes() == damaged
+    assert aside.name in told
+    assert last(faulty("")).warnings == ()
+
+
+def test_reading_never_moves_a_damaged_file(history: History) -> None:
+    corrupt(history, "another file")
+    for look in (history.all, history.count, lambda: history.get("before")):
+        with pytest.raises(HistoryError, match="is damaged"):
+            look()
+    assert [file.name for file in history.path.parent.iterdir()] == ["history.sqlite3"]
+
+
+def test_two_apps_that_meet_a_damaged_file_keep_it_aside_once(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite3"
+    path.write_text("not a database, and long enough to be looked at" * 10)
+    histories = [History(path) for _ in range(6)]
+    start = threading.Barrier(len(histories))
+
+    def store(number: int) -> None:
+        start.wait()
+        histories[number].append(ok_result(id=str(number)))
+
+    threads = [threading.Thread(target=store, args=[number]) for number in range(len(histories))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {result.id for result in History(path).all()} == {str(number) for number in range(6)}
+    assert len([file for file in tmp_path.glob("*.damaged-*") if not file.name.endswith(("-wal", "-shm"))]) == 1
+
+
+def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=200_000))
+    stored = 0
+    with pytest.raises(HistoryError, match="reached its limit of"):
+        for number in range(100):
+            history.append(ok_result(id=str(number)))
+            stored += 1
+    assert 3 < stored == history.count()
+    result = last(faulty(""))
+    assert result.status == "ok"
+    (told,) = result.warnings
+    assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
+    assert history.count() == stored
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0 or not sys.platform.startswith("linux"):
+        pytest.skip("only root on Linux can mount a tmpfs")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_costs_the_storing_and_not_the_result(tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(tiny_disk / "history.sqlite3")
+    history.append(ok_result(id="before"))
+    fill(tiny_disk)
+    monkeypatch.setenv("FAULT", "")
+    runner = Runner(history, worker_module=FAULTY)
+    result = last(runner)
+    assert result.status == "ok"
+    (told,) = result.warnings
+    assert "not stored" in told and "Make room" in told and str(tiny_disk) not in told
+    assert [stored.id for stored in history.all()] == ["before"]
+    (tiny_disk / "filler").unlink()
+    assert last(runner).warnings == ()
+    assert history.count() == 2
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 512)
+
+
+def test_a_full_disk_under_the_temporary_files_is_a_stored_result(
+    tiny_disk: Path, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tmpfs gives each folder and each page of a file room of its own; the filler takes it all."""
+    runner = faulty("")
+    monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
+    fill(tiny_disk)
+    result = last(runner)
+    assert result.status in ("ok", "failed")  # an empty folder may still fit where no page does
+    assert history.get(result.id) == result
+    (tiny_disk / "filler").unlink()
+    assert last(runner).status == "ok"
+
+
+# ---- the real worker
+
+
+def in_the_real_worker(history: History, spec: RunSpec = SPEC, module: str = "tests.faulty_worker") -> RunResult:
+    runner = Runner(history, worker_module=module, timeout_seconds=300)
+    result = last(runner, spec)
+    assert history.get(result.id) == result
+    return result
+
+
+def test_a_full_disk_under_the_compile_cache_is_a_failed_compile_with_the_reason(
+    tiny_disk: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tiny_disk / "cache"))
+    monkeypatch.setenv("FAULT", "")
+    (tiny_disk / "cache").mkdir()
+    fill(tiny_disk)
+    result = in_the_real_worker(history)
+    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
+    assert "No space left on device" in result.failure.message
+    assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
+    assert str(tiny_disk) not in result.failure.message
+    assert result.eager.median_seconds > 0
+
+
+def test_a_cache_that_cannot_be_written_is_a_failed_compile_with_the_reason(
+    tiny_disk: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tiny_disk))
+    monkeypatch.setenv("FAULT", "")
+    subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
+    result = in_the_real_worker(history)
+    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
+    assert "Read-only file system" in result.failure.message
+    assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
+
+
+@needs_linux
+def test_a_worker_at_the_end_of_its_memory_is_out_of_memory(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "eats memory")
+    result = in_the_real_worker(history)
+    assert result.status == "out_of_memory"
+    assert "ran out of memory" in result.failure.message
+
+
+@pytest.mark.parametrize("fault", ["compile hangs", "forward hangs"])
+def test_what_never_ends_is_stopped_and_says_in_which_phase(
+    fault: str, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    runner = Runner(history, worker_module="tests.faulty_worker", timeout_seconds=300)
+    phase = "compile" if fault == "compile hangs" else "warm up"
+    for event in runner.run(SPEC, SCENE):
+        if getattr(event, "phase", "") == phase:
+            runner._timeout_seconds = 0.5  # the wait before it was for imports
+        result = event
+    assert isinstance(result, RunResult)
+    assert (result.status, result.failure.stage) == ("timed_out", phase)
+    assert history.get(result.id) == result
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "preprocessor_config.json"])
+@pytest.mark.parametrize("how", ["cut short", "overwritten", "missing"])
+def test_a_damaged_bundled_checkpoint_is_told_as_such(
+    file: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    import torch
+
+    from demo.backend import models
+
+    folder = shutil.copytree(catalog.ASSETS / "checkpoints" / "shapes-vit", tmp_path / "shapes-vit")
+    data = (folder / file).read_bytes()
+    if how == "cut short":
+        (folder / file).write_bytes(data[: len(data) // 2])
+    elif how == "overwritten":
+        (folder / file).write_bytes(os.urandom(len(data)))
+    else:
+        (folder / file).unlink()
+    monkeypatch.setattr(catalog, "config_folder", lambda checkpoint: folder)
+    with pytest.raises(models.CannotLoad, match="is damaged or missing") as told:
+        models.load(SPEC, torch.device("cpu"))
+    assert str(tmp_path) not in str(told.value)
+
+
+def test_what_cannot_be_loaded_is_a_stored_result(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "damaged checkpoint")
+    result = in_the_real_worker(history)
+    assert (result.status, result.failure.stage) == ("failed", "load")
+    assert "damaged" in result.failure.message
+    assert "again" in result.failure.remedy
+
+
+# ---- the clock
+
+
+def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Jumping(datetime):
+        years = iter((2026, 1971, 2199))
+
+        @classmethod
+        def now(cls, zone: Any = None) -> datetime:
+            return datetime(next(cls.years), 1, 1, tzinfo=zone)
+
+    runner_ = faulty("")
+    monkeypatch.setattr(runner, "datetime", Jumping)
+    results = [last(runner_) for _ in range(3)]
+    assert [result.started_at[:4] for result in results] == ["2026", "1971", "2199"]
+    assert all(result.status == "ok" and 0 <= result.elapsed_seconds < 60 for result in results)
+    assert {stored.id for stored in history.all()} == {result.id for result in results}
+
+
+def test_no_duration_is_taken_from_the_clock_on_the_wall() -> None:
+    """time.time jumps with the clock; perf_counter and monotonic do not."""
+    wall = [file for file in (ROOT / "demo").rglob("*.py") if "time.time()" in file.read_text(encoding="utf-8")]
+    assert wall == []
+
+
+# ---- a Space
+
+
+def test_on_a_space_no_token_and_no_secret_reaches_the_worker(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = (
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "OAUTH_CLIENT_SECRET",
+        "MY_PASSWORD",
+        "AWS_ACCESS_KEY_ID",
+        "x_api_key",
+    )
+    for name in secrets:
+        monkeypatch.setenv(name, "hf_secret")
+    seen = last(faulty("its environment")).warnings
+    assert set(secrets) <= set(seen)
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    seen = last(faulty("its environment")).warnings
+    assert "PATH" in seen
+    assert set(seen).isdisjoint(secrets)
+    assert worker_environment("/tmp")["HF_TOKEN_PATH"] == os.devnull
+
+
+def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("hf_secret")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    code = "from huggingface_hub import get_token; print(get_token())"
+
+    def token() -> str:
+        environment = worker_environment(str(tmp_path))
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    assert token() == "hf_secret"
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    assert token() == "None"

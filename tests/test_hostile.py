@@ -1,0 +1,564 @@
+"""Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
+
+from __future__ import annotations
+
+import http.server
+import inspect
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from samples import ok_result
+
+from demo import catalog, limits, schema
+from demo import format as fmt
+from demo.__main__ import main
+from demo.schema import BadInput, RunResult, RunSpec
+from demo.ui import api, form
+from demo.ui.fake import FakeRunner
+from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
+from demo.ui.line import Line
+from demo.ui.page import build, launch
+from tests import hub_stub
+from tests.test_loading import CLASSIFY, VIT, load_many
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+CONTROL = "\x1b[2J\x07\u202e\x00"
+
+
+# ---- checkpoint ids
+
+
+TRICKS = [
+    "../../etc/passwd",
+    "..\\..\\windows",
+    "/etc/passwd",
+    "~root/model",
+    "./model",
+    ".",
+    "file:///etc/passwd",
+    "http://127.0.0.1:80/model",
+    "http://169.254.169.254/latest/meta-data",
+    "https://huggingface.co/microsoft/resnet-50",
+    "owner/name; rm -rf /",
+    "owner/$(id)",
+    "owner/`id`",
+    "owner/na|me",
+    "owner/name\nSet-Cookie: a",
+    "owner/name\x00.png",
+    "owner/../name",
+    "owner/..",
+    "owner//name",
+    "owner/name/more",
+    "owner/--upload-pack=x",
+    "-owner/name",
+    "owner/name.git",
+    "оwner/nаme",  # Cyrillic o and a
+    "owner／name",  # a full-width solidus
+    "owner/na\u202eme",
+    "owner/name\u200b",
+    "owner/" + "x" * 200,
+    "ﬁle/name",
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=ascii)
+def test_a_checkpoint_that_is_no_id_is_refused_before_anything_is_looked_up(trick: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        catalog.make_spec(trick, "image-classification")
+    assert len(str(refused.value)) < 400
+    assert fmt.printable(str(refused.value)) == str(refused.value)
+
+
+def test_a_folder_is_no_checkpoint_for_a_visitor_even_if_it_exists(tmp_path: Path) -> None:
+    shutil.copytree(VIT, tmp_path / "vit")
+    with pytest.raises(BadInput, match="Only the command line"):
+        catalog.make_spec(str(tmp_path / "vit"), "image-classification")
+
+
+def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"SPACE_ID": "someone/space"}
+    monkeypatch.setattr(limits, "current", lambda: limits.read(here))
+    with pytest.raises(BadInput, match="runs no other checkpoints"):
+        catalog.make_spec("owner/name", "image-classification")
+    assert catalog.make_spec("microsoft/resnet-50").checkpoint == "microsoft/resnet-50"
+    here["WORTH_COMPILING_HUB_IDS"] = "1"
+    assert catalog.make_spec("owner/name", "image-classification").checkpoint == "owner/name"
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "name", "value"),
+    [
+        ("WORTH_COMPILING_PIXELS", "1000", "pixels", 1000),
+        ("WORTH_COMPILING_FILE_MB", "5", "file_bytes", 5_000_000),
+        ("WORTH_COMPILING_BATCH", "8", "batch", 8),
+        ("WORTH_COMPILING_PARAMETERS", "100000000", "parameters", 100_000_000),
+        ("WORTH_COMPILING_TIMEOUT", "0.5", "seconds", 0.5),
+        ("WORTH_COMPILING_QUEUE", " 8 ", "queue", 8),
+        ("WORTH_COMPILING_RUNS_A_VISITOR", "2", "runs_a_visitor", 2),
+        ("WORTH_COMPILING_HISTORY_MB", "10", "history_bytes", 10_000_000),
+        ("WORTH_COMPILING_HUB_IDS", "off", "hub_ids", False),
+        ("WORTH_COMPILING_HUB_IDS", "", "hub_ids", True),
+    ],
+)
+def test_every_limit_is_a_setting(variable: str, given: str, name: str, value: Any) -> None:
+    assert getattr(limits.read({variable: given}), name) == value
+
+
+VARIABLES = sorted({*(s.metadata["variable"] for s in limits.Limits.__dataclass_fields__.values() if s.metadata)})
+
+
+@pytest.mark.parametrize("variable", [*VARIABLES, limits.HUB_IDS_VARIABLE])
+@pytest.mark.parametrize("given", ["many", "-1", "0x10", "1e999", "nan", "inf", "٣" * 30, "9" * 5000, "1;2"])
+def test_a_limit_that_makes_no_sense_is_a_sentence_and_not_a_guess(variable: str, given: str) -> None:
+    with pytest.raises(BadInput, match=f"^{variable} must be .* Given: ") as refused:
+        limits.read({variable: given})
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("variable", ["WORTH_COMPILING_TIMEOUT", "WORTH_COMPILING_QUEUE", "GRADIO_SERVER_PORT"])
+def test_the_page_does_not_start_with_such_a_limit_and_says_why(variable: str) -> None:
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=Path(__file__).parent.parent,
+        env=os.environ | {variable: "soon"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{variable} must be")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_batch_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=8))
+    assert catalog.make_spec("shapes-vit", batch_size=8).batch_size == 8
+    with pytest.raises(BadInput, match="at most 8 here"):
+        catalog.make_spec("shapes-vit", batch_size=9)
+
+
+def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
+    line = Line(longest=10)
+    with line.join("one"):
+        with pytest.raises(BadInput, match="Your last run is not over yet"):
+            line.join("one")
+        with line.join("two"):
+            pass
+    with line.join("one"):
+        pass
+
+
+# ---- what a config claims
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], list[str]]:
+    """What loading says of repositories that claim too much, and every file that was fetched meanwhile."""
+    folder = tmp_path_factory.mktemp("repositories")
+    repositories: dict[str, Path] = {"stub/good": VIT}
+
+    def copied(name: str, **changes: Any) -> Path:
+        repositories[f"stub/{name}"] = folder / name
+        shutil.copytree(VIT, folder / name)
+        config = json.loads((folder / name / "config.json").read_text())
+        (folder / name / "config.json").write_text(json.dumps(config | changes))
+        return folder / name
+
+    copied("wide", hidden_size=96_000, intermediate_size=400_000)
+    copied("deep", num_hidden_layers=1_000_000)
+    copied("many-layers", num_hidden_layers=10**12)
+    copied("many-labels", num_labels=10**9, id2label=None)
+    copied("large-picture", image_size=5_000_000, patch_size=1)
+    copied("nested", hidden_size=json.loads("[" * 400 + "]" * 400))
+    copied("strange-labels", id2label={str(n): f"<b>{CONTROL}{n}" + "x" * 1000 for n in range(7)})
+    with (copied("large-weights") / "model.safetensors").open("r+b") as file:
+        file.truncate(50_000_000_000)  # a hole, which takes no room
+    with (copied("large-config") / "config.json").open("r+b") as file:
+        file.truncate(20_000_000)
+    parts = copied("large-parts")
+    (parts / "model.safetensors").rename(parts / "model-00001-of-00002.safetensors")
+    with (parts / "model-00002-of-00002.safetensors").open("wb") as file:
+        file.truncate(50_000_000_000)
+    index = {"metadata": {"total_size": 1}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}
+    index["weight_map"] |= {"b": "model-00002-of-00002.safetensors"}
+    (parts / "model.safetensors.index.json").write_text(json.dumps(index))
+    processor = copied("large-input") / "preprocessor_config.json"
+    asked = json.loads(processor.read_text()) | {"size": {"height": 200_000, "width": 200_000}}
+    processor.write_text(json.dumps(asked))
+    code = copied(
+        "remote-code", auto_map={"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}
+    )
+    (code / "evil.py").write_text("raise SystemExit('code of the repository was run')")
+
+    fetched: list[str] = []
+    with hub_stub.serve(repositories, fetched) as endpoint:
+        told = load_many(tmp_path_factory.mktemp("home"), endpoint, *(f"{CLASSIFY}={name}" for name in repositories))
+    return told, fetched
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "says"),
+    [
+        ("good", "loaded", ""),
+        ("wide", "refused", "more than 2,000,000,000 parameters or 20,000 weight tensors"),
+        ("deep", "refused", "parameters or 20,000 weight tensors"),
+        ("many-layers", "refused", "gigantic"),
+        ("many-labels", "refused", "gigantic"),
+        ("large-picture", "refused", "parameters"),
+        ("nested", "refused", "could not be loaded"),
+        ("large-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
+        ("large-parts", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
+        ("large-config", "refused", "config.json of stub/large-config has 20.0 MB, the limit is 10.0 MB"),
+        ("large-input", "refused", "more than 4096 pixels a side"),
+        ("remote-code", "loaded: ViTForImageClassification", ""),
+    ],
+)
+def test_a_repository_that_claims_too_much_is_refused(claims: Any, name: str, begins: str, says: str) -> None:
+    told = claims[0][f"stub/{name}"]
+    assert told.startswith(begins), told
+    assert says in told
+    assert len(told) < 500 and "Traceback" not in told
+
+
+@pytest.mark.parametrize("name", ["wide", "deep", "many-layers", "many-labels", "large-weights", "large-parts"])
+def test_it_is_refused_from_its_metadata_before_weights_are_fetched(claims: Any, name: str) -> None:
+    fetched = [path for path in claims[1] if path.startswith(f"stub/{name}/")]
+    assert [path for path in fetched if path.endswith(".safetensors")] == []
+    assert "stub/good/model.safetensors" in claims[1]
+
+
+def test_code_of_a_repository_is_neither_fetched_nor_run(claims: Any) -> None:
+    assert "stub/remote-code/evil.py" not in claims[1]
+
+
+def test_labels_of_a_config_are_short_and_carry_no_control_characters(tmp_path: Path) -> None:
+    import torch
+
+    from demo.backend import models
+
+    folder = shutil.copytree(VIT, tmp_path / "labels")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {n: f"<b>{CONTROL}{n}\n" + "x" * 1000 for n in config["id2label"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    loaded = models.load(RunSpec(str(folder), "image-classification"), torch.device("cpu"))
+    for label in loaded.model.config.id2label.values():
+        assert len(label) <= 200 and fmt.printable(label) == label and "\n" not in label
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no such file: '/tmp/torchinductor_root/ab/c.py'", "no such file: 'c.py'"),
+        ("/home/me/x.py:12: error", "x.py:12: error"),
+        ("in ~/secret/y and file:///etc/passwd", "in y and passwd"),
+        ("/var/tmp/", "…"),
+        ("microsoft/resnet-50 and 1/2", "microsoft/resnet-50 and 1/2"),
+        ("https://huggingface.co/a/b", "https://huggingface.co/a/b"),
+    ],
+)
+def test_errors_keep_the_name_of_a_file_and_lose_its_folder(text: str, shown: str) -> None:
+    assert fmt.without_folders(text) == shown
+
+
+def test_a_hub_that_does_not_answer_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "1")
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1")
+    with hub_stub.serve({"stub/good": VIT}) as endpoint:
+        told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/slow")
+    assert re.search("did not answer|cannot be reached", told["stub/slow"]), told
+
+
+# ---- the API over HTTP
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+    asked: list[tuple[RunSpec, Path]] = []
+
+    def answer(spec: RunSpec, image: Path) -> RunResult:
+        asked.append((spec, image))
+        return ok_result(spec=spec)
+
+    page = build(FakeRunner(answer))
+    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    yield address, asked
+    page.close(verbose=False)
+
+
+def post(address: str, body: bytes, path: str = "gradio_api/call/benchmark") -> tuple[int, str]:
+    """Status and text of what the server answers to these bytes; where it took them, of the run's own answer."""
+    request = urllib.request.Request(address + path, data=body, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            status, text = answer.status, answer.read().decode()
+        if path.endswith("benchmark"):
+            with urllib.request.urlopen(f"{address}{path}/{json.loads(text)['event_id']}", timeout=30) as events:
+                text = events.read().decode()
+        return status, text
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def asking(**changes: Any) -> bytes:
+    """A request for the default run with these fields changed, as the API wants it: every value in its place."""
+    fields = dict(inspect.signature(benchmark()).parameters)
+    del fields["request"]
+    return json.dumps({"data": [changes.get(name, field.default) for name, field in fields.items()]}).encode()
+
+
+def without_leaks(text: str) -> bool:
+    return not re.search(r"Traceback|File \"|site-packages|\.py\b|/work|/root|/tmp|/home", text)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}", 400, "JSON"),
+        (b'{"data": ["shapes-vit", null, null, ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"]}", 400, "JSON"),
+        (b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
+        (b'{"data": ["shapes-vit", null, null, NaN]}', 400, "NaN"),
+        (b'{"data": ["shapes-vit", null, null, Infinity]}', 400, "NaN"),
+        (b'{"data": ["shapes-vit", null, null, 1e999]}', 200, "error"),
+        (b"not json", 400, "JSON"),
+        (b"\xff\xfe", 400, "JSON"),
+        (b'{"data": "' + b"x" * (MOST_BYTES + 1) + b'"}', 413, "2 MB"),
+        (b"[]", 422, ""),
+        (b"{}", 422, ""),
+        (b'{"data": []}', 200, "event: error"),
+        (b'{"data": [{"a": 1}]}', 200, "event: error"),
+        ("DEFAULT", 200, "event: complete"),
+        ("checkpoint={}", 200, "No checkpoint was given"),
+        ("image=[]", 200, "event: complete"),
+        ("image=7", 200, "must be an uploaded file"),
+        ("task={}", 200, "event: complete"),
+        ("batch_size=1e999", 400, "JSON"),
+        ("text=[[]]", 200, "text queries are a list"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_strange_json_is_answered_with_a_status_and_no_trace(
+    served: Any, body: bytes | str, status: int, says: str
+) -> None:
+    if isinstance(body, str):  # "FIELD=JSON"
+        name, _, value = body.partition("=")
+        body = asking(**{name: json.loads(value)}) if value else asking()
+    answered, text = post(served[0], body)
+    assert answered == status, text[:500]
+    assert says in text
+    assert without_leaks(text), text[:500]
+    with urllib.request.urlopen(served[0], timeout=30) as page:
+        assert page.status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "http://127.0.0.1:{port}/secret.png",
+        "http://localhost:{port}/secret.png",
+        "http://[::ffff:127.0.0.1]:{port}/secret.png",
+        "http://2130706433:{port}/secret.png",
+        "http://169.254.169.254/latest/meta-data",
+        "https://example.com/picture.png",
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "../../../etc/passwd",
+        "/proc/self/environ",
+        "C:\\secret.png",
+        "",
+        "\x00",
+    ],
+)
+@pytest.mark.parametrize("field", ["path", "url"])
+def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: Any, path: str, field: str) -> None:
+    heard: list[str] = []
+
+    class Secret(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(SCENE.read_bytes())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address, asked = served
+    before = len(asked)
+    picture = {field: path.format(port=server.server_port), "meta": {"_type": "gradio.FileData"}}
+    status, text = post(address, asking(image=picture))
+    server.shutdown()
+    server.server_close()
+    assert heard == []
+    assert len(asked) == before
+    assert status in (400, 422) or "event: error" in text
+    assert without_leaks(text), text
+
+
+def test_text_of_100_kb_is_refused_with_the_limit(served: Any) -> None:
+    with pytest.raises(AppError, match="At most 32 text queries of at most 200 characters"):
+        Client(served[0], verbose=False).predict(
+            checkpoint="google/owlvit-base-patch32", text="x" * 100_000, api_name="/benchmark"
+        )
+
+
+def test_pages_that_are_none_and_files_that_are_not_served_say_nothing_of_the_machine(served: Any) -> None:
+    for path in (
+        "gradio_api/file=/etc/passwd",
+        "file=../../etc/passwd",
+        "gradio_api/nothing",
+        "%2e%2e/%2e%2e/etc/passwd",
+    ):
+        status, text = post(served[0], b"{}", path)
+        assert status >= 400 and without_leaks(text) and "root:" not in text
+        request = urllib.request.Request(served[0] + path)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert without_leaks(refused.value.read().decode())
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: Any) -> None:
+    host, port = served[0].removeprefix("http://").rstrip("/").split(":")
+    for sent in (b"POST /gradio_api/call/benchmark HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{", b"\x00" * 100):
+        with socket.create_connection((host, int(port)), timeout=10) as line:
+            line.sendall(sent)
+    assert "event: complete" in post(served[0], asking())[1]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+def test_the_guard_lets_every_flat_json_pass_that_names_no_address(value: Any) -> None:
+    body = json.dumps(value)
+    strict = not re.search(r"NaN|Infinity", body.replace('"', "")) and "://" not in body
+    deep = max((body[:n].count("[") - body[:n].count("]") for n in range(len(body))), default=0) > DEEPEST - 2
+    if strict and not deep:
+        check(body.encode())
+    else:
+        try:
+            check(body.encode())
+        except Refused as refused:
+            assert str(refused).endswith(".")
+
+
+# ---- properties: the API's function and the command line with anything
+
+NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", " 7 ", "0x10", "-1", "nan"])
+ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
+ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "checkpoint": st.sampled_from([c.id for c in catalog.CHECKPOINTS] + TRICKS) | ANYTHING,
+    "task": st.sampled_from(schema.TASKS) | ANYTHING,
+    "batch_size": NUMBERS | ANYTHING,
+    "mode": st.sampled_from(schema.MODES) | ANYTHING,
+    "dtype": st.sampled_from(schema.DTYPES) | ANYTHING,
+    "device": st.sampled_from(schema.DEVICES) | ANYTHING,
+    "weights": st.sampled_from(schema.WEIGHTS) | ANYTHING,
+    "fullgraph": st.booleans() | ANYTHING,
+    "text": st.text(max_size=300) | ANYTHING,
+    "iterations": NUMBERS | ANYTHING,
+    "protocol": st.sampled_from(schema.PROTOCOLS) | ANYTHING,
+    "precision": NUMBERS | ANYTHING,
+    "most_seconds": NUMBERS | ANYTHING,
+    "channels_last": st.booleans() | ANYTHING,
+    "attention": st.sampled_from(schema.ATTENTIONS) | ANYTHING,
+    "threads": NUMBERS | ANYTHING,
+    "cache": st.sampled_from(schema.CACHES) | ANYTHING,
+    "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
+}
+SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def benchmark() -> Any:
+    choice = form.default_choice(None, hub_ok=False)
+    return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), Line(), choice)
+
+
+@SLOW
+@given(st.fixed_dictionaries({}, optional=ANY_FIELD))
+def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
+    try:
+        answer = benchmark()(SimpleNamespace(session_hash="one"), **asked)
+    except gr.Error as refused:
+        sentence = str(refused.message)
+        assert sentence.endswith((".", "?")) and len(sentence) < 600
+        assert "did not expect" not in sentence
+        assert without_leaks(re.sub(r"'[^']*'|\"[^\"]*\"", "", sentence))
+    else:
+        assert RunResult.from_json(answer).status == "ok"
+
+
+WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
+OPTIONS = (
+    "--checkpoint --image --task --batch-size --mode --dtype --device --weights --text --iterations --protocol "
+    "--precision --most-seconds --attention --threads --cache --limit"
+).split()
+FLAGS = ["--json", "--fullgraph", "--channels-last", "--nonsense", "-h5", "--"]
+GOOD = {"--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--batch-size": "2"}
+PAIR = st.sampled_from(OPTIONS).flatmap(
+    lambda name: st.tuples(
+        st.just(name), st.just(GOOD.get(name, "1")) | st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
+    )
+)
+ARGUMENTS = st.builds(
+    lambda command, pairs, flags: [command, *(word for pair in pairs for word in pair), *flags],
+    st.sampled_from(["run", "run", "run", "list", "history", "nonsense"]) | WORDS,
+    st.lists(PAIR, max_size=4).map(lambda pairs: [*GOOD.items(), *pairs] if len(pairs) % 2 else pairs),
+    st.lists(st.sampled_from(FLAGS) | WORDS, max_size=2),
+)
+
+
+@SLOW
+@given(ARGUMENTS)
+def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence(arguments: list[str]) -> None:
+    import contextlib
+    import tempfile
+    from unittest import mock
+
+    said, told = io.StringIO(), io.StringIO()
+
+    class Runner(FakeRunner):
+        def __init__(self, history: Any) -> None:
+            super().__init__(lambda spec, image: ok_result(spec=spec))
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
+        mock.patch("demo.runner.Runner", Runner),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(told),
+    ):
+        try:
+            code = main(arguments)
+        except SystemExit as left:  # argparse's --help
+            code = left.code
+    assert code in (0, 1, 2)
+    if code == 2:
+        assert said.getvalue() == ""
+        assert told.getvalue().strip().endswith((".", "?")), told.getvalue()
+    assert "Traceback" not in told.getvalue()
