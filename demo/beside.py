@@ -108,7 +108,9 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> tuple[str
     if spec.device == "cpu":
         said.append("This run used the CPU; the guide measured GPUs. Their latencies say nothing about each other.")
     elif spec.dtype == "float32" and any(row.gpu == "A100" for row in rows):
-        said.append("The guide set no precision: by torch's defaults its A100 may have used TF32 in convolutions.")
+        said.append(
+            "The guide set no precision: its A100 may have used TF32 in convolutions, torch's default; here not."
+        )
     if spec.weights == "random":
         said.append("The weights are random here and trained there: latency does not depend on their values.")
     if spec.channels_last:
