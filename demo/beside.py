@@ -60,9 +60,9 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
     return tuple(found)
 
 
-def told(found: Beside) -> str:
-    """All of it as one text, for a terminal or an export."""
-    return "\n".join([*found.sentences, f"Here: {found.here}.", *found.differences])
+def sentences_of(found: Beside) -> list[str]:
+    """All of it, a sentence a line, for a terminal."""
+    return [*found.sentences, f"Here: {found.here}.", *found.differences]
 
 
 def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
