@@ -60,9 +60,9 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
     return tuple(found)
 
 
-def told(found: Beside) -> str:
-    """All of it as one text, for a terminal or an export."""
-    return "\n".join([*found.sentences, f"Here: {found.here}.", *found.differences])
+def sentences_of(found: Beside) -> list[str]:
+    """All of it, a sentence a line, for a terminal."""
+    return [*found.sentences, f"Here: {found.here}.", *found.differences]
 
 
 def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
@@ -108,7 +108,9 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> tuple[str
     if spec.device == "cpu":
         said.append("This run used the CPU; the guide measured GPUs. Their latencies say nothing about each other.")
     elif spec.dtype == "float32" and any(row.gpu == "A100" for row in rows):
-        said.append("The guide set no precision: by torch's defaults its A100 may have used TF32 in convolutions.")
+        said.append(
+            "The guide set no precision: its A100 may have used TF32 in convolutions, torch's default; here not."
+        )
     if spec.weights == "random":
         said.append("The weights are random here and trained there: latency does not depend on their values.")
     if spec.channels_last:

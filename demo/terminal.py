@@ -9,7 +9,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from demo import format as fmt
-from demo import words
+from demo import published, words
+from demo.beside import beside, sentences_of
 from demo.schema import Checkpoint, Predictions, Progress, RunResult
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def report(result: RunResult) -> str:
     sections.append(table((name, value) for name, value, _ in words.details(result) if name not in told))
     if result.predictions:
         sections.append([*_side_by_side(result.predictions), words.agreement(result)])
+    if found := beside(result, published.rows()):
+        sections.append([line for text in sentences_of(found) for line in _bullet(text)])
     if result.warnings:
         sections.append([line for warning in result.warnings for line in _bullet(warning)])
     return "\n\n".join("\n".join(line for line in lines if line) for lines in sections)

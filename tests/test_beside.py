@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo import published
-from demo.beside import Beside, beside, nearest_rows, told
+from demo import published, terminal
+from demo.beside import Beside, beside, nearest_rows, sentences_of
 from demo.schema import Compilation, Failure, ImageInfo, RunResult, RunSpec
 
 VIT = "google/vit-base-patch16-224"
@@ -129,13 +129,19 @@ def test_a_picture_of_another_shape_is_said_of_a_model_that_keeps_it(size: tuple
     assert not any("shapes differ" in text for text in found(squeezes).differences)
 
 
-def test_the_text_holds_everything() -> None:
+def test_a_terminal_gets_every_sentence() -> None:
     answer = found(run(dtype="float16"))
-    text = told(answer)
-    assert all(part in text for part in (*answer.sentences, answer.here, *answer.differences))
+    text = sentences_of(answer)
+    assert text == [*answer.sentences, f"Here: {answer.here}.", *answer.differences]
 
 
 def test_too_noisy_is_said() -> None:
     noisy = ok_result(spec=run().spec, eager=measurement(0.00101), compiled=measurement(0.001), control_times=None)
     assert noisy.speedup is not None
     assert ("too noisy" in found(noisy).here) is (noisy.speedup.verdict == "unsure")
+
+
+def test_the_terminal_tells_it_too() -> None:
+    shown = " ".join(terminal.report(run()).split())
+    assert found(run()).sentences[0] in shown and found(run()).differences[0] in shown
+    assert "the guide saw" not in terminal.report(ok_result())

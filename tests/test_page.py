@@ -467,9 +467,9 @@ def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sen
         Client(served[0], verbose=False).predict(**given, api_name="/benchmark")
 
 
-def test_the_api_offers_one_endpoint_and_documents_its_fields(served: Any) -> None:
+def test_the_api_offers_these_endpoints_and_documents_the_fields_of_a_run(served: Any) -> None:
     described = Client(served[0], verbose=False).view_api(return_format="dict")
-    assert list(described["named_endpoints"]) == ["/benchmark"]
+    assert list(described["named_endpoints"]) == ["/benchmark", "/published"]
     assert described["unnamed_endpoints"] == {}
     fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
     assert sorted(fields) == sorted(
