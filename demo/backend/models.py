@@ -448,9 +448,7 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
     if any_of(LocalEntryNotFoundError):
         return CannotLoad(f"The Hub cannot be reached and {name} is not complete in the local cache.", other)
     if "attention implementation" in text:
-        return BadInput(
-            f"{name} does not have the attention implementation that was asked for. Choose auto or eager."
-        )
+        return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     system = any_of(OSError)
     if isinstance(system, OSError) and system.errno in NO_ROOM:
         return CannotLoad(
