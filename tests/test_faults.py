@@ -203,6 +203,33 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
         worker.close()
 
 
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("SIGKILL", "killed by signal SIGKILL"),
+        ("no JSON", UNREADABLE),
+        ("exit code 3", "exit code 3"),
+        ("paths and control characters", "file.py"),
+    ],
+)
+def test_the_page_shows_each_fault_and_its_next_run_works(
+    fault: str, says: str, faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_page import is_ready, pressed, stage_of
+
+    from demo.ui.page import Page
+
+    page = Page(faulty(fault))
+    *_, shown = pressed(page, iterations="10")
+    assert says in stage_of(page, shown)
+    assert "/home" not in stage_of(page, shown)
+    assert is_ready(page, shown)
+    monkeypatch.setenv("FAULT", "")
+    *_, shown = pressed(page, iterations="10")
+    assert "1.00×" in stage_of(page, shown)
+    assert is_ready(page, shown)
+
+
 # ---- the app's end
 
 
@@ -462,6 +489,17 @@ def test_a_full_disk_under_the_temporary_files_is_a_stored_result(
     assert last(runner).status == "ok"
 
 
+def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Path) -> None:
+    from tests import hub_stub
+    from tests.test_loading import CLASSIFY, VIT, load_many
+
+    with hub_stub.serve({"stub/good": VIT}) as endpoint:
+        told = load_many(tiny_disk, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
+    assert "The Hugging Face cache cannot take stub/good: No space left on device" in told
+    assert "HF_HOME" in told
+    assert str(tiny_disk) not in told
+
+
 # ---- the real worker
 
 
@@ -604,6 +642,7 @@ def test_on_a_space_no_token_and_no_secret_reaches_the_worker(faulty: Any, monke
     assert "PATH" in seen
     assert set(seen).isdisjoint(secrets)
     assert worker_environment("/tmp")["HF_TOKEN_PATH"] == os.devnull
+    assert worker_environment("/tmp")["HF_HUB_DISABLE_TELEMETRY"] == "1"
 
 
 def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -441,6 +441,46 @@ def test_pages_that_are_none_and_files_that_are_not_served_say_nothing_of_the_ma
         assert without_leaks(refused.value.read().decode())
 
 
+def test_an_upload_is_limited_file_by_file_and_as_a_whole(served: Any, tmp_path: Path) -> None:
+    import httpx
+
+    def upload(files: int, size: int) -> str:
+        parts = [("files", (f"{number}.png", b"x" * size)) for number in range(files)]
+        try:
+            answer = httpx.post(f"{served[0]}gradio_api/upload", files=parts, timeout=60)
+        except httpx.TransportError:
+            return "cut off"
+        return "taken" if answer.status_code == 200 else "refused"
+
+    assert upload(1, 1000) == "taken"
+    assert upload(1, limits.Limits.file_bytes + 1) == "refused"
+    assert upload(6, limits.Limits.file_bytes - 1) in ("refused", "cut off")
+    assert "event: complete" in post(served[0], asking())[1]
+
+
+@pytest.mark.parametrize("kind", ["Multipart/Form-Data; boundary=a", "text/plain", ""])
+def test_no_content_type_leads_json_around_the_guard(served: Any, kind: str) -> None:
+    deep = b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}"
+    for path in ("gradio_api/call/benchmark", "gradio_api/component_server", "gradio_api/queue/join"):
+        request = urllib.request.Request(served[0] + path, data=deep, headers={"Content-Type": kind})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 400
+
+
+def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> None:
+    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    launch(page, prevent_thread_lock=True, server_port=None)
+    try:
+        assert page.analytics_enabled is False
+        assert page.allowed_paths == []
+        assert page.show_error is False
+        assert page.max_file_size == limits.Limits.file_bytes
+        assert page.share is False
+    finally:
+        page.close(verbose=False)
+
+
 def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: Any) -> None:
     host, port = served[0].removeprefix("http://").rstrip("/").split(":")
     for sent in (b"POST /gradio_api/call/benchmark HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{", b"\x00" * 100):

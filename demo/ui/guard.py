@@ -6,9 +6,13 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from demo import limits
+
 MOST_BYTES = 2_000_000
 """Of one request's JSON. Pictures come as uploads, which gradio limits by themselves."""
 DEEPEST = 64
+MOST_FILES = 4
+"""In one upload, of the largest size allowed."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,8 +34,11 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH") or _is_upload(scope):
+        if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH"):
             await self._app(scope, receive, send)
+            return
+        if _is_upload(scope):
+            await self._app(scope, _at_most(limits.current().file_bytes * MOST_FILES + MOST_BYTES, receive), send)
             return
         try:
             body = await _body(receive)
@@ -81,8 +88,22 @@ def _no_number(name: str) -> Any:
 
 
 def _is_upload(scope: Message) -> bool:
-    """A form of several parts, which gradio reads piece by piece under a limit of its own."""
-    return dict(scope["headers"]).get(b"content-type", b"").lower().startswith(b"multipart/form-data")
+    """A form of several parts: gradio reads it piece by piece, limits each file of it, and takes it for no JSON."""
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    return len(kinds) == 1 and kinds[0].startswith(b"multipart/form-data")
+
+
+def _at_most(most: int, receive: Receive) -> Receive:
+    """The same, but the client seems to have left once it has sent so many bytes."""
+    heard = 0
+
+    async def counted() -> Message:
+        nonlocal heard
+        message = await receive()
+        heard += len(message.get("body", b""))
+        return message if heard <= most else {"type": "http.disconnect"}
+
+    return counted
 
 
 async def _body(receive: Receive) -> bytes | None:
