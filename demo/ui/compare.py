@@ -28,7 +28,7 @@ def listing(results: Sequence[RunResult], stored: int, search: str) -> str:
     names = ("Started (UTC)", "Run", "Machine", "Eager → compiled", "What came of it")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
-        f'<table class="runs"><caption role="status">{shown}</caption>'
+        f'<table class="runs"><caption aria-live="polite">{shown}</caption>'
         f'<thead><tr><th scope="col"><span class="unseen">Select</span></th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
