@@ -1,31 +1,39 @@
 """Worth compiling? `python app.py` serves the page on http://127.0.0.1:7860.
 
 GRADIO_SERVER_NAME and GRADIO_SERVER_PORT choose another address. On a Hugging Face Space it listens to everybody.
+With --mcp the API is offered as MCP tools, too.
 """
 
+import argparse
 import contextlib
+import importlib.util
 import os
 import signal
 import sys
+from importlib.metadata import version
 
-from demo import limits
-from demo.history import History
+from demo import dataset, limits
 from demo.runner import Runner
 from demo.schema import BadInput
 
 
-def main() -> None:
+def main(mcp: bool = False) -> None:
+    """Serves the page until the process is told to end. Raises BadInput for settings that cannot be followed."""
+    if mcp and importlib.util.find_spec("mcp") is None:
+        raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that a stopped container ends its worker too
     everybody = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     name = os.environ.get("GRADIO_SERVER_NAME", everybody)
     port = _port()
     limits.current()
-    with contextlib.closing(Runner(History(), spare=True)) as runner:
+    with dataset.opened() as history, contextlib.closing(Runner(history, spare=True)) as runner:
         from demo.ui.page import build, launch  # gradio: it loads while the worker loads torch
 
-        page = build(runner)
-        _, address, _ = launch(page, server_name=name, server_port=port, prevent_thread_lock=True)
+        page = build(runner, history=history)
+        _, address, _ = launch(page, server_name=name, server_port=port, mcp_server=mcp, prevent_thread_lock=True)
         print(f"Worth compiling? Find out at {address}", flush=True)
+        if mcp:
+            print(f"MCP tools at {address}gradio_api/mcp/", flush=True)
         page.block_thread()
 
 
@@ -37,8 +45,10 @@ def _port() -> int:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Serves the page.")
+    parser.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
     try:
-        main()
+        main(parser.parse_args().mcp)
     except BadInput as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from demo import catalog, terminal
-from demo.commands import published
+from demo.commands import history, published
 from demo.history import History, HistoryError
 from demo.schema import (
     ATTENTIONS,
@@ -37,8 +37,6 @@ from demo.schema import (
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
-LISTED = 50
-"""Results that `history` lists when no limit was given: each one's interval takes some hundredths of a second."""
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 
@@ -100,28 +98,6 @@ def _list(options: argparse.Namespace) -> int:
     return OK
 
 
-def _history(options: argparse.Namespace) -> int:
-    history = History()
-    if options.id is not None:
-        result = history.get(options.id)
-        if result is None:
-            raise BadInput(f"No stored result has the id {options.id!r}. {PROGRAM} history lists them.")
-        print(result.dumps() if options.json else terminal.report(result))
-        return OK
-    limit = _limit(options.limit)
-    if options.json:
-        print(_json([result.to_json() for result in history.all(limit)]))
-        return OK
-    results = history.all(limit or LISTED)
-    if results:
-        print(terminal.history_table(results))
-    else:
-        print(f"No results yet. They will be stored in {history.path}.")
-    if limit is None and history.count() > LISTED:
-        print(f"The newest {LISTED} of {history.count()}; --limit N lists more.", file=sys.stderr)
-    return OK
-
-
 def _doctor(options: argparse.Namespace) -> int:
     from demo import doctor
 
@@ -133,7 +109,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     import app
 
-    app.main()
+    app.main(mcp=options.mcp)
     return OK
 
 
@@ -177,16 +153,13 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(command=_doctor)
     doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
 
-    history = commands.add_parser("history", help="the results stored so far, newest first")
-    history.set_defaults(command=_history)
-    history.add_argument("id", nargs="?", metavar="ID", help="show this result in full")
-    history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
-    history.add_argument("--json", action="store_true", help="print them as JSON")
+    history.add_to(commands)
 
     published.add_to(commands)
 
     serve = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serve.set_defaults(command=_serve)
+    serve.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
     return parser
 
 
@@ -235,14 +208,6 @@ def _image(given: str | None) -> Path:
     if not path.is_file():
         raise BadInput(f"The image {given!r} {'is not a file' if path.exists() else 'does not exist'}. Check the path.")
     return path
-
-
-def _limit(given: str | None) -> int | None:
-    if given is None:
-        return None
-    if not given.isascii() or not given.isdigit() or int(given) == 0:
-        raise BadInput(f"The limit must be a whole number from 1. Given: {given!r}.")
-    return int(given)
 
 
 @contextmanager

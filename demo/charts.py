@@ -45,6 +45,7 @@ WORDS = {
     "timed_out": "timed out",
     "crashed": "crashed",
     "cancelled": "cancelled",
+    "interrupted": "interrupted",
 }
 """What stands in place of a bar, by the status of the run."""
 

@@ -15,10 +15,12 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from demo import format as fmt
 from demo import limits
@@ -48,7 +50,11 @@ CREATE TABLE IF NOT EXISTS results (
 );
 CREATE INDEX IF NOT EXISTS results_by_time ON results (started_at);
 """
-_NEWEST_FIRST = "SELECT id, result FROM results ORDER BY started_at DESC, rowid DESC"
+_SEARCHED = (
+    "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
+)  # fmt: skip
+_KEPT_READ = 128
+"""Results kept in memory once read, so that a list shown again does not compute its intervals again."""
 
 _SAME_MODEL = """
 SELECT result FROM results
@@ -150,13 +156,20 @@ class History:
         if other != text.encode():
             raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
 
-    def all(self, limit: int | None = None) -> list[RunResult]:
-        """The stored results, newest first, at most `limit`. A row that cannot be read is passed over and logged."""
+    def all(self, limit: int | None = None, search: str = "") -> list[RunResult]:
+        """The stored results, newest first, at most `limit`. A row that cannot be read is passed over and logged.
+
+        `search` leaves those that hold each of its words somewhere in their id, time, status, task, checkpoint,
+        mode, dtype, device, weights or torch version, whatever the case.
+        """
         if not self.path.exists():
             return []
         found: list[RunResult] = []
+        where, words = _matching(search)
         with self._database("read") as database:
-            for name, text in database.execute(_NEWEST_FIRST):
+            for name, text in database.execute(
+                f"SELECT id, result FROM results WHERE {where} ORDER BY started_at DESC, rowid DESC", words
+            ):
                 if limit is not None and len(found) >= limit:
                     break
                 try:
@@ -186,13 +199,26 @@ class History:
                         found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
-    def count(self) -> int:
-        """How many results are stored, readable or not."""
+    def count(self, search: str = "") -> int:
+        """How many results are stored, readable or not; of those that `search` leaves."""
         if not self.path.exists():
             return 0
+        where, words = _matching(search)
         with self._database("read") as database:
-            (number,) = database.execute("SELECT COUNT(*) FROM results").fetchone()
+            (number,) = database.execute(f"SELECT COUNT(*) FROM results WHERE {where}", words).fetchone()
         return int(number)
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Removes these results for good, and gives how many there were. The file keeps no trace of them."""
+        if not self.path.exists():
+            return 0
+        removed = 0
+        with self._database("deleted") as database:
+            database.execute("PRAGMA secure_delete = ON")
+            for id in set(ids):
+                removed += database.execute("DELETE FROM results WHERE id = ?", (_encoded(id),)).rowcount
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return removed
 
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""
@@ -252,6 +278,14 @@ def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
         if alone or getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
             raise
     return _opened(path, alone=True)
+
+
+def _matching(search: str) -> tuple[str, list[Any]]:
+    """The condition of a query for rows that hold every word of `search`, and its values."""
+    everything = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
+    words = [_encoded(word.lower()) for word in search.split()]
+    condition = " AND ".join([f"instr(lower({everything}), ?) > 0"] * len(words))
+    return condition or "1", words
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -337,6 +371,7 @@ def _compiled(spec: RunSpec) -> RunSpec:
     )
 
 
+@lru_cache(maxsize=_KEPT_READ)
 def _result(text: bytes) -> RunResult:
     """Raises ValueError for anything that is not a result."""
     return RunResult.from_json(json.loads(text))

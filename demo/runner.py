@@ -37,6 +37,8 @@ from demo.schema import BadInput, Failure, Machine, Progress, RunResult, RunSpec
 POLL_SECONDS = 0.2
 """A Gradio handler sees a cancel only when it yields."""
 READY_SECONDS = 120.0
+CLOSING_SECONDS = 5.0
+"""How long closing waits for a run on another thread to end; it looks at least every `POLL_SECONDS`."""
 WORKER_MODULE = "demo.backend.worker"
 ROOT = Path(__file__).resolve().parent.parent
 MOST_MESSAGE_CHARACTERS = 64_000_000
@@ -73,6 +75,7 @@ class Runner:
         self._keeps_spare = spare
         self._timeout_seconds = timeout_seconds or limits.current().seconds
         self._one_at_a_time = threading.Lock()
+        self._closing = threading.Event()
         self._machine: Machine | None = None
         self._spare: Worker | None = None
         if self._journal is not None:
@@ -115,7 +118,8 @@ class Runner:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; closing the generator does so too, with
-        nobody left to see it. Raises BadInput where the worker finds that the job cannot be run as given.
+        nobody left to see it. Closing the runner makes it 'interrupted'; so does a kill of this program, which the
+        journal finds out. Raises BadInput where the worker finds that the job cannot be run as given.
         """
         with self._one_at_a_time:
             started = time.monotonic()
@@ -141,7 +145,9 @@ class Runner:
                 while result is None and worker is not None:
                     event = worker.next_event(POLL_SECONDS)
                     elapsed = time.monotonic() - started
-                    if cancel is not None and cancel.is_set():
+                    if self._closing.is_set():
+                        result = outcome.lost()
+                    elif cancel is not None and cancel.is_set():
                         result = outcome.cancelled()
                     elif elapsed > self._timeout_seconds:
                         result = outcome.timed_out(self._timeout_seconds)
@@ -186,8 +192,12 @@ class Runner:
         return result
 
     def close(self) -> None:
-        """Ends the spare. A run in progress ends by closing its generator."""
+        """Ends the spare, and a run in progress on another thread: its result, 'interrupted', is stored before this
+        returns. A run of this very thread ends by closing its generator."""
         self._keeps_spare = False
+        self._closing.set()
+        if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
+            self._one_at_a_time.release()
         if self._spare is not None:
             self._spare.close()
             self._spare = None
@@ -242,8 +252,8 @@ class _Outcome:
         return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=known)
 
     def lost(self) -> RunResult:
-        """What is stored, at the next start, of a run whose app was killed in the middle."""
-        return self._failed("crashed", "The app was ended in the middle of this run.", "Run it again.")
+        """What is stored of a run whose app was ended, or killed, in the middle."""
+        return self._failed("interrupted", "The app was ended in the middle of this run.", "Run it again.")
 
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)

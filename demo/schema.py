@@ -36,7 +36,7 @@ CACHES = ("keep", "empty")
 """Inductor's compile cache: kept from run to run, or an empty one of this run's own."""
 DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
-STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed")
+STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
 PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
 
 MAX_BATCH_SIZE = 256
@@ -47,7 +47,8 @@ MAX_THREADS = 1024
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 PUBLISHED_CALLS = 300
 
-Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "failed"]
+Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
+"""'interrupted': the program ended before the run did, so nobody was left to say more."""
 
 
 class BadInput(ValueError):

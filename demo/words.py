@@ -90,6 +90,7 @@ STATUS_WORDS: dict[str, str] = {
     "timed_out": "Took too long",
     "crashed": "Crashed",
     "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
     "failed": "Failed",
 }
 

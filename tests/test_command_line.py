@@ -17,7 +17,8 @@ from samples import BOXES, LABELS, SEGMENTS, failed_result, ok_result
 
 from demo import catalog, runner, terminal
 from demo import format as fmt
-from demo.__main__ import LISTED, main
+from demo.__main__ import main
+from demo.commands.history import LISTED
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import BadInput, Predictions, Progress, RunResult, RunSpec
 from demo.stats import Interval

@@ -307,7 +307,7 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
     assert gone(marker)
     Runner(history).close()
     (stored,) = history.all()
-    assert stored.status == "crashed"
+    assert stored.status == "interrupted"
     assert "app was ended in the middle" in stored.failure.message
 
 
@@ -318,7 +318,7 @@ def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: Hi
     for _ in range(2):
         Runner(history).close()
     (stored,) = history.all()
-    assert (stored.status, stored.failure.stage) == ("crashed", "start")
+    assert (stored.status, stored.failure.stage) == ("interrupted", "start")
     assert list(Journal(history).folder.iterdir()) == []
 
 

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo.history import FILE_VERSION, FOLDER_VARIABLE, History, HistoryError, default_folder
-from demo.schema import ImageInfo
+from demo.journal import Journal
+from demo.schema import ImageInfo, RunSpec
 
 
 @pytest.fixture
@@ -246,6 +248,97 @@ def test_a_process_killed_right_after_appending_loses_nothing(tmp_path: Path) ->
     )
     child.communicate()
     assert History(path).all() == [ok_result()]
+
+
+# ---- runs that were interrupted
+
+
+RUN = ok_result(status="interrupted", eager=None, compiled=None, control_times=None, predictions=None)
+BEGIN = """
+    import time
+    from pathlib import Path
+    from test_history import RUN
+    from demo.history import History
+    from demo.journal import Journal
+    entry = Journal(History(Path(sys.argv[1]))).begin(RUN)
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_run_of_a_killed_program_is_listed_as_interrupted_and_a_living_one_is_not(history: History) -> None:
+    child = _in_a_child(BEGIN, str(history.path))
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    Journal(history).recover()
+    assert history.all() == []  # this process must not take a living run of another one for a dead one
+    child.kill()
+    child.communicate()
+    Journal(history).recover()
+    assert history.all() == [RUN]
+
+
+def test_an_interrupted_run_is_stored_once_however_many_look(history: History) -> None:
+    child = _in_a_child(BEGIN, str(history.path))
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    child.kill()
+    child.communicate()
+    threads = [threading.Thread(target=Journal(history).recover) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert history.all() == [RUN]
+
+
+def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    with sqlite3.connect(history.path) as database:
+        database.executescript((Path(__file__).parent / "fixtures" / "history_v1.sql").read_text())
+        assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
+    (old,) = history.all()
+    assert (old.id, old.status) == ("20260801T120000-0ld0ld", "ok")
+    history.append(ok_result())
+    assert [result.id for result in history.all()] == [ok_result().id, old.id]
+
+
+# ---- searching and deleting
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("", ["b", "a"]),
+        ("segformer", ["a"]),
+        ("OWLVIT", ["b"]),
+        ("out_of_memory", ["b"]),
+        ("2026-11-21", ["b", "a"]),
+        ("shapes default cpu", ["a"]),
+        ("shapes owlvit", []),
+        ("%", []),
+        ("' OR 1=1 --", []),
+        ("2.13.0 example", ["b", "a"]),
+    ],
+)
+def test_a_search_leaves_what_holds_every_word(history: History, search: str, found: list[str]) -> None:
+    history.append(ok_result(id="a", spec=RunSpec("shapes-segformer", "image-segmentation", device="cpu")))
+    history.append(failed_result(id="b"))
+    assert [result.id for result in history.all(search=search)] == found
+    assert history.count(search) == len(found)
+
+
+def test_what_is_deleted_is_gone_from_the_file_and_nothing_else_is(history: History) -> None:
+    history.append(ok_result(warnings=("a very particular sentence",)))
+    history.append(failed_result())
+    assert history.delete([ok_result().id, "never there"]) == 1
+    assert history.all() == [failed_result()]
+    files = [file for file in history.path.parent.iterdir() if file.is_file()]
+    assert files and not any(b"a very particular sentence" in file.read_bytes() for file in files)
+
+
+def test_deleting_where_nothing_was_stored_deletes_nothing(history: History) -> None:
+    assert history.delete(["x"]) == 0
+    assert not history.path.parent.exists()
 
 
 def test_the_environment_moves_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

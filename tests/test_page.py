@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import json
 import re
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ from gradio_client.exceptions import AppError
 from samples import failed_result, measurement, ok_result
 
 from demo import schema
+from demo.history import FOLDER_VARIABLE, History
 from demo.schema import (
     BadInput,
     Failure,
@@ -48,6 +51,13 @@ FIXTURES = Path(__file__).with_name("fixtures")
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 def stored(name: str) -> RunResult:
     return RunResult.from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
 
@@ -61,7 +71,28 @@ def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[A
     image = save_file_to_cache(form.scenes()[0], get_upload_folder())
     values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     values |= {"image": {"path": image, "meta": {"_type": "gradio.FileData"}}} | changes
-    return page.run_tab._run(SimpleNamespace(session_hash=session), *values.values())  # type: ignore[arg-type]
+    return page.run_tab._run(from_browser(), visitor(session), *values.values())
+
+
+def visitor(name: str) -> str:
+    """The id that the browser of this visitor keeps."""
+    return hashlib.md5(name.encode()).hexdigest()
+
+
+def from_browser(**query: str) -> Any:
+    """A request as gradio hands it to a handler, by a link with this query."""
+    return SimpleNamespace(session_hash="a page", query_params=query)
+
+
+def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
+    """What a page gets when this visitor opens it by a link with this query; the id's own update left out."""
+    updates = page.run_tab._arrive(from_browser(**query), visitor(session))
+    next(updates)
+    return updates
+
+
+def cancel(page: Page, session: str) -> None:
+    page.run_tab._cancel(from_browser(), visitor(session))
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
@@ -261,22 +292,175 @@ def test_cancel_ends_the_run_and_shows_what_became_of_it() -> None:
     page = Page(answering(ok_result(), seconds=60))
     updates = pressed(page)
     next(updates), next(updates)
-    page.run_tab._cancel(SimpleNamespace(session_hash="somebody else"))  # type: ignore[arg-type]
+    cancel(page, "somebody else")
     next(updates)
-    page.run_tab._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
+    cancel(page, "one")
     *_, last = updates
     assert "Cancelled" in stage_of(page, last)
     assert is_ready(page, last)
-    assert page.run_tab._cancels == {}
 
 
-def test_a_closed_tab_ends_the_run() -> None:
-    runner = answering(ok_result(), seconds=60)
-    updates = pressed(Page(runner))
+def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back() -> None:
+    runner = answering(ok_result(), seconds=1.5)
+    page = Page(runner)
+    updates = pressed(page, batch_size=4, mode="lite")
     next(updates), next(updates)
-    assert runner.running == 1
     updates.close()  # type: ignore[attr-defined]
-    assert runner.running == 0
+    assert runner.running == 1
+    first, *_, last = opened(page)
+    assert first[page.run_tab._form.run]["interactive"] is False
+    assert first[page.run_tab._form.cancel]["interactive"] is True
+    form_fields = page.run_tab._form.inputs
+    assert first[form_fields["batch_size"]]["value"] == 4
+    assert first[form_fields["mode"]]["value"] == "lite"
+    assert "2.00×" in stage_of(page, last)
+    assert is_ready(page, last)
+
+
+def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
+    page = Page(answering(ok_result(), seconds=0.5))
+    updates = pressed(page)
+    next(updates)
+    updates.close()  # type: ignore[attr-defined]
+    job = page.run_tab._jobs.of(visitor("one"))
+    assert job is not None
+    while not job.ended:
+        time.sleep(0.05)
+    *_, last = opened(page)
+    assert "2.00×" in stage_of(page, last)
+    assert list(opened(page)) == []
+
+
+def test_two_pages_of_one_visitor_watch_the_same_run_and_cancel_reaches_it_from_either() -> None:
+    runner = answering(ok_result(), seconds=60)
+    page = Page(runner)
+    first = pressed(page)
+    next(first), next(first)
+    second = opened(page)
+    next(second), next(second)
+    assert runner.running == 1
+    cancel(page, "one")
+    for updates in (first, second):
+        *_, last = updates
+        assert "Cancelled" in stage_of(page, last)
+
+
+# ---- links
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    *_, pressed_last = pressed(page)
+    (shown,) = opened(page, "two", run=ok_result().id)
+    assert stage_of(page, shown) == stage_of(page, pressed_last)
+    assert shown[page.run_tab._opened] == ok_result().id
+    (failed,) = opened(page, "two", run=failed_result().id)
+    assert "Batch size 256 ran out of memory" in stage_of(page, failed)
+    assert failed[page.run_tab._form.inputs["batch_size"]]["value"] == 256
+    assert failed[page.run_tab._form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+@pytest.mark.parametrize("id", ["nothing", "", HOSTILE, "x" * 5000], ids=lambda id: id[:20] or "empty")
+def test_a_link_to_a_run_that_is_not_here_says_so(id: str, history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    shown = list(opened(page, run=id))
+    if id:
+        assert "That run is not here" in stage_of(page, shown[0])
+        assert HOSTILE not in stage_of(page, shown[0])
+    else:
+        assert shown == []
+
+
+def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
+    page = Page(answering(ok_result()))
+    link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
+    (filled,) = opened(page, **link, most_seconds="9", __theme="dark", utm="x")
+    values = {name: filled[field].get("value") for name, field in page.run_tab._form.inputs.items() if field in filled}
+    assert values | {"text": None} == {
+        "task": "object-detection",
+        "checkpoint": "facebook/detr-resnet-50",
+        "batch_size": 4,
+        "mode": "reduce-overhead",
+        "fullgraph": True,
+        "dtype": "float32",
+        "device": "auto",
+        "weights": "pretrained",
+        "text": None,
+        "iterations": "",
+        "protocol": "interleaved",
+        "precision": "",
+        "most_seconds": "9.0",
+        "channels_last": False,
+        "attention": "auto",
+        "threads": "",
+        "cache": "keep",
+    }
+    unchanged = {name: field.value for name, field in page.run_tab._form.inputs.items()}
+    spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
+    assert (spec.batch_size, spec.most_seconds, spec.fullgraph) == (4, 9.0, True)
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ({"batch_size": "many"}, "Batch size must be a whole number"),
+        ({"batch_size": "0"}, "Batch size must be a whole number"),
+        ({"mode": HOSTILE}, "Unknown compile mode"),
+        ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
+        ({"checkpoint": "somebody/model"}, "its task must be given too"),
+        ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
+        ({"precision": "nan"}, "precision"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_link_with_a_bad_value_is_answered_with_a_sentence(link: dict[str, str], sentence: str) -> None:
+    page = Page(answering(ok_result()))
+    (shown,) = opened(page, **link)
+    assert sentence in stage_of(page, shown)
+    assert HOSTILE not in stage_of(page, shown)
+    assert not set(page.run_tab._form.inputs.values()) & set(shown)
+
+
+def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    *_, kept = pressed(page)
+    assert kept[page.run_tab._opened] == ok_result().id
+    page = Page(answering(ok_result(id="never stored")), history=history)
+    *_, lost = pressed(page)
+    assert lost[page.run_tab._opened] == ""
+
+
+def test_a_visitor_has_one_run_at_a_time() -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    first = pressed(page)
+    next(first)
+    (refused,) = pressed(page)
+    assert "A run of yours is going on already, shapes-vit with batch size 1" in stage_of(page, refused)
+    cancel(page, "one")
+    list(first)
+    third = pressed(page)
+    assert next(third)[page.run_tab._form.run]["interactive"] is False
+    cancel(page, "one")
+    list(third)
+
+
+@pytest.mark.parametrize("kept", [None, "", "../../etc", 7, "0" * 31], ids=str)
+def test_a_browser_without_a_usable_id_is_given_one_and_runs_all_the_same(kept: Any) -> None:
+    page = Page(answering(ok_result()))
+    given = next(page.run_tab._arrive(from_browser(), kept))[page.run_tab.visitor]
+    assert isinstance(given, str) and re.fullmatch("[0-9a-f]{32}", given)
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
+    values["image"] = {"path": save_file_to_cache(form.scenes()[0], get_upload_folder())}
+    *_, last = page.run_tab._run(from_browser(), kept, *values.values())
+    assert "2.00×" in stage_of(page, last)
 
 
 def test_the_second_visitor_waits_is_told_so_and_runs_in_turn() -> None:
@@ -295,11 +479,12 @@ def test_cancel_leaves_the_line() -> None:
     page = Page(answering(ok_result(), seconds=60))
     first, second = pressed(page, "one"), pressed(page, "two")
     next(first), next(first), next(second), next(second)
-    page.run_tab._cancel(SimpleNamespace(session_hash="two"))  # type: ignore[arg-type]
+    cancel(page, "two")
     *_, last = second
     assert "You left the line" in stage_of(page, last)
-    first.close()  # type: ignore[attr-defined]
-    assert page.run_tab._line._places == []
+    cancel(page, "one")
+    list(first)
+    assert page.run_tab._jobs._line._places == []
 
 
 def test_a_full_line_says_so_at_once() -> None:
@@ -403,7 +588,10 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
             return RuntimeError("secret")
         return ok_result(spec=spec)
 
-    page = build(FakeRunner(answer))
+    history = History()
+    for result in (ok_result(), failed_result(), stored("detection")):
+        history.append(result)
+    page = build(FakeRunner(answer), history=history)
     _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
     yield address, asked
     page.close(verbose=False)
@@ -467,9 +655,44 @@ def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sen
         Client(served[0], verbose=False).predict(**given, api_name="/benchmark")
 
 
-def test_the_api_offers_these_endpoints_and_documents_the_fields_of_a_run(served: Any) -> None:
+def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:
+    client = Client(served[0], verbose=False)
+    rows = client.predict(api_name="/history")
+    assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
+    assert len(rows) == 3
+    found = {row["id"]: row for row in client.predict(search="image-classification", api_name="/history")}
+    assert found[ok_result().id]["speedup"] == pytest.approx(2.0, abs=0.01)
+    assert len(client.predict(limit=1, api_name="/history")) == 1
+
+
+def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
+    client = Client(served[0], verbose=False)
+    (one,) = client.predict(id=ok_result().id, api_name="/history")
+    assert RunResult.from_json(one) == ok_result()
+    (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
+    assert same == one
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"id": "nothing"}, "No stored run has the id 'nothing'"),
+        ({"limit": 0}, "whole number from 1 to 200. Given: 0"),
+        ({"limit": 100_000}, "whole number from 1 to 200"),
+        ({"limit": "many"}, "whole number from 1 to 200. Given: many"),
+    ],
+    ids=str,
+)
+def test_the_api_refuses_what_it_cannot_list_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AppError, match=re.escape(sentence)):
+        Client(served[0], verbose=False).predict(**given, api_name="/history")
+
+
+def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
     described = Client(served[0], verbose=False).view_api(return_format="dict")
-    assert list(described["named_endpoints"]) == ["/benchmark", "/published"]
+    assert set(described["named_endpoints"]) == {"/benchmark", "/history", "/published"}
+    listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
+    assert listed == ["id", "search", "limit", "whole"]
     assert described["unnamed_endpoints"] == {}
     fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
     assert sorted(fields) == sorted(

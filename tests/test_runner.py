@@ -199,3 +199,26 @@ def test_a_worker_ends_when_the_app_that_started_it_is_gone():
     worker._process.wait(30)
     assert not alive(worker._process.pid)
     runner.close()
+
+
+def test_closing_the_runner_ends_a_run_of_another_thread_and_stores_it_as_interrupted(child, tmp_path, monkeypatch):
+    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+    found: list[RunResult] = []
+    thread = threading.Thread(target=lambda: found.append(last(runner)))
+    thread.start()
+    started = child()
+    assert History(tmp_path / "history.sqlite3").all() == []  # it goes on, so it is not listed yet
+    runner.close()
+    thread.join()
+    assert found[0].status == "interrupted"
+    assert History(tmp_path / "history.sqlite3").all() == found
+    assert not alive(started)
+
+
+def test_a_job_that_the_worker_refuses_leaves_no_trace_in_the_history(tmp_path, monkeypatch):
+    (tmp_path / "no picture.png").write_text("text")
+    runner = Runner(History(tmp_path / "history.sqlite3"))
+    with pytest.raises(BadInput):
+        list(runner.run(TINY, tmp_path / "no picture.png"))
+    assert History(tmp_path / "history.sqlite3").all() == []
+    assert list((tmp_path / "history.running").iterdir()) == []

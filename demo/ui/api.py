@@ -1,4 +1,4 @@
-"""The API's one endpoint: a run by name, answered with the JSON of its result."""
+"""The API: a run by name, answered with the JSON of its result; and the results that are stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, Literal
 import gradio as gr
 from gradio import FileData
 
-from demo import catalog
+from demo import catalog, export
+from demo.history import History, HistoryError
+from demo.journal import Journal
 from demo.schema import BadInput, RunResult
 from demo.ui import runs
 from demo.ui.form import Choice, uploaded
@@ -46,8 +48,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
 
         Args:
-            checkpoint: One of the catalogue ("shapes-vit", "google/vit-base-patch16-224", ...) or any model id of
-                the Hugging Face Hub with safetensors weights.
+            checkpoint: One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.
             task: Needed only for a checkpoint that is not in the catalogue.
             image: The picture to look at, as an uploaded file; a drawn scene where none is given.
             batch_size: 1 to 256; the picture is repeated so many times.
@@ -100,3 +101,41 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
 
     return benchmark
+
+
+MOST_STORED = 200
+"""Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
+
+
+def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
+    """The function behind `/history`. Its name is the tool's; of a docstring's lines gradio shows a tool the first."""
+
+    def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> list[dict[str, Any]]:
+        """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
+
+        Args:
+            id: Give this run only, and give it whole, as /benchmark answered it.
+            search: Only runs with each of these words in id, time, status, task, checkpoint, mode, dtype or device.
+            limit: At most so many, 1 to 200.
+            whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
+
+        Returns:
+            A list. Rows have id, started_at, status, checkpoint, task, batch_size, mode, dtype, device, device_name,
+            torch, eager_median_ms, compiled_median_ms, speedup with speedup_low, speedup_high and verdict,
+            first_call_seconds, break_even_calls, parity, failure_message and more; null where it was not measured.
+        """
+        try:
+            if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_STORED:
+                raise BadInput(f"The limit must be a whole number from 1 to {MOST_STORED}. Given: {str(limit)[:80]}.")
+            Journal(kept).recover()
+            if id:
+                found = kept.get(id)
+                if found is None:
+                    raise BadInput(f"No stored run has the id {id[:80]!r}.")
+                return [found.to_json()]
+            results = kept.all(limit, search or "")
+            return [result.to_json() if whole else export.row(result) for result in results]
+        except (BadInput, HistoryError) as refused:
+            raise gr.Error(str(refused), print_exception=False) from refused
+
+    return history

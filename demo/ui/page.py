@@ -10,10 +10,12 @@ from typing import Any
 import gradio as gr
 
 from demo import limits
+from demo.history import History
 from demo.schema import Machine
 from demo.ui import api
 from demo.ui.form import Choice, default_choice, examples
 from demo.ui.guard import Guard
+from demo.ui.history_tab import HistoryTab
 from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.published_tab import PublishedTab, published_table
@@ -35,9 +37,12 @@ NAME_EXAMPLES = """() => {
 """gradio gives the thumbnails no name that could be read aloud."""
 
 
-def build(runner: AnyRunner, choice: Choice | None = None) -> gr.Blocks:
-    """The page for this runner. `choice` is what the form holds at first; without it the machine decides."""
-    return Page(runner, choice).blocks
+def build(runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> gr.Blocks:
+    """The page for this runner. `choice` is what the form holds at first; without it the machine decides.
+
+    `history` holds the stored runs that the page shows; without it, the user's own.
+    """
+    return Page(runner, choice, history).blocks
 
 
 def launch(page: gr.Blocks, **more: Any) -> Any:
@@ -64,16 +69,19 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
 class Page:
     """`blocks` is what gradio serves."""
 
-    def __init__(self, runner: AnyRunner, choice: Choice | None = None) -> None:
+    def __init__(self, runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> None:
         self._runner = runner
+        history = history or History()
         line = Line()
         with gr.Blocks(
             title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
         ) as self.blocks:
             self._masthead = gr.HTML(_masthead(runner.machine), elem_id="masthead", apply_default_css=False)
-            with gr.Tabs(elem_id="rooms"):
+            with gr.Tabs(elem_id="rooms") as tabs:
                 with gr.Tab("Run", id="run"):
-                    self.run_tab = RunTab(runner, line, choice)
+                    self.run_tab = RunTab(runner, line, choice, history)
+                with gr.Tab("History", id="history") as tab:
+                    self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab("Published", id="published") as published:
                     self.published_tab = PublishedTab(published)
             greeted = self.blocks.load(
@@ -86,12 +94,14 @@ class Page:
                 concurrency_limit=None,
             )
             self.run_tab.settle_after(greeted)
+            self.run_tab.arrive(self.blocks)
             gr.api(
                 api.endpoint(runner, line, choice or default_choice(None, hub_ok=False)),
                 api_name="benchmark",
                 concurrency_limit=None,  # the line keeps the order, and says so when it is full
             )
             gr.api(published_table, api_name="published", concurrency_limit=None)
+            gr.api(api.stored(history), api_name="history", concurrency_limit=None)
 
     def _greet(self) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, as soon as the waiting worker has said so."""

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
+import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, hub, published
+from demo.history import History, HistoryError
+from demo.journal import Journal
 from demo.schema import BadInput, Progress, RunResult, RunSpec
-from demo.ui import beside, live, results, runs
+from demo.ui import beside, links, live, results, runs
 from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
+from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 
-UPDATE_SECONDS = 0.25
-"""At most four updates a second reach the browser."""
-WAITING_SECONDS = 0.5
+_AT_THE_START = Progress("start", 0.0, 0.0)
+BROWSER_KEY = "worth-compiling-visitor"
+"""Under which the browser keeps the visitor's id. gradio wants a secret to encrypt it with: a fixed one, so that the
+id is still readable after the server was started again. It keeps nothing secret, and need not."""
 
 TO_STAGE = """() => {
   if (window.innerWidth >= 800) return;
@@ -58,13 +62,15 @@ class _Stage:
 class RunTab:
     """The components and the handlers between them. Make it inside the `gr.Blocks` (or tab) that shall hold it."""
 
-    def __init__(self, runner: AnyRunner, line: Line, choice: Choice | None = None) -> None:
+    def __init__(
+        self, runner: AnyRunner, line: Line, choice: Choice | None = None, history: History | None = None
+    ) -> None:
         """`choice` is what the form holds at first; without it the machine decides, once it is known."""
         self._runner = runner
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
-        self._line = line
-        self._cancels: dict[str, threading.Event] = {}
+        self._history = history or History()
+        self._jobs = Jobs(runner, line)
         self._zero_gpu = runs.on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
@@ -72,7 +78,34 @@ class RunTab:
             with gr.Column(elem_id="stage", min_width=320):
                 self._stage = self._build_stage()
         self._has_run = gr.State(False)
+        self._visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
+        self._opened = gr.Textbox("", visible=False)  # the id of the stored run on the stage
         self._wire()
+
+    @property
+    def visitor(self) -> gr.BrowserState:
+        return self._visitor
+
+    @property
+    def opened(self) -> gr.Textbox:
+        """Holds the id of the stored run on the stage, for `links.REMEMBER`."""
+        return self._opened
+
+    @property
+    def showing(self) -> list[gr.components.Component]:
+        """What `open` may change."""
+        return [*self._stage.components, *self._form.inputs.values(), self._has_run, self._opened]
+
+    def arrive(self, blocks: gr.Blocks) -> None:
+        """To be called once, for the page that holds this tab: what happens when a visitor opens it."""
+        blocks.load(
+            self._arrive,
+            self._visitor,
+            [*self.showing, self._form.run, self._form.cancel, self._visitor],
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
+        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private")
 
     @property
     def mode(self) -> gr.components.Component:
@@ -125,16 +158,17 @@ class RunTab:
         )
         inputs["mode"].change(results.mode_note, inputs["mode"], form.mode_note, **quiet)
         form.run.click(None, js=TO_STAGE, api_visibility="private")
+        form.run.click(None, js=links.FORGET, api_visibility="private")
         form.run.click(
             self._run,
-            list(inputs.values()),
-            [*stage.components, form.run, form.cancel, self._has_run],
+            [self._visitor, *inputs.values()],
+            [*stage.components, form.run, form.cancel, self._has_run, self._opened],
             # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
             preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
             **quiet,
-        )
-        form.cancel.click(self._cancel, None, form.cancel, queue=False, **quiet)
+        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private")
+        form.cancel.click(self._cancel, self._visitor, form.cancel, queue=False, **quiet)
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
         named = (checkpoint or "").strip()
@@ -149,9 +183,12 @@ class RunTab:
             gr.update(value=figure, visible=True),
         ]
 
-    def _settle(self, checkpoint: str, image: dict[str, Any] | None, has_run: bool) -> tuple[Any, Any]:
+    def _settle(
+        self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request | None = None
+    ) -> tuple[Any, Any]:
         """Once the machine is known: what `default_choice` says for it, where the visitor has not chosen meanwhile."""
-        untouched = checkpoint == self._choice.checkpoint and not has_run
+        linked = request is not None and "checkpoint" in request.query_params
+        untouched = checkpoint == self._choice.checkpoint and not has_run and not linked
         machine = self._runner.machine
         if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
             return gr.skip(), gr.skip()
@@ -162,46 +199,93 @@ class RunTab:
         picture = save_file_to_cache(choice.image, get_upload_folder()) if same_image else gr.skip()
         return choice.checkpoint, picture
 
-    def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Iterator[dict[Any, Any]]:
         """One press of Run. Every way out leaves the form as it was and the Run button ready."""
-        form, stage = self._form, self._stage
-        session = request.session_hash or ""
-        cancel = threading.Event()
-        busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True), self._has_run: True}
-        ready = {form.run: gr.update(interactive=True), form.cancel: gr.update(interactive=False)}
         try:
-            spec, image = read(dict(zip(form.inputs, values, strict=True)))
-            self._cancels[session] = cancel
-            yield busy | stage.only(live.strip(Progress("start", 0.0, 0.0), spec))
-            with self._line.join(session) as place:
-                while ahead := place.wait(WAITING_SECONDS):
-                    if cancel.is_set():
-                        yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
-                        return
-                    yield {stage.top: live.waiting(ahead)}
-                with runs.start(self._runner, spec, image, cancel) as events:
-                    for result in self._watch(events, spec):
-                        yield ({stage.top: result} if isinstance(result, str) else ready | self._shown(result))
+            spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
+            job = self._jobs.start(_name(visitor, request), spec, image)
         except BadInput as refused:
-            yield ready | stage.only(results.problem("That cannot be run", str(refused)))
+            yield self._ready | self._stage.only(results.problem("That cannot be run", str(refused)))
         except Exception:
-            _log.exception("a run failed inside the page")
-            yield ready | stage.only(results.problem(*results.UNEXPECTED))
-        finally:
-            if self._cancels.get(session) is cancel:
-                del self._cancels[session]
+            _log.exception("a run could not be started")
+            yield self._ready | self._stage.only(results.problem(*results.UNEXPECTED))
+        else:
+            yield self._begun(spec)
+            yield from self._watch(job)
 
-    def _watch(self, events: Iterator[Progress | RunResult], spec: RunSpec) -> Iterator[str | RunResult]:
-        """The live strip, no oftener than the browser needs it, and then the result."""
-        shown_at = 0.0
-        for event in events:
-            if isinstance(event, RunResult):
-                yield event
-                continue
-            now = time.monotonic()
-            if now - shown_at >= UPDATE_SECONDS:
-                shown_at = now
-                yield live.strip(event, spec)
+    def _arrive(self, request: gr.Request, visitor: str | None) -> Iterator[dict[Any, Any]]:
+        """A page has opened. It shows the stored run that its link names, else the visitor's run that still goes on
+        or has ended unseen; else the link's settings fill the form."""
+        name = visitor if _is_name(visitor) else uuid.uuid4().hex
+        yield {self._visitor: name}
+        query = request.query_params
+        spec, problem = links.read(query, self._choice.checkpoint)
+        job = self._jobs.of(name)
+        if asked := query.get(links.RUN):
+            yield self.open(asked) | (links.filled(self._form, spec) if spec else {})
+        elif job is not None and not (job.ended and job.delivered):
+            yield self._begun(job.spec) | links.filled(self._form, job.spec)
+            yield from self._watch(job)
+        elif spec is not None:
+            yield links.filled(self._form, spec)
+        elif problem:
+            yield {self._has_run: True} | self._stage.only(results.problem("The link cannot be followed", problem))
+
+    def _begun(self, spec: RunSpec) -> dict[Any, Any]:
+        form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec)
+        busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
+        return busy | {self._has_run: True, self._opened: ""} | self._stage.only(strip)
+
+    @property
+    def _ready(self) -> dict[Any, Any]:
+        form = self._form
+        can_run = not self._zero_gpu
+        return {form.run: gr.update(interactive=can_run), form.cancel: gr.update(interactive=False)}
+
+    def _watch(self, job: Job) -> Iterator[dict[Any, Any]]:
+        """What the stage shows of a job, no oftener than the browser needs it, and then what became of it.
+
+        Whoever stops watching ends nothing.
+        """
+        stage, ready = self._stage, self._ready
+        for news in job.watch():
+            match news:
+                case Waiting(ahead):
+                    yield {stage.top: live.waiting(ahead) if ahead else live.strip(_AT_THE_START, job.spec)}
+                case Progress():
+                    yield {stage.top: live.strip(news, job.spec)}
+                case RunResult():
+                    yield ready | self._shown(news) | {self._opened: news.id if self._is_stored(news) else ""}
+                case Left():
+                    yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
+                case Refused(sentence):
+                    yield ready | stage.only(results.problem("That cannot be run", sentence))
+                case Broken():
+                    yield ready | stage.only(results.problem(*results.UNEXPECTED))
+
+    def open(self, id: str) -> dict[Any, Any]:
+        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`."""
+        Journal(self._history).recover()
+        try:
+            result = self._history.get(id)
+        except HistoryError as error:
+            return {self._has_run: True} | self._stage.only(results.problem("That run cannot be read", str(error)))
+        if result is None:
+            told = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
+            way_out = "The History tab lists the runs that are here."
+            return {self._has_run: True} | self._stage.only(results.problem("That run is not here", told, way_out))
+        return {self._has_run: True, self._opened: id} | self._shown(result) | links.filled(self._form, result.spec)
+
+    def is_running(self, request: gr.Request, visitor: str | None) -> bool:
+        """Whether a run of this visitor goes on, and with it the stage."""
+        job = self._jobs.of(_name(visitor, request))
+        return job is not None and not job.ended
+
+    def _is_stored(self, result: RunResult) -> bool:
+        try:
+            return self._history.get(result.id) is not None
+        except HistoryError:
+            return False
 
     def _shown(self, result: RunResult) -> dict[Any, Any]:
         stage = self._stage
@@ -221,12 +305,21 @@ class RunTab:
             stage.details: gr.update(value=results.details(result), visible=True),
         }
 
-    def _cancel(self, request: gr.Request) -> Any:
-        """Sets the run's own event; the run then ends by itself, within a second, and shows what became of it."""
-        event = self._cancels.get(request.session_hash or "")
-        if event is not None:
-            event.set()
+    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
+        """The run then ends by itself, within a second, and whoever watches it sees what became of it."""
+        job = self._jobs.of(_name(visitor, request))
+        if job is not None:
+            job.cancel()
         return gr.update(interactive=False)
+
+
+def _is_name(visitor: object) -> TypeGuard[str]:
+    return isinstance(visitor, str) and re.fullmatch("[0-9a-f]{32}", visitor) is not None
+
+
+def _name(visitor: object, request: gr.Request) -> str:
+    """By what a visitor's run is found: the id in the browser, or in its absence the page's own, lost by a reload."""
+    return visitor if _is_name(visitor) else request.session_hash or ""
 
 
 def _published(checkpoint: str, task: str) -> tuple[str, Any]:

@@ -1,0 +1,193 @@
+"""Stored runs as HTML: the list of them, and two to four side by side. Every text from outside goes through `esc`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from demo import format as fmt
+from demo import stats, words
+from demo.schema import RunResult
+from demo.ui.links import RUN
+from demo.ui.parts import esc, lane_name, percentage
+
+FEWEST, MOST = 2, 4
+_TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0)
+
+
+def listing(results: Sequence[RunResult], stored: int, search: str) -> str:
+    """The table of runs, newest first, a box and a link in each row; `stored` counts those that were not listed too."""
+    if not results:
+        told = f"No stored run holds “{search.strip()}”." if search.strip() else "No runs yet. Each one is kept here."
+        return f'<p class="none" role="status">{esc(told)}</p>'
+    rows = "".join(map(_row, results))
+    shown = (
+        words.count(len(results), "run") if len(results) == stored else f"The newest {len(results)} of {stored} runs"
+    )
+    names = ("Started (UTC)", "Run", "Machine", "Eager → compiled", "What came of it")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return (
+        f'<table class="runs"><caption aria-live="polite">{shown}</caption>'
+        f'<thead><tr><th scope="col"><span class="unseen">Select</span></th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(result: RunResult) -> str:
+    when = result.started_at[:16].replace("T", " ")
+    spec, machine = result.spec, result.environment
+    asked = f"batch {spec.batch_size} · {spec.mode} · {spec.dtype}"
+    weights = " · random weights" if spec.weights == "random" else ""
+    name = f"{spec.checkpoint}, {asked}, {when}"
+    return (
+        f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
+        f'<span class="unseen">Select {esc(name)}</span></label></td>'
+        f'<td class="when">{esc(when)}</td>'
+        f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
+        f"{esc(spec.checkpoint)}</a><span>{esc(asked + weights)}</span></td>"
+        f'<td class="where">{esc(machine.device_name if machine else spec.device)}</td>'
+        f'<td class="times">{esc(words.times(result)) or "–"}</td>'
+        f'<td class="outcome">{_outcome(result)}</td></tr>'
+    )
+
+
+def _outcome(result: RunResult) -> str:
+    speedup = result.speedup
+    if result.failure is not None or speedup is None:
+        return f"<b>{esc(words.STATUS_WORDS.get(result.status, result.status))}</b>"
+    parts = words.headline_parts(result) or ("", "", "")
+    told = {
+        "faster": f"{fmt.ratio(speedup.ratio)} faster ▲",
+        "slower": f"{fmt.ratio(1 / speedup.ratio)} slower ▼",
+        "same": "no difference",
+    }.get(speedup.verdict, f"{parts[1]} {parts[2]}".strip())
+    return f"<b>{esc(told)}</b><span>{esc(words.interval(result).replace(', 95 % confidence', ''))}</span>"
+
+
+def comparison(results: Sequence[RunResult]) -> str:
+    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
+    letters = "ABCD"[: len(results)]
+    table = _table(results, letters)
+    return (
+        f'<section class="comparison" role="status"><h2>{words.count(len(results), "run")} compared</h2>'
+        f"{_differences(results)}{_chart(results, letters)}{table}</section>"
+    )
+
+
+def _differences(results: Sequence[RunResult]) -> str:
+    """What the runs do not have in common: without that, their figures cannot be compared."""
+    facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
+    different = [name.lower() for name, values in facts.items() if len(set(values)) > 1]
+    if not different:
+        return '<p class="aside">The same was asked each time, on the same machine: what differs is noise.</p>'
+    return f'<p class="aside">They differ in: {esc(", ".join(different))}.</p>'
+
+
+_FACTS = {
+    "Checkpoint": lambda result: result.spec.checkpoint,
+    "Batch size": lambda result: str(result.spec.batch_size),
+    "Compile mode": lambda result: result.spec.mode,
+    "Number format": lambda result: result.spec.dtype,
+    "Weights": lambda result: result.spec.weights,
+    "Protocol": lambda result: result.spec.protocol,
+    "Machine": lambda result: result.environment.device_name if result.environment else result.spec.device,
+    "torch": lambda result: result.environment.torch if result.environment else "–",
+}
+"""What was asked, and where."""
+
+
+def _chart(results: Sequence[RunResult], letters: str) -> str:
+    """A line from low to high for each run on a logarithmic axis that all share; 1× is where nothing is gained."""
+    known = [result.speedup for result in results if result.speedup is not None and result.failure is None]
+    if not known:
+        return '<p class="aside">None of them has a speed-up.</p>'
+    low = min(1.0, *(speedup.low for speedup in known)) / 1.04
+    high = max(1.0, *(speedup.high for speedup in known)) * 1.04
+
+    def place(value: float) -> str:
+        return percentage(math.log(value / low) / math.log(high / low))
+
+    one = f'<i class="one" style="left:{place(1.0)}"></i>'
+    rows = []
+    for letter, result in zip(letters, results, strict=True):
+        speedup = result.speedup
+        name = f"<b>{letter}</b>"
+        if speedup is None or result.failure is not None:
+            told = words.STATUS_WORDS.get(result.status, result.status)
+            rows.append(
+                f'<div class="line">{name}<span class="axis">{one}</span><span class="value">{esc(told)}</span></div>'
+            )
+            continue
+        width = percentage(math.log(speedup.high / speedup.low) / math.log(high / low))
+        said = f"{letter}: speed-up {fmt.ratio_interval(speedup.low, speedup.high)}"
+        rows.append(
+            f'<div class="line">{name}<span class="axis" role="img" aria-label="{said}">'
+            f'{one}<i class="range" style="left:{place(speedup.low)};width:{width}"></i>'
+            f'<i class="point" style="left:{place(speedup.ratio)}"></i></span>'
+            f'<span class="value">{fmt.ratio(speedup.ratio)}</span></div>'
+        )
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    if len(ticks) > 1 or low < 1 < high:
+        ticks = sorted({*ticks, 1.0})
+    marks = "".join(f'<span style="left:{place(tick)}">{tick:g}×</span>' for tick in ticks)
+    return (
+        '<figure class="speedups"><figcaption>Speed-up with its 95 % interval; right of 1× compiled is faster'
+        f'</figcaption>{"".join(rows)}<div class="line ticks"><span class="axis">{marks}</span></div></figure>'
+    )
+
+
+def _table(results: Sequence[RunResult], letters: str) -> str:
+    head = "".join(f'<th scope="col">{letter}</th>' for letter in letters)
+    rows = "".join(
+        f'<tr><th scope="row">{label}</th>' + "".join(f"<td>{esc(value)}</td>" for value in values) + "</tr>"
+        for label, values in _lines(results)
+    )
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="The figures of each run">'
+        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _lines(results: Sequence[RunResult]) -> list[tuple[str, list[str]]]:
+    def line(label: str, *values: str) -> tuple[str, list[str]]:
+        return label, [value or "–" for value in values]
+
+    def latency(result: RunResult, variant: str) -> str:
+        measured = getattr(result, variant)
+        return fmt.latency(measured.median_seconds) if measured and measured.wall_seconds else ""
+
+    def rate(result: RunResult) -> str:
+        measured = result.compiled
+        return fmt.rate(result.spec.batch_size / measured.median_seconds) if measured and measured.wall_seconds else ""
+
+    lines = [line("Started (UTC)", *(result.started_at[:16].replace("T", " ") for result in results))]
+    lines += [line(name, *(value(result) for result in results)) for name, value in _FACTS.items()]
+    lines += [
+        line("Outcome", *(words.STATUS_WORDS.get(result.status, result.status) for result in results)),
+        line(f"{lane_name('eager')} latency", *(latency(result, "eager") for result in results)),
+        line(f"{lane_name('compiled')} latency", *(latency(result, "compiled") for result in results)),
+        line("Compiled throughput", *map(rate, results)),
+        line("Speed-up", *(fmt.ratio(found.ratio) if (found := result.speedup) else "" for result in results)),
+        line("95 % interval", *(words.interval(result).replace(", 95 % confidence", "") for result in results)),
+        line(
+            "Noise floor",
+            *(f"±{fmt.percent(stats.noise_floor(result.control))}" if result.control else "" for result in results),
+        ),
+        line(
+            "First compiled call",
+            *(
+                f"{fmt.duration(cost.first_call_seconds)} ({cost.cache})" if (cost := result.compilation) else ""
+                for result in results
+            ),
+        ),
+        line("Pays for itself after", *map(_break_even, results)),
+        line("Outputs", *(result.parity.verdict if result.parity else "" for result in results)),
+    ]
+    return lines
+
+
+def _break_even(result: RunResult) -> str:
+    if result.speedup is None:
+        return ""
+    return words.count(result.break_even_calls, "call") if result.break_even_calls is not None else "never"

@@ -1,0 +1,179 @@
+"""The tab of stored runs: search, open, compare, take away, delete."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
+
+from demo import export, words
+from demo.history import History, HistoryError
+from demo.journal import Journal
+from demo.schema import BadInput, RunResult
+from demo.ui import compare, links
+from demo.ui.parts import esc
+from demo.ui.run_tab import RunTab
+
+PAGE = 50
+"""Runs listed at once. The interval of each is computed when it is first listed, in some hundredths of a second."""
+
+OPEN_ON_CLICK = """
+element.addEventListener('click', (event) => {
+  const link = event.target.closest('a[data-run]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  trigger('select', {run: link.dataset.run});
+});
+"""
+"""A plain click opens the run in this page; any other one does what a browser does with a link."""
+TICKED = """(_, ...rest) => [
+  Array.from(document.querySelectorAll('#runs input:checked'), (box) => box.value).join(' '), ...rest
+]"""
+DOWNLOAD = """() => setTimeout(() => document.querySelector('#exported a, a#exported, #exported').click(), 150)"""
+TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
+
+
+class HistoryTab:
+    """Make it inside the `gr.Tab` that shall hold it."""
+
+    def __init__(self, history: History, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab, room: str) -> None:
+        """Opening a run shows it in `run_tab`, which is the tab `room` of `tabs`; `tab` is this one."""
+        self._history = history
+        self._run_tab = run_tab
+        self._room = room
+        self._tabs = tabs
+        self._may_delete = not os.environ.get("SPACE_ID")  # on a Space these are the runs of many people
+        with gr.Column(elem_id="history"):
+            gr.HTML(self._introduction(), apply_default_css=False)
+            with gr.Row(elem_id="history-tools"):
+                self._search = gr.Textbox(
+                    label="Search",
+                    placeholder="A checkpoint, a mode, a device, a date, an outcome …",
+                    elem_id="search",
+                    scale=3,
+                )
+                self._compare = gr.Button(f"Compare {compare.FEWEST} to {compare.MOST}", elem_id="compare")
+                self._exports = {
+                    format: gr.Button(name, elem_classes="export")
+                    for format, name in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
+                }
+                self._delete = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
+            self._message = gr.HTML("", elem_id="history-message", apply_default_css=False)
+            with gr.Row(visible=False, elem_id="sure") as self._sure:
+                self._question = gr.HTML("", apply_default_css=False)
+                self._for_good = gr.Button("Delete for good", variant="primary", elem_id="for-good")
+                self._keep = gr.Button("Keep them", elem_id="keep")
+            self._compared = gr.HTML("", elem_id="compared", apply_default_css=False)
+            self._list = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+            self._more = gr.Button("Show more", visible=False, elem_id="more")
+            self._file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
+        self._ticked = gr.Textbox("", visible=False)  # TICKED fills it as it is sent: ids, a space between
+        self._doomed = gr.State(())
+        self._listed = gr.State(PAGE)
+        self._wire(tab)
+
+    def _introduction(self) -> str:
+        delete = "" if self._may_delete else " On a shared Space nothing can be deleted from the page."
+        return (
+            '<div class="introduction"><h2>Every run so far</h2><p>Finished, failed, cancelled or interrupted: each '
+            f"run on this machine is kept, and whoever can open this page can see it.{delete} Exports hold the ticked "
+            "runs, or all that the search leaves where none is ticked.</p></div>"
+        )
+
+    def _wire(self, tab: gr.Tab) -> None:
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+        shown = [self._list, self._more, self._listed]
+        tab.select(self._show, self._search, shown, **quiet)
+        self._search.input(self._show, self._search, shown, trigger_mode="always_last", **quiet)
+        self._more.click(self._show_more, [self._search, self._listed], shown, **quiet)
+        opening = [self._tabs, self._message, *self._run_tab.showing]
+        self._list.select(self._open, self._run_tab.visitor, opening, **quiet).then(
+            None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private"
+        )
+        self._compare.click(
+            self._compare_ticked, [self._ticked], [self._compared, self._message], js=TICKED, **quiet
+        ).then(None, js=TO_COMPARISON, api_visibility="private")
+        for format, button in self._exports.items():
+            button.click(
+                lambda ticked, search, format=format: self._export(format, ticked, search),
+                [self._ticked, self._search],
+                [self._file, self._message],
+                js=TICKED,
+                **quiet,
+            ).success(None, js=DOWNLOAD, api_visibility="private")
+        asked = [self._sure, self._question, self._doomed, self._message]
+        self._delete.click(self._ask, [self._ticked], asked, js=TICKED, **quiet)
+        self._keep.click(lambda: gr.update(visible=False), None, self._sure, **quiet)
+        self._for_good.click(
+            self._delete_doomed,
+            [self._doomed, self._search],
+            [self._sure, self._message, self._compared, *shown],
+            **quiet,
+        )
+
+    def _show(self, search: str, count: int = PAGE) -> tuple[str, Any, int]:
+        """The list, the button for more of it, and how many it may hold."""
+        Journal(self._history).recover()
+        try:
+            results, stored = self._history.all(count, search), self._history.count(search)
+        except HistoryError as error:
+            return _told(str(error)), gr.update(visible=False), PAGE
+        return compare.listing(results, stored, search), gr.update(visible=stored > count), count
+
+    def _show_more(self, search: str, count: int) -> tuple[str, Any, int]:
+        return self._show(search, count + PAGE)
+
+    def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+        if self._run_tab.is_running(request, visitor):
+            return {
+                self._message: _told("A run of yours is going on and has the stage. Open this one when it has ended.")
+            }
+        id = str((event._data or {}).get("run", ""))
+        return {self._tabs: gr.update(selected=self._room), self._message: ""} | self._run_tab.open(id)
+
+    def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
+        try:
+            results = self._found(ticked)
+        except HistoryError as error:
+            return gr.skip(), _told(str(error))
+        if not compare.FEWEST <= len(results) <= compare.MOST:
+            return gr.skip(), _told(
+                f"Tick {compare.FEWEST} to {compare.MOST} runs to compare them. Ticked: {len(results)}."
+            )
+        return compare.comparison(results), ""
+
+    def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
+        try:
+            results = self._found(ticked) if ticked.strip() else self._history.all(search=search)
+            content = export.encoded(results, format)
+        except (HistoryError, BadInput) as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
+        return path, _told(f"{words.count(len(results), 'run')} written to worth-compiling-runs.{format}.")
+
+    def _ask(self, ticked: str) -> tuple[Any, str, tuple[str, ...], str]:
+        doomed = tuple(ticked.split())
+        if not doomed:
+            return gr.update(visible=False), "", (), _told("Tick the runs that are to be deleted.")
+        question = f"Delete {words.count(len(doomed), 'run')}? Nothing brings them back."
+        return gr.update(visible=True), f'<p role="alert">{esc(question)}</p>', doomed, ""
+
+    def _delete_doomed(self, doomed: tuple[str, ...], search: str) -> tuple[Any, ...]:
+        try:
+            deleted = self._history.delete(doomed) if self._may_delete else 0
+            told = f"{words.count(deleted, 'run')} deleted."
+        except HistoryError as error:
+            told = str(error)
+        return gr.update(visible=False), _told(told), "", *self._show(search)
+
+    def _found(self, ticked: str) -> list[RunResult]:
+        """The ticked runs, oldest first; one that has been deleted meanwhile is left out."""
+        found = [result for id in ticked.split() if (result := self._history.get(id)) is not None]
+        return sorted(found, key=lambda result: result.started_at)
+
+
+def _told(sentence: str) -> str:
+    return f'<p role="status">{esc(sentence)}</p>'

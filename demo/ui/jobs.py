@@ -1,0 +1,163 @@
+"""Runs that outlive the page that asked for them: a reload, a lost connection or a closed tab ends no run.
+
+A job runs on a thread of its own and keeps its latest news; any number of pages may watch it, from whenever on. It
+is found again by its visitor, whose id lies in the browser.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.schema import BadInput, Progress, RunResult, RunSpec
+from demo.ui import runs
+from demo.ui.line import Line, Place
+from demo.ui.runs import AnyRunner
+
+UPDATE_SECONDS = 0.25
+"""At most four updates a second reach the browser."""
+QUIET_SECONDS = 0.5
+"""A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
+KEPT_SECONDS = 3600.0
+"""How long an ended job can be found again. Its result lies in the history for longer."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    ahead: int
+    """Runs before this one, the running one included."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """The visitor gave up the place in the line before the run had begun."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The run could not be done as it was asked for; `sentence` says why."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An error that nobody expected. It is in the log."""
+
+
+News = Waiting | Progress | RunResult | Left | Refused | Broken
+
+
+class Job:
+    """One run, from its place in the line to its outcome."""
+
+    def __init__(self, spec: RunSpec, place: Place) -> None:
+        self.spec = spec
+        self.delivered = False
+        """Whether some page has shown the outcome."""
+        self.ended_at: float | None = None
+        self._place = place
+        self._cancel = threading.Event()
+        self._changed = threading.Condition()
+        self._news: News = Waiting(place.wait(0.0))
+        self._told = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at is not None
+
+    def cancel(self) -> None:
+        """The job ends by itself, within a second, and tells what became of it."""
+        self._cancel.set()
+
+    def watch(self) -> Iterator[News]:
+        """How the job stands, at once, then whenever that changed, though not too often; last, its outcome."""
+        seen = -1
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda seen=seen: self._told != seen, QUIET_SECONDS)  # type: ignore[misc]
+                news, seen, ended = self._news, self._told, self.ended
+            shown_at = time.monotonic()
+            yield news
+            if ended:
+                self.delivered = True
+                return
+            with self._changed:
+                self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
+
+    def run(self, runner: AnyRunner, image: Path) -> None:
+        """The whole life of the job, on the thread that calls this."""
+        try:
+            with self._place as place:
+                while ahead := place.wait(QUIET_SECONDS):
+                    if self._cancel.is_set():
+                        return self._tell(Left(), last=True)
+                    self._tell(Waiting(ahead))
+                outcome: RunResult | None = None
+                with runs.start(runner, self.spec, image, self._cancel) as events:
+                    for event in events:
+                        if isinstance(event, RunResult):
+                            outcome = event
+                        else:
+                            self._tell(event)
+            self._tell(outcome or Broken(), last=True)
+        except BadInput as refused:
+            self._tell(Refused(str(refused)), last=True)
+        except Exception:
+            _log.exception("a run failed inside the page")
+            self._tell(Broken(), last=True)
+
+    def _tell(self, news: News, last: bool = False) -> None:
+        with self._changed:
+            if news != self._news or last:
+                self._news = news
+                self._told += 1
+            if last:
+                self.ended_at = time.monotonic()
+            self._changed.notify_all()
+
+
+class Jobs:
+    """The jobs of all visitors: the latest one of each, one at a time."""
+
+    def __init__(self, runner: AnyRunner, line: Line) -> None:
+        self._runner = runner
+        self._line = line
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, visitor: str, spec: RunSpec, image: Path) -> Job:
+        """Takes the last place in the line. Raises BadInput where it is full, or a run of this visitor goes on."""
+        with self._lock:
+            self._forget()
+            current = self._jobs.get(visitor)
+            if current is not None and not current.ended:
+                raise BadInput(
+                    f"A run of yours is going on already, {current.spec.checkpoint} with batch size "
+                    f"{current.spec.batch_size}: wait until it has ended, or cancel it. "
+                    "It is shown where this page is opened anew."
+                )
+            job = Job(spec, self._line.join(visitor))
+            self._jobs[visitor] = job
+        threading.Thread(target=job.run, args=[self._runner, image], daemon=True).start()
+        return job
+
+    def of(self, visitor: str) -> Job | None:
+        """The latest job of this visitor, running or ended not long ago."""
+        return self._jobs.get(visitor)
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        old = [
+            visitor
+            for visitor, job in self._jobs.items()
+            if job.ended_at is not None and now - job.ended_at > KEPT_SECONDS
+        ]
+        for visitor in old:
+            del self._jobs[visitor]

@@ -1,0 +1,268 @@
+"""Runs and results that nothing loses, as a visitor meets them: a served page, a runner without models, a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from samples import failed_result, measurement, ok_result
+
+from demo.history import History
+from demo.schema import RunResult, RunSpec
+from demo.ui.fake import FakeRunner
+from demo.ui.page import build, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+PATIENCE = 60_000
+"""Milliseconds; for a machine that does other things."""
+LONG = 64
+"""A batch size whose run lasts until it is cancelled; any other one takes two seconds."""
+HEADLINE = "#top .headline .figure"
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+class Runner(FakeRunner):
+    """Stores what it answers, as the real one does."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(self._answered)
+        self._kept = history
+
+    def _answered(self, spec: RunSpec, image: Path) -> RunResult:
+        self._seconds = 600.0 if spec.batch_size == LONG else 2.0
+        return ok_result(id=uuid.uuid4().hex[:12], started_at="2026-11-22T09:00:00Z", spec=spec)
+
+    def run(self, spec: RunSpec, image: Path, cancel: Any = None) -> Iterator[Any]:
+        for event in super().run(spec, image, cancel):
+            if isinstance(event, RunResult) and event.status == "ok":
+                self._kept.append(event)
+            yield event
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, History]]:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    history.append(ok_result())
+    history.append(failed_result())
+    history.append(ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z"))
+    page = build(Runner(history), history=history)
+    _, address, _ = launch(page, prevent_thread_lock=True)
+    yield address, history
+    page.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(chromium: Any, served: Any) -> Iterator[Callable[..., Any]]:
+    """Each call is a visitor with a browser of their own, on the page that this link's query asks for.
+
+    No page may meet an error; what a reload breaks off (gradio logs it) is none.
+    """
+    contexts: list[Any] = []
+    troubles: list[str] = []
+
+    def arrive(query: str = "", width: int = 1440) -> Any:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        opened(tab, served[0] + query)
+        return tab
+
+    yield arrive
+    for context in contexts:
+        for tab in context.pages:
+            if tab.locator("#cancel:not([disabled])").count():
+                tab.locator("#cancel").click()
+                tab.locator("#run:not([disabled])").wait_for()
+        context.close()
+    assert troubles == []
+
+
+def opened(tab: Any, url: str = "") -> None:
+    """Opens the link, or the same page again, and waits until the page has greeted."""
+    if url:
+        tab.goto(url)
+    else:
+        tab.reload()
+    tab.locator("#run").wait_for()
+    tab.get_by_text("A made-up CPU").first.wait_for()
+
+
+def batch(tab: Any) -> Any:
+    return tab.get_by_label("number input for Batch size")
+
+
+def run(tab: Any, batch_size: int = 1) -> None:
+    batch(tab).fill(str(batch_size))
+    batch(tab).press("Tab")
+    tab.locator("#run").click()
+    tab.locator(".live").wait_for()
+
+
+def picture(tab: Any, folder: Path, name: str) -> None:
+    chosen = os.environ.get("WORTH_COMPILING_SCREENSHOTS")
+    folder = Path(chosen) if chosen else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    tab.screenshot(path=folder / f"{name}.png", full_page=True)
+
+
+def test_a_reload_in_the_middle_of_a_run_brings_it_back_to_be_watched_and_cancelled(visitor: Any) -> None:
+    tab = visitor()
+    run(tab, LONG)
+    opened(tab)
+    tab.locator(".live .steps").wait_for()
+    assert tab.locator("#run").is_disabled()
+    assert batch(tab).input_value() == str(LONG)
+    tab.locator("#cancel").click()
+    tab.locator("#top .problem").get_by_text("Cancelled", exact=True).wait_for()
+    tab.locator("#run:not([disabled])").wait_for()
+
+
+def test_a_closed_tab_ends_no_run_and_its_result_waits_for_the_visitor(visitor: Any, served: Any) -> None:
+    tab = visitor()
+    run(tab, 7)
+    context = tab.context
+    tab.close()
+    again = context.new_page()
+    opened(again, served[0])
+    again.locator(HEADLINE).wait_for()
+    assert "batch 7" in again.locator("#top .kicker").inner_text()
+
+
+def test_a_connection_that_comes_back_brings_the_run_back(visitor: Any) -> None:
+    tab = visitor()
+    run(tab, LONG)
+    tab.context.set_offline(True)
+    tab.wait_for_timeout(1500)
+    tab.context.set_offline(False)
+    opened(tab)
+    tab.locator(".live .steps").wait_for()
+    assert tab.locator("#cancel").is_enabled()
+
+
+def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(visitor: Any) -> None:
+    first, second, third = visitor(), visitor(), visitor()
+    run(first, LONG)
+    run(second)
+    second.get_by_text("One run is ahead of yours.").wait_for()
+    run(third)
+    third.get_by_text("2 runs are ahead of yours.").wait_for()
+    opened(third)  # the place in the line is kept, too
+    third.get_by_text("2 runs are ahead of yours.").wait_for()
+    first.locator("#cancel").click()
+    second.locator(HEADLINE).wait_for()
+    third.locator(HEADLINE).wait_for()
+
+
+def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any) -> None:
+    tab = visitor("?__theme=dark")
+    run(tab, 5)
+    tab.locator(HEADLINE).wait_for()
+    tab.wait_for_url("**run=*")
+    assert "__theme=dark" in tab.url
+    other = visitor(tab.url.removeprefix(served[0]))
+    other.locator(HEADLINE).wait_for()
+    assert batch(other).input_value() == "5"
+    assert other.locator("#seen").inner_text() == tab.locator("#seen").inner_text()
+    run(other, LONG)
+    assert "run=" not in other.url  # so that a reload brings the new run, not the old one
+    opened(other)
+    other.locator(".live .steps").wait_for()
+
+
+def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor: Any) -> None:
+    tab = visitor("?checkpoint=facebook/detr-resnet-50&batch_size=4&mode=reduce-overhead&fullgraph=true")
+    tab.get_by_text("detr-resnet-50?").wait_for()
+    assert batch(tab).input_value() == "4"
+    assert tab.get_by_role("combobox", name="Checkpoint").input_value() == "facebook/detr-resnet-50"
+    assert tab.get_by_label("Compile mode").input_value() == "reduce-overhead"
+    bad = visitor("?batch_size=many")
+    bad.locator("#top .problem").get_by_text("Batch size must be a whole number").wait_for()
+    gone = visitor("?run=nothing")
+    gone.locator("#top .problem").get_by_text("That run is not here").wait_for()
+
+
+def test_the_history_is_searched_opened_compared_taken_away_and_deleted(
+    visitor: Any, served: Any, tmp_path: Path
+) -> None:
+    _, history = served
+    tab = visitor()
+    tab.get_by_role("tab", name="History").click()
+    rows = tab.locator("#runs tbody tr")
+    rows.first.wait_for()
+    picture(tab, tmp_path, "history-light-1440")
+    tab.get_by_label("Search").fill("owlvit")
+    tab.locator("#runs caption", has_text="1 run").wait_for()
+    assert rows.count() == 1
+    tab.get_by_label("Search").fill("2026-11-21")
+    tab.locator("#runs caption", has_text="3 runs").wait_for()
+
+    tab.locator("#compare").click()
+    tab.get_by_text("Tick 2 to 4 runs to compare them. Ticked: 0.").wait_for()
+    for row in range(3):
+        rows.nth(row).get_by_role("checkbox").check()
+    tab.locator("#compare").click()
+    tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+    picture(tab, tmp_path, "history-compared-light-1440")
+
+    for name in ("CSV", "JSON"):
+        with tab.expect_download() as download:
+            tab.get_by_role("button", name=name, exact=True).click()
+        assert download.value.suggested_filename == f"worth-compiling-runs.{name.lower()}"
+        assert "slower" in Path(download.value.path()).read_text()
+
+    tab.locator("#runs a[data-run=slower]").click()
+    tab.locator(HEADLINE).wait_for()
+    assert "2.00×" in tab.locator(HEADLINE).inner_text()
+    tab.wait_for_url("**run=slower*")
+
+    history.append(dataclasses.replace(ok_result(), id="doomed", started_at="2020-01-01T00:00:00Z"))
+    tab.get_by_role("tab", name="History").click()
+    tab.get_by_label("Search").fill("doomed")
+    tab.locator("#runs caption", has_text="1 run").wait_for()
+    rows.first.get_by_role("checkbox").check()
+    tab.locator("#delete").click()
+    tab.get_by_text("Delete 1 run? Nothing brings them back.").wait_for()
+    assert history.get("doomed") is not None
+    tab.locator("#for-good").click()
+    tab.get_by_text("1 run deleted.").wait_for()
+    assert history.get("doomed") is None and history.get("slower") is not None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1920])
+def test_the_history_fits_every_width(visitor: Any, tmp_path: Path, width: int, theme: str) -> None:
+    tab = visitor(f"?__theme={theme}", width)
+    tab.get_by_role("tab", name="History").click()
+    boxes = tab.locator("#runs input[type=checkbox]")
+    boxes.first.wait_for()
+    for box in range(2):
+        boxes.nth(box).check()
+    tab.locator("#compare").click()
+    tab.locator("#compared table").wait_for()
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    picture(tab, tmp_path, f"history-{theme}-{width}")
