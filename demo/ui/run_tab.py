@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,12 +14,15 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 
-from demo import catalog, charts, hub, published
+from demo import catalog, charts, forecast, hub, published
+from demo.history import History
 from demo.schema import BadInput, Progress, RunResult, RunSpec
 from demo.ui import beside, live, results, runs
-from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
+from demo.ui.earlier import Earlier
+from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
+from demo.ui.sections import SECTIONS, Section
 
 UPDATE_SECONDS = 0.25
 """At most four updates a second reach the browser."""
@@ -30,40 +34,91 @@ TO_STAGE = """() => {
   document.getElementById('stage').scrollIntoView({behavior: calm ? 'auto' : 'smooth'});
 }"""
 
+REDRAW = "() => { setTimeout(() => window.dispatchEvent(new Event('resize')), 50); }"
+"""A Plotly figure that was made while folded has a width of its own choice until the window changes."""
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Stage:
-    """What stands on the right: one piece of HTML, a chart, what the models saw, all figures."""
+class _Fold:
+    """One section under the result, folded."""
 
+    section: Section
+    accordion: gr.Accordion
+    html: gr.HTML
+    figure: gr.Plot | None
+
+    def shown(self, result: RunResult | None) -> dict[Any, Any]:
+        """Updates that fill it from `result`, or hide it where there is nothing to tell."""
+        title = self.section.title(result) if result is not None else ""
+        if result is None or not title:
+            return {self.accordion: gr.update(visible=False)}
+        updates: dict[Any, Any] = {
+            self.accordion: gr.update(visible=True, label=title, open=False),
+            self.html: self.section.html(result),
+        }
+        if self.figure is not None and self.section.figure is not None:
+            drawn = self.section.figure(result)
+            updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
+        return updates
+
+
+@dataclass
+class _Stage:
+    """What stands on the right. While `live` shows anything, the style sheet hides all below it and leaves it as it is.
+
+    So a run that is refused can give the stage back to what stood there before.
+    """
+
+    notice: gr.HTML
+    """Why nothing was run; above what stood there before."""
+    live: gr.HTML
     top: gr.HTML
     chart_note: gr.HTML
     chart: gr.Plot
     seen: gr.HTML
+    folds: list[_Fold]
     details: gr.HTML
     beside: gr.HTML
     beside_chart: gr.Plot
 
     @property
-    def components(self) -> list[gr.components.Component]:
-        return [self.top, self.chart_note, self.chart, self.seen, self.beside, self.beside_chart, self.details]
+    def components(self) -> list[Any]:
+        folds = [part for fold in self.folds for part in (fold.accordion, fold.html, fold.figure) if part is not None]
+        first = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
+        return [*first, *folds, self.beside, self.beside_chart, self.details]
+
+    def running(self, html: str) -> dict[Any, Any]:
+        """Updates that show `html` alone, and leave what stood there for later."""
+        return {self.notice: gr.update(visible=False), self.live: gr.update(value=html, visible=True)}
+
+    def refused(self, html: str) -> dict[Any, Any]:
+        """Updates that bring back what stood there, with `html` above it."""
+        return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that leave nothing but `html` on the stage."""
-        rest = {part: gr.update(visible=False) for part in self.components[1:]}
-        return {self.top: html, **rest}
+        updates = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note, self.chart)}
+        rest = (self.seen, self.beside, self.beside_chart, self.details)
+        updates |= {part: gr.update(visible=False) for part in rest}
+        for fold in self.folds:
+            updates |= fold.shown(None)
+        return {**updates, self.top: html}
 
 
 class RunTab:
     """The components and the handlers between them. Make it inside the `gr.Blocks` (or tab) that shall hold it."""
 
-    def __init__(self, runner: AnyRunner, line: Line, choice: Choice | None = None) -> None:
+    def __init__(
+        self, runner: AnyRunner, line: Line, choice: Choice | None = None, history: History | None = None
+    ) -> None:
         """`choice` is what the form holds at first; without it the machine decides, once it is known."""
         self._runner = runner
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._line = line
+        self._earlier = Earlier(history or History())
         self._cancels: dict[str, threading.Event] = {}
         self._zero_gpu = runs.on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
@@ -91,15 +146,26 @@ class RunTab:
             show_progress="hidden",
             api_visibility="private",
             concurrency_limit=None,
+        ).then(
+            self._forecast,
+            list(inputs.values()),
+            self._form.forecast,
+            preprocess=False,
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
         )
 
     def _build_stage(self) -> _Stage:
         note, figure = _published(self._choice.checkpoint, self._choice.task)
         return _Stage(
+            notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
+            live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
             top=gr.HTML(self._opening(self._choice.checkpoint), elem_id="top", apply_default_css=False),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(figure, show_label=False, elem_id="chart"),
+            folds=[_fold(section) for section in SECTIONS],
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
@@ -123,7 +189,19 @@ class RunTab:
             [form.checkpoint_note, inputs["text"], stage.top, stage.chart_note, stage.chart],
             **quiet,
         )
+        for fold in stage.folds:
+            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
         inputs["mode"].change(results.mode_note, inputs["mode"], form.mode_note, **quiet)
+        gr.on(
+            [field.change for name, field in inputs.items() if name != "image"],
+            self._forecast,
+            list(inputs.values()),
+            form.forecast,
+            preprocess=False,
+            trigger_mode="always_last",
+            concurrency_limit=None,
+            **quiet,
+        )
         form.run.click(None, js=TO_STAGE, api_visibility="private")
         form.run.click(
             self._run,
@@ -133,7 +211,7 @@ class RunTab:
             preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
             **quiet,
-        )
+        ).then(self._forecast, list(inputs.values()), form.forecast, preprocess=False, concurrency_limit=None, **quiet)
         form.cancel.click(self._cancel, None, form.cancel, queue=False, **quiet)
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
@@ -148,6 +226,24 @@ class RunTab:
             gr.update(value=note, visible=True),
             gr.update(value=figure, visible=True),
         ]
+
+    def _forecast(self, *values: Any) -> str:
+        """What to expect of the form as it stands; nothing while the machine is not known."""
+        machine = self._runner.machine
+        if machine is None or self._zero_gpu:
+            return ""
+        asked = dict(zip(self._form.inputs, values, strict=True))
+        try:
+            spec = read_spec({name: value for name, value in asked.items() if name != "image"})
+        except BadInput as refused:
+            return results.no_forecast(str(refused))
+        device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
+        spec = spec.on(device)
+        name = machine.device_name if device == "cuda" else machine.cpu
+        earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
+        checkpoint = catalog.find(spec.checkpoint)
+        expected = forecast.forecast(spec, checkpoint, earlier, os.cpu_count() or 1)
+        return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier))
 
     def _settle(self, checkpoint: str, image: dict[str, Any] | None, has_run: bool) -> tuple[Any, Any]:
         """Once the machine is known: what `default_choice` says for it, where the visitor has not chosen meanwhile."""
@@ -172,21 +268,21 @@ class RunTab:
         try:
             spec, image = read(dict(zip(form.inputs, values, strict=True)))
             self._cancels[session] = cancel
-            yield busy | stage.only(live.strip(Progress("start", 0.0, 0.0), spec))
+            yield busy | stage.running(live.strip(Progress("start", 0.0, 0.0), spec))
             with self._line.join(session) as place:
                 while ahead := place.wait(WAITING_SECONDS):
                     if cancel.is_set():
-                        yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
+                        yield ready | stage.refused(results.problem("Cancelled", "You left the line before your turn."))
                         return
-                    yield {stage.top: live.waiting(ahead)}
+                    yield {stage.live: live.waiting(ahead)}
                 with runs.start(self._runner, spec, image, cancel) as events:
                     for result in self._watch(events, spec):
-                        yield ({stage.top: result} if isinstance(result, str) else ready | self._shown(result))
+                        yield ({stage.live: result} if isinstance(result, str) else ready | self._shown(result))
         except BadInput as refused:
-            yield ready | stage.only(results.problem("That cannot be run", str(refused)))
+            yield ready | stage.refused(results.problem("That cannot be run", str(refused)))
         except Exception:
             _log.exception("a run failed inside the page")
-            yield ready | stage.only(results.problem(*results.UNEXPECTED))
+            yield ready | stage.refused(results.problem(*results.UNEXPECTED))
         finally:
             if self._cancels.get(session) is cancel:
                 del self._cancels[session]
@@ -213,10 +309,13 @@ class RunTab:
             return stage.only(results.failure(result)) | {
                 stage.details: gr.update(value=results.details(result), visible=True)
             }
+        updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
+        for fold in stage.folds:
+            updates |= fold.shown(result)
         return {
+            **updates,
             stage.top: results.headline(result),
             stage.seen: gr.update(value=results.predictions(result), visible=True),
-            stage.chart_note: gr.update(visible=False),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result), visible=True),
         }
@@ -227,6 +326,14 @@ class RunTab:
         if event is not None:
             event.set()
         return gr.update(interactive=False)
+
+
+def _fold(section: Section) -> _Fold:
+    """Made where it shall stand; filled when there is a result."""
+    with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
+        html = gr.HTML(apply_default_css=False)
+        figure = gr.Plot(show_label=False) if section.figure is not None else None
+    return _Fold(section, fold, html, figure)
 
 
 def _published(checkpoint: str, task: str) -> tuple[str, Any]:
