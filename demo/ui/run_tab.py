@@ -49,10 +49,10 @@ class _Fold:
     html: gr.HTML
     figure: gr.Plot | None
 
-    def shown(self, result: RunResult | None) -> dict[Any, Any]:
+    def shown(self, result: RunResult) -> dict[Any, Any]:
         """Updates that fill it from `result`, or hide it where there is nothing to tell."""
-        title = self.section.title(result) if result is not None else ""
-        if result is None or not title:
+        title = self.section.title(result)
+        if not title:
             return {self.accordion: gr.update(visible=False)}
         updates: dict[Any, Any] = {
             self.accordion: gr.update(visible=True, label=title, open=False),
@@ -84,10 +84,15 @@ class _Stage:
     beside_chart: gr.Plot
 
     @property
+    def parts(self) -> list[Any]:
+        """What can be shown or hidden."""
+        answer = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
+        return [*answer, self.beside, self.beside_chart, *(fold.accordion for fold in self.folds), self.details]
+
+    @property
     def components(self) -> list[Any]:
-        folds = [part for fold in self.folds for part in (fold.accordion, fold.html, fold.figure) if part is not None]
-        first = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
-        return [*first, *folds, self.beside, self.beside_chart, self.details]
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure) if part is not None]
+        return [*self.parts, *folded]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone, and leave what stood there for later."""
@@ -99,12 +104,7 @@ class _Stage:
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that leave nothing but `html` on the stage."""
-        updates = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note, self.chart)}
-        rest = (self.seen, self.beside, self.beside_chart, self.details)
-        updates |= {part: gr.update(visible=False) for part in rest}
-        for fold in self.folds:
-            updates |= fold.shown(None)
-        return {**updates, self.top: html}
+        return {part: gr.update(visible=False) for part in self.parts if part is not self.top} | {self.top: html}
 
 
 class RunTab:
