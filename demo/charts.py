@@ -1,4 +1,4 @@
-"""The figures of the page: latency of the two variants, every timed call, and what the guide measured.
+"""The figures of the page: latency of the two variants, every timed call, when compiling pays, what the guide measured.
 
 Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
 puts `PAGE_CSS` into its style sheet, which recolours them as the theme changes. Colours are hex, backgrounds
@@ -9,6 +9,8 @@ that the same figure serves a phone of 390 pixels and a projector of 1920.
 from __future__ import annotations
 
 import html
+import itertools
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from demo import format as fmt
+from demo import words
 from demo.drawing import COMPILED, COMPILED_ON_DARK, EAGER
 from demo.schema import Measurement, PublishedRow, RunResult
 
@@ -24,12 +27,15 @@ LINE = "#6B7280"
 GRID = "#D1D5DB"
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 
-_BLUE = f"rgb({', '.join(str(int(COMPILED[at : at + 2], 16)) for at in (1, 3, 5))})"
+_BLUE, _INK = (
+    f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})" for colour in (COMPILED, TEXT)
+)
 PAGE_CSS = f"""
 .js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
 .js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
 .js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
 .js-plotly-plot .plotly .errorbar path {{ stroke: var(--body-text-color) !important; }}
+.js-plotly-plot .plotly .point[style*="fill: {_INK}"] {{ fill: var(--body-text-color) !important; }}
 .dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
@@ -39,6 +45,8 @@ PAGE_CSS = f"""
 GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
 """`trace` ends its scale at so many times the slower median."""
+PLOT_HEIGHT = 200
+"""Pixels between the axes of a figure that is not of bars."""
 WORDS = {
     "out_of_memory": "out of memory",
     "compile_failed": "did not compile",
@@ -167,7 +175,110 @@ def trace(result: RunResult) -> go.Figure:
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     calls = max((len(side.wall_seconds) for side, _ in sides.values()), default=0)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, calls + 1])
-    return dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=200)
+    return dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=PLOT_HEIGHT)
+
+
+def break_even(result: RunResult) -> go.Figure | None:
+    """Total time against number of calls: eager, and compiled after each first call that was measured.
+
+    Compiled starts at the seconds of its first call and rises more slowly, if it is faster; where it crosses eager it
+    has paid for itself. The line through a crossing is its range by the speed-up's 95 % interval. The lines
+    use eager's median and the estimated speed-up, so they cross where `RunResult.break_even` says. None where
+    there is no speed-up or no first call to draw.
+    """
+    speedup, compilation = result.speedup, result.compilation
+    if speedup is None or result.eager is None or compilation is None:
+        return None
+    costs = compilation.known_costs
+    eager = result.eager.median_seconds
+    compiled = eager / speedup.ratio
+    paid = {cache: result.break_even(cost) for cache, cost in costs.items()}
+    crossings = {cache: even for cache, even in paid.items() if even is not None and even.calls is not None}
+    farthest = max((even.calls or 0 for even in crossings.values()), default=0)
+    if farthest == 0 or speedup.verdict != "faster":
+        crossings, farthest = {}, math.ceil(max(costs.values()) / eager)
+    calls = max(10.0, 1.6 * farthest)
+    ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
+    scale, unit = _long_scale(max(ends.values()))
+    names = {"eager": "eager"} | {cache: f"compiled, {cache}" for cache in costs}
+    shifts = _spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
+    figure = go.Figure()
+    for (name, end), shift in zip(ends.items(), shifts, strict=True):
+        colour = EAGER if name == "eager" else COMPILED
+        figure.add_trace(
+            go.Scatter(
+                name=names[name],
+                x=[0, calls],
+                y=[costs.get(name, 0.0) * scale, end * scale],
+                mode="lines",
+                line={"color": colour, "width": 3, "dash": "dash" if name == "warm" else "solid"},
+                hoverinfo="skip",
+            )
+        )
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=8,
+            y=end * scale,
+            yshift=shift,
+            text=f'<span style="color:{colour}">{"┄" if name == "warm" else "━"}</span> {names[name]}',
+            showarrow=False,
+        )
+    for even in crossings.values():
+        at = even.calls or 0
+        high = calls if even.high is None else min(calls, even.high)
+        figure.add_trace(
+            go.Scatter(
+                name="break-even",
+                x=[at],
+                y=[at * eager * scale],
+                mode="markers",
+                marker={"color": TEXT, "size": 11, "line": {"width": 0}},
+                error_x={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [max(0.0, high - at)],
+                    "arrayminus": [max(0, at - (even.low or at))],
+                    "color": TEXT,
+                    "thickness": 2,
+                    "width": 6,
+                },
+                hoverinfo="skip",
+            )
+        )
+        near = at < 0.3 * calls  # too near the axis for a name on its left
+        figure.add_annotation(
+            x=0 if near else at,
+            y=at * eager * scale,
+            text=words.count(at, "call"),
+            xanchor="left" if near else "right",
+            xshift=6 if near else -10,
+            yshift=22 if near else 14,
+            showarrow=False,
+        )
+    meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
+    figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
+    figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5)
+    title = f"Total {unit} after so many calls"
+    return dressed(figure, title, [meaning, *_provenance(result)], left=44, right=148, plot=PLOT_HEIGHT)
+
+
+def _long_scale(longest: float) -> tuple[float, str]:
+    """Factor from seconds, and the unit: of waits, that may last hours."""
+    if longest >= 2 * 3600:
+        return 1 / 3600, "hours"
+    return (1 / 60, "minutes") if longest >= 2 * 60 else (1.0, "seconds")
+
+
+def _spread(heights: Sequence[float], least: float = 20) -> list[float]:
+    """Pixels by which each of the labels at these heights moves so that no two are nearer than `least`."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    moved = list(heights)
+    for below, above in itertools.pairwise(order):
+        moved[above] = max(moved[above], moved[below] + least)
+    excess = max(0.0, moved[order[-1]] - max(heights[order[-1]], PLOT_HEIGHT))
+    return [moved[place] - excess - height for place, height in enumerate(heights)]
 
 
 def bars(

@@ -279,6 +279,14 @@ class Compilation:
     cache_misses: int = 0
     """Graphs found in, and missing from, inductor's cache."""
 
+    @property
+    def known_costs(self) -> dict[str, float]:
+        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured."""
+        own = {"warm" if self.cache == "warm" else "cold": self.first_call_seconds}
+        named = {"cold": self.cold, "warm": self.warm}
+        measured = own | {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
+        return {cache: measured[cache] for cache in ("cold", "warm") if cache in measured}
+
 
 @dataclass(frozen=True)
 class Parity:
@@ -454,6 +462,8 @@ class Progress:
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     speedup: stats.Interval | None = None
+    timing_done: float | None = None
+    """Share of the timing that is over, 0 to 1; an estimate. None before it."""
 
 
 @dataclass(frozen=True)

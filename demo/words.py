@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from demo import format as fmt
 from demo import stats
-from demo.schema import BreakEven, RunResult
+from demo.forecast import Forecast, Range
+from demo.schema import BreakEven, Checkpoint, Compilation, GpuState, RunResult
 
 
 def headline(result: RunResult) -> str:
@@ -318,7 +319,7 @@ def _break_even(found: BreakEven | None) -> tuple[str, str]:
 
 def count(number: int, thing: str) -> str:
     """'no breaks', '1 break', '1 200 calls'."""
-    shown = f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") if number else "no"
+    shown = _grouped(number) if number else "no"
     return f"{shown} {thing}{'' if number == 1 else 's'}"
 
 
@@ -409,3 +410,256 @@ def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
         )
     )
     return rows
+
+
+# The sections of a result: a title that already answers, and the sentences under it.
+
+
+def latency_title(result: RunResult) -> str:
+    return f"Latency: {times(result)}"
+
+
+def back_to_back(result: RunResult) -> str:
+    """What a server with a full queue gets; '' where it was not measured."""
+    rates = [
+        fmt.rate(run.calls * result.spec.batch_size / run.seconds)
+        for side in (result.eager, result.compiled)
+        if side is not None and (run := side.back_to_back) is not None
+    ]
+    if len(rates) < 2:
+        return ""
+    return f"Call after call, without waiting for each: {rates[0]} eager, {rates[1]} compiled."
+
+
+def really_compiled(compiled: Compilation) -> str:
+    """'Yes: the whole model is one graph'; the answer to 'Did it really compile?'."""
+    if compiled.graphs == 0:
+        return "No: torch.compile captured no graph, so “compiled” ran as eager"
+    if compiled.fallbacks:
+        return f"Partly: {count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
+    if compiled.graph_breaks:
+        return f"Partly: {count(compiled.graphs, 'graph')} with {count(len(compiled.graph_breaks), 'break')} between"
+    if compiled.recompiles_while_timing:
+        return "Yes, and again while it was timed: the figures are void"
+    return "Yes: the whole model is one graph" if compiled.graphs == 1 else f"Yes: {compiled.graphs} graphs, no breaks"
+
+
+def cudagraphs(compiled: Compilation) -> str:
+    """'not used: …' rather than the worker's 'skipped: …'."""
+    return compiled.cudagraphs.replace("skipped: ", "not used: ", 1)
+
+
+COST_WORDS = {"cold": "With an empty cache", "warm": "From a filled cache"}
+
+
+def pays_title(result: RunResult) -> str:
+    """'When does compiling pay? After 5 480 calls, from a filled cache after 171'."""
+    question = "When does compiling pay?"
+    if result.compilation is None or result.speedup is None:
+        return question
+    if result.speedup.verdict == "unsure":
+        return f"{question} Too noisy to tell"
+    found = {cache: result.break_even(cost) for cache, cost in result.compilation.known_costs.items()}
+    calls = {cache: even.calls for cache, even in found.items() if even is not None and even.calls is not None}
+    if not calls or result.speedup.verdict != "faster":
+        return f"{question} Never, here"
+    if "cold" not in calls:
+        return f"{question} From a filled cache after {count(calls['warm'], 'call')}"
+    warm = f", from a filled cache after {_grouped(calls['warm'])}" if "warm" in calls else ""
+    return f"{question} After {count(calls['cold'], 'call')}{warm}"
+
+
+def pays(result: RunResult) -> list[str]:
+    """One sentence for each state of the cache whose first call was measured."""
+    if result.compilation is None:
+        return []
+    return [
+        f"{COST_WORDS[cache]} the first call takes {fmt.duration(seconds)}{_paid(result, seconds)}."
+        for cache, seconds in result.compilation.known_costs.items()
+    ]
+
+
+def _paid(result: RunResult, seconds: float) -> str:
+    even = result.break_even(seconds)
+    if even is None or result.speedup is None or result.speedup.verdict == "unsure":
+        return ""
+    if even.calls is None or result.speedup.verdict != "faster":
+        return ", and never pays for itself"
+    said = f"; it has paid for itself after {count(even.calls, 'call')}"
+    if even.low is not None and even.high is not None:
+        said += f" (95 %: {_grouped(even.low)} to {_grouped(even.high)})"
+    elif even.low is not None:
+        said += f" (95 %: {_grouped(even.low)} or more)"
+    if result.spec.batch_size > 1 and even.images is not None:
+        said += f", which is {count(even.images, 'image')}"
+    return said
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def memory_title(result: RunResult) -> str:
+    """'Memory: 812 MB → 640 MB'; '' where neither peak was measured."""
+    peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
+    known = [fmt.size(peak) for peak in peaks if peak is not None]
+    return f"Memory: {' → '.join(known)}" if known else ""
+
+
+def memory_meaning(result: RunResult) -> str:
+    if result.spec.device == "cuda":
+        return (
+            "The most bytes that torch's allocator had given out during one call, weights included. Reserved is what "
+            "the allocator held of the GPU for it: that much must be free."
+        )
+    return (
+        "The largest resident set of the whole process during one call: Python, torch and both models are in it, so "
+        "compare the two, not either with the model's size."
+    )
+
+
+def request_title(result: RunResult) -> str:
+    requests = result.request_seconds
+    if requests is None:
+        return ""
+    return f"A whole request: {_faster(requests[0] / requests[1])}"
+
+
+def _faster(ratio: float) -> str:
+    if abs(ratio - 1) < stats.SMALLEST_DIFFERENCE:
+        return "no difference"
+    return f"{fmt.ratio(ratio)} faster" if ratio > 1 else f"{fmt.ratio(1 / ratio)} slower"
+
+
+def request(result: RunResult) -> str:
+    """The request's speed-up beside the model's own."""
+    requests, speedup = result.request_seconds, result.speedup
+    if requests is None or speedup is None or result.eager is None:
+        return ""
+    share = result.eager.median_seconds / requests[0]
+    return (
+        f"The model alone is {_faster(speedup.ratio)}, a whole request {_faster(requests[0] / requests[1])}: "
+        f"{fmt.percent(share)} of an eager request is the model, and compiling does not touch the rest."
+    )
+
+
+NOTICEABLE = 0.05
+"""Share of the machine that other programs may use before it is worth a word."""
+
+
+def machine_title(result: RunResult) -> str:
+    machine = result.environment
+    name = machine.device_name if machine else result.spec.device
+    return f"The machine: {name}{_disturbed(result)}"
+
+
+def _disturbed(result: RunResult) -> str:
+    foreign = [state.foreign_cpu for state in result.machine_states if state.foreign_cpu is not None]
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
+    if reasons := throttling(gpus):
+        return f", throttled ({', '.join(reasons)})"
+    if any(gpu.foreign_processes for gpu in gpus):
+        return ", shared with other processes"
+    if not foreign:
+        return ""
+    mean = sum(foreign) / len(foreign)
+    return f", other programs used {fmt.percent(mean)} of it" if mean > NOTICEABLE else ", otherwise idle"
+
+
+def throttling(gpus: Sequence[GpuState]) -> list[str]:
+    """Every reason that was seen for a lowered clock, each once."""
+    return sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
+
+
+def machine_states(result: RunResult) -> list[tuple[str, str, str]]:
+    """What the looks between the blocks saw, as (name, value, explanation); only what the machine tells."""
+    rows = _machine_states(result)
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
+    if gpus:
+        reasons = ", ".join(throttling(gpus)) or "no"
+        others = str(max(gpu.foreign_processes for gpu in gpus))
+        rows.append(("GPU throttled", reasons, "Why the clock was lower than asked; idling is none."))
+        rows.append(("Other processes on the GPU", others, "What holds a context there besides this run."))
+    return rows
+
+
+STAGE_WORDS = {
+    "dynamo": "tracing Python (dynamo)",
+    "aot_autograd": "lowering (AOTAutograd)",
+    "inductor": "generating and compiling code (inductor)",
+    "backend compile": "the compiler behind dynamo, lowering included",
+    "first run": "the run itself, and what no stage accounts for",
+}
+
+
+def compile_parts(result: RunResult) -> list[tuple[str, str, str]]:
+    """Where the seconds of a first call went, as (stage, cold, warm); '' where a state was not measured."""
+    compiled = result.compilation
+    if compiled is None:
+        return []
+    cold, warm = (cost.parts if cost is not None else {} for cost in (compiled.cold, compiled.warm))
+    return [
+        (
+            STAGE_WORDS.get(stage, stage),
+            fmt.duration(cold[stage]) if stage in cold else "",
+            fmt.duration(warm[stage]) if stage in warm else "",
+        )
+        for stage in dict.fromkeys((*cold, *warm))
+    ]
+
+
+# Before the button.
+
+
+def forecast(expected: Forecast | None) -> str:
+    """'About 12 s, about 512 MB of memory'; what it rests on stands in `forecast_basis`."""
+    if expected is None:
+        return "Nothing is known of this checkpoint yet, so nothing is foretold."
+    took = _about(expected.seconds, _rounded_duration)
+    needs = _about(expected.memory_bytes, fmt.size) if expected.memory_bytes.likely else ""
+    said = f"{took}, {needs} of memory" if needs else took
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def forecast_basis(expected: Forecast | None, checkpoint: Checkpoint | None) -> str:
+    if expected is None:
+        return ""
+    if expected.basis == "same":
+        return f"from {count(expected.runs, 'earlier run')} of this here"
+    if expected.basis == "alike":
+        return f"from {count(expected.runs, 'earlier run')} of this checkpoint here with other settings"
+    known = f"{fmt.parameters(checkpoint.parameters)} parameters" if checkpoint is not None else "parameters"
+    return f"a rough estimate from {known}; no download counted"
+
+
+def _about(expected: Range, told: Callable[[float], str]) -> str:
+    """One figure where both ends are near, else the two ends."""
+    if expected.high <= 1.75 * expected.low:
+        return f"about {told(expected.likely)}"
+    low, high = told(expected.low), told(expected.high)
+    return f"about {high}" if low == high else f"{low} to {high}"
+
+
+def _rounded_duration(seconds: float) -> str:
+    """Nobody foretells 4 min 37 s: whole seconds up to ten, steps of five, then whole minutes."""
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    return f"{round(seconds / 60)} min"
+
+
+DOUBT_WORDS: dict[str, str] = {
+    "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
+    "no cuda graphs on a cpu": "reduce-overhead works through CUDA graphs, which a CPU lacks: default does the same.",
+    "few multiprocessors": "This GPU has too few multiprocessors for inductor's matrix-product tuning, which wants 68: "
+    "max-autotune compiles longer and finds little.",
+    "float16 on a cpu": "Most CPUs compute float16 by way of float32: slower than either float32 or bfloat16.",
+    "no tf32": "TensorFloat-32 needs a GPU of compute capability 8.0 or more, such as an A100: choose float32.",
+    "no bfloat16": "This GPU has no bfloat16 arithmetic and imitates it slowly: choose float16.",
+    "threads on a gpu": "The number of threads matters on a CPU only.",
+    "lost before": "Compiled was slower every time this ran here.",
+    "will not fit": "This needs more memory than there is: expect it to end out of memory.",
+    "may not fit": "This may need more memory than is free.",
+}
+"""Why a choice is known to be pointless, or doomed, on this machine."""

@@ -6,12 +6,18 @@ import dataclasses
 from typing import Any
 
 from demo.schema import (
+    BackToBack,
     Box,
     Compilation,
+    CompileCost,
+    EndToEnd,
     Environment,
     Failure,
+    GpuState,
+    GraphBreak,
     ImageInfo,
     Label,
+    MachineState,
     Measurement,
     Parity,
     Predictions,
@@ -76,6 +82,64 @@ def failed_result(**changes: Any) -> RunResult:
             spec=RunSpec("google/owlvit-base-patch32", "object-detection", batch_size=256, text=("a cat",)),
             failure=Failure("compile", "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.", "Try 64."),
             environment=ENVIRONMENT,
+        ),
+        **changes,
+    )
+
+
+GPU = dataclasses.replace(
+    ENVIRONMENT,
+    device_name="Tesla T4",
+    memory_bytes=15_800_000_000,
+    driver="580.95",
+    cuda="13.0",
+    compute_capability="7.5",
+    triton="3.7.0",
+)
+
+
+def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Measurement:
+    """`seconds` a call, of which the GPU works `device_seconds`; `rate` calls a second without waiting for each."""
+    return dataclasses.replace(
+        measurement(seconds, peak=peak),
+        device_seconds=(device_seconds,) * 20,
+        peak_reserved_bytes=round(peak * 1.2),
+        back_to_back=BackToBack(200, 200 / rate, 42.0),
+    )
+
+
+def full_result(**changes: Any) -> RunResult:
+    """A run on a GPU in which every field is filled: two graphs, a break, both compile costs, a machine that talks."""
+    states = tuple(
+        MachineState(at, 0.02, GpuState(1_350e6 + 30e6 * at, 1_590e6, 61.0 + at, 66.0 + at, (), 0))
+        for at in (0.0, 1.0, 2.0)
+    )
+    return dataclasses.replace(
+        ok_result(
+            id="20261121T093000-0f0f0f",
+            spec=RunSpec("google/vit-base-patch16-224", "image-classification", 4, "reduce-overhead", device="cuda"),
+            environment=GPU,
+            eager=on_gpu(0.0120, 0.0050, 620_000_000, 150),
+            compiled=on_gpu(0.0060, 0.0048, 540_000_000, 190),
+            control_times=measurement(0.0120),
+            compilation=Compilation(
+                first_call_seconds=31.2,
+                cache="cold",
+                graphs=2,
+                graph_breaks=(GraphBreak("call to print", "modeling_vit.py:321 in forward"),),
+                cudagraphs="used",
+                cold=CompileCost(31.2, {"dynamo": 4.1, "aot_autograd": 3.2, "inductor": 21.9}),
+                warm=CompileCost(3.4, {"dynamo": 2.2, "aot_autograd": 0.6, "inductor": 0.1}, "20261121T093100-0f0f10"),
+                recompiles=(GraphBreak("a size changed: expected 1, got 4", "modeling_vit.py:88 in forward"),),
+                kernels=38,
+                extern_kernels=49,
+                cache_hits=0,
+                cache_misses=2,
+            ),
+            end_to_end=EndToEnd(0.0015, 0.0004, 0.0002),
+            machine_states=states,
+            timing_seconds=3.6,
+            elapsed_seconds=48.0,
         ),
         **changes,
     )

@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 FLOORS = (
     {"format", "stats", "hub"},
     {"schema"},
-    {"limits"},
+    {"limits", "forecast"},
     {"catalog", "history", "images", "words", "script", "export"},
     {"drawing", "measured", "journal", "dataset"},
     {"published"},

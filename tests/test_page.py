@@ -24,7 +24,7 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
-from samples import failed_result, measurement, ok_result
+from samples import failed_result, full_result, measurement, ok_result
 
 from demo import schema
 from demo.history import FOLDER_VARIABLE, History
@@ -96,9 +96,10 @@ def cancel(page: Page, session: str) -> None:
 
 
 def stage_of(page: Page, updates: dict[Any, Any]) -> str:
-    """The HTML that an update puts on the stage, all pieces together."""
+    """The HTML that an update puts on the stage, all pieces together, the folded sections left out."""
     pieces = []
-    for part in (page.run_tab._stage.top, page.run_tab._stage.seen, page.run_tab._stage.details):
+    stage = page.run_tab._stage
+    for part in (stage.notice, stage.live, stage.top, stage.seen, stage.details):
         update = updates.get(part, "")
         pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
     return "".join(pieces)
@@ -221,7 +222,7 @@ def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() 
     shown = stage_of(page, last)
     assert '<span class="figure number">2.00×</span>' in shown
     assert "circle" in shown
-    assert "Pays for itself after" in shown
+    assert "First compiled call" in shown
     assert is_ready(page, last)
 
 
@@ -254,6 +255,29 @@ def test_bad_input_is_a_sentence_on_the_stage(changes: dict[str, Any], sentence:
     (only,) = pressed(page, **changes)
     assert sentence in stage_of(page, only)
     assert is_ready(page, only)
+
+
+def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -> None:
+    page = Page(answering(ok_result()))
+    stage = page.run_tab._stage
+    for changes, runner in (({"checkpoint": "no such thing"}, None), ({}, answering(BadInput("Not that one.")))):
+        page.run_tab._runner = runner or page.run_tab._runner
+        *_, last = pressed(page, **changes)
+        assert last[stage.notice]["visible"] and "That cannot be run" in last[stage.notice]["value"]
+        assert last[stage.live]["visible"] is False
+        assert not {stage.top, stage.chart, stage.seen, stage.details} & set(last)
+
+
+def test_every_section_of_a_result_is_filled_under_its_answer_and_a_failure_hides_them_again() -> None:
+    page = Page(answering(full_result()))
+    *_, last = pressed(page)
+    for fold in page.run_tab._stage.folds:
+        assert last[fold.accordion]["visible"] and last[fold.accordion]["label"] == fold.section.title(full_result())
+        assert last[fold.html] == fold.section.html(full_result())
+        assert fold.figure is None or last[fold.figure]["visible"]
+    page = Page(answering(failed_result()))
+    *_, last = pressed(page)
+    assert all(last[fold.accordion]["visible"] is False for fold in page.run_tab._stage.folds)
 
 
 def test_what_only_the_worker_can_refuse_is_a_sentence_too() -> None:
@@ -547,8 +571,22 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
 @pytest.mark.parametrize("name", ["detection", "segmentation"])
 def test_boxes_and_masks_are_drawn_for_both_variants(name: str) -> None:
     html = results.predictions(stored(name))
-    assert html.count('<img src="data:image/webp;base64,') == 2
+    beside = html[html.index('class="view beside"') : html.index('class="view over"')]
+    assert beside.count('<img src="data:image/webp;base64,') == 2
     assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
+
+
+def test_boxes_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
+    result = stored("detection")
+    html = results.predictions(result)
+    assert re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html) == [
+        ("beside", " checked"), ("over", ""), ("difference", "")
+    ]  # fmt: skip
+    assert 'type="range"' in html and 'aria-label="Share of the picture' in html
+    assert "Every box has its partner: there is no difference to draw." in html
+    assert result.predictions is not None
+    other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
+    assert "Where the two differ" in results.predictions(other)
 
 
 def test_random_weights_draw_nothing_and_say_why() -> None:

@@ -39,6 +39,8 @@ from demo.backend import compilation, first_call, machine, models, parity, predi
 from demo.schema import BadInput, EndToEnd, Failure, Measurement, Progress, RunResult, RunSpec
 
 TELL_EVERY_SECONDS = 0.25
+COUNTERS = ("calls", "eager_seconds", "compiled_seconds", "speedup", "timing_done")
+"""What a later phase still says: the lanes stay as they were when the timing ended."""
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, for the time left only."""
 
@@ -58,6 +60,7 @@ class Events:
         self._start = time.monotonic()
         self._last = 0.0
         self._phase = ""
+        self._seen: dict[str, Any] = {}
 
     def send(self, event: str, **content: Any) -> None:
         self._stream.write(json.dumps({"event": event, **content}, allow_nan=False) + "\n")
@@ -68,7 +71,8 @@ class Events:
         if phase == self._phase and now - self._last < TELL_EVERY_SECONDS:
             return
         self._phase, self._last = phase, now
-        looked = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **more)
+        self._seen |= {name: value for name, value in more.items() if name in COUNTERS}
+        looked = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **(self._seen | more))
         self.send("progress", progress=schema.plain(looked))
 
 
@@ -262,7 +266,9 @@ class Run:
                 remaining = elapsed / done - elapsed
             else:
                 most = plan.most_seconds * (1 if elapsed < plan.most_seconds else 2)
-                done, remaining = elapsed / most, most - elapsed
+                remaining = most - elapsed
+                # Few runs need the second stretch; a bar that goes back would be worse than one that slows down.
+                done = 0.9 * min(1.0, elapsed / plan.most_seconds) + 0.1 * max(0.0, elapsed / plan.most_seconds - 1)
             half = samples.half
             self.events.progress(
                 "time",
@@ -272,6 +278,7 @@ class Run:
                 eager_seconds=sorted(samples.eager[-2 * half :])[half],
                 compiled_seconds=sorted(samples.compiled[-2 * half :])[half],
                 speedup=samples.interval(),
+                timing_done=min(1.0, done),
             )
 
         return look

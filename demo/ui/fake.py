@@ -86,6 +86,7 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
         eager_seconds=eager.median_seconds if eager else None,
         compiled_seconds=compiled.median_seconds if compiled else None,
         speedup=Interval(measured.ratio, measured.low / wide, measured.high * wide),
+        timing_done=done,
     )
 
 

@@ -84,15 +84,21 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
     """The form's values, as the browser sent them, as a spec and the path of a picture. Raises BadInput."""
     asked = dict(values)
     image = asked.pop("image")
+    spec = read_spec(asked)
+    if not image:
+        raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
+    return spec, uploaded(image)
+
+
+def read_spec(values: dict[str, Any]) -> RunSpec:
+    """The form's values without the picture. Raises BadInput."""
+    asked = dict(values)
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""  # the field is hidden: what stands in it was meant for another checkpoint
     for name in OPTIONAL:
         if not str(asked[name] or "").strip():
             del asked[name]
-    spec = catalog.make_spec(**asked)
-    if not image:
-        raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
-    return spec, uploaded(image)
+    return catalog.make_spec(**asked)
 
 
 @dataclass
@@ -102,6 +108,7 @@ class Form:
     inputs: dict[str, Any]
     checkpoint_note: gr.HTML
     mode_note: gr.HTML
+    forecast: gr.HTML
     run: gr.Button
     cancel: gr.Button
 
@@ -202,7 +209,8 @@ class Form:
                     placeholder="until the difference is known",
                     info="10 to 10 000, or empty",
                 )
+        forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
             run = gr.Button("Run", variant="primary", size="lg", interactive=can_run, elem_id="run")
             cancel = gr.Button("Cancel", size="lg", interactive=False, elem_id="cancel")
-        return cls(inputs, checkpoint_note, mode_note, run, cancel)
+        return cls(inputs, checkpoint_note, mode_note, forecast, run, cancel)

@@ -1,7 +1,7 @@
 """The stage while a run goes: phases, time, two lanes and the narrowing interval, as one piece of HTML.
 
 gradio changes only those nodes that differ, so the order and number of elements here must not depend on the
-progress: then the style sheet can move bars instead of redrawing them.
+progress: then bars change their length and nothing else is drawn anew.
 """
 
 from __future__ import annotations
@@ -65,20 +65,23 @@ def _clock(progress: Progress) -> str:
 
 
 def _lanes(progress: Progress, spec: RunSpec) -> str:
+    """A race over equal time: the faster one is as far as the timing is, the other behind it by the speed-up so far."""
     seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
-    longest = max((seconds for seconds in seen.values() if seconds), default=0.0)
-    return "".join(
-        f'<div class="lane">{lane_name(variant)}{bar(variant, seconds / longest if seconds else 0.0)}'
+    fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
+    done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
+    lanes = "".join(
+        f'<div class="lane">{lane_name(variant)}{bar(variant, done * fastest / seconds if seconds else 0.0)}'
         f'<span class="value">{fmt.latency(seconds) if seconds else "–"}</span>'
-        f'<span class="calls">{_calls(progress, seconds, spec)}</span></div>'
+        f'<p class="counters">{_counters(progress, seconds, spec)}</p></div>'
         for variant, seconds in seen.items()
     )
+    return f'{lanes}<p class="rule">A lane shows the pictures served in equal time. In truth the two take turns.</p>'
 
 
-def _calls(progress: Progress, seconds: float | None, spec: RunSpec) -> str:
-    if not seconds:
-        return "not timed yet"
-    return f"{fmt.rate(spec.batch_size / seconds)} · {progress.calls} calls"
+def _counters(progress: Progress, seconds: float | None, spec: RunSpec) -> str:
+    calls = str(progress.calls) if seconds else "–"
+    rate = fmt.rate(spec.batch_size / seconds).split() if seconds else ["–", "images/s"]
+    return f"<span><b>{calls}</b> calls</span><span><b>{rate[0]}</b> {rate[1]}</span>"
 
 
 def _narrowing(progress: Progress) -> str:

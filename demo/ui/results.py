@@ -7,11 +7,13 @@ import binascii
 import io
 import json
 import re
+from collections.abc import Iterable
 
 from PIL import Image
 
 from demo import drawing, published, stats, words
 from demo import format as fmt
+from demo.forecast import Forecast
 from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
 from demo.ui.parts import esc, lane_name, percentage, ruler
 
@@ -199,27 +201,69 @@ def _share(score: float) -> str:
     return "< 0.1 %" if 0 < score < 0.0005 else fmt.percent(score)
 
 
+SLIDE = """
+element.addEventListener('input', event => {
+  const pair = event.target.closest('.slide');
+  if (pair && event.target.type === 'range') pair.style.setProperty('--at', event.target.value + '%');
+});
+"""
+"""Moves the edge between the two pictures: CSS alone cannot read a range."""
+_VIEWS = (("beside", "Side by side"), ("over", "Slider"), ("difference", "Difference"))
+
+
 def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
+    """Both pictures side by side, one over the other with a slider, what differs: a style sheet shows one of them."""
     info = result.image
     if info is None:
         return ""
     try:
         with Image.open(io.BytesIO(base64.b64decode(info.preview_jpeg))) as preview:
             preview.load()
-            figures = "".join(_drawn(preview, info, seen, variant) for variant in VARIANTS)
+            uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
+            differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
     except _UNREADABLE:
         return '<p class="aside">The picture of this result cannot be drawn again.</p>'
-    return f'<div class="seen">{figures}</div>'
+    images = {variant: _image(uri, _told(info, seen, variant)) for variant, uri in uris.items()}
+    figures = "".join(
+        f"<figure>{images[variant]}"
+        f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
+        for variant in VARIANTS
+    )
+    group = f"view-{esc(result.id)}"
+    choices = "".join(
+        f'<label><input type="radio" name="{group}" value="{view}"{" checked" if view == "beside" else ""}>'
+        f"<span>{title}</span></label>"
+        for view, title in _VIEWS
+    )
+    return (
+        f'<div class="views"><div class="choices" role="radiogroup" aria-label="How to compare">{choices}</div>'
+        f'<div class="view beside"><div class="seen">{figures}</div></div>'
+        f'<div class="view over">{_slide(images)}</div>'
+        f'<div class="view difference">{_difference(info, differing, seen)}</div></div>'
+    )
 
 
-def _drawn(preview: Image.Image, info: ImageInfo, seen: dict[str, Predictions], variant: drawing.Variant) -> str:
-    picture = drawing.draw(preview, info, seen, variant)
+def _told(info: ImageInfo, seen: dict[str, Predictions], variant: str) -> str:
     found = seen[variant].boxes or seen[variant].segments or ()
     names = ", ".join(thing.label for thing in found) or "nothing"
+    return f"{info.name} as the {variant} model sees it: {names}"
+
+
+def _slide(images: dict[drawing.Variant, str]) -> str:
+    """Eager left of the edge, compiled right of it; the edge is a range that keys and fingers move."""
     return (
-        f"<figure>{_image(_webp_uri(picture), f'{info.name} as the {variant} model sees it: {names}')}"
-        f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
+        f'<div class="slide"><div class="pair">{images["compiled"]}<div class="left">{images["eager"]}</div>'
+        '<i class="edge" aria-hidden="true"></i></div>'
+        '<input type="range" min="0" max="100" value="50" aria-label="Share of the picture that shows eager, per cent">'
+        f'<p class="sides">{lane_name("eager")}{lane_name("compiled")}</p></div>'
     )
+
+
+def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions]) -> str:
+    if picture is not None:
+        return f"<figure>{_image(_webp_uri(picture), f'Where the two differ on {info.name}')}</figure>"
+    same = "Every box has its partner" if seen["eager"].boxes is not None else "No pixel changed its label"
+    return f'<p class="aside">{same}: there is no difference to draw.</p>'
 
 
 def _found(seen: Predictions) -> str:
@@ -268,6 +312,23 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
         facts.append(f"{fmt.parameters(checkpoint.parameters)} parameters")
     facts.append("{} × {} px".format(*reversed(checkpoint.input_size)))
     return f"<p class='note'>{esc(' · '.join(fact.replace(' ', NBSP) for fact in facts))}</p>"
+
+
+def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str]) -> str:
+    """Beside the Run button: time and memory to expect, what that rests on, and why the choice may be pointless."""
+    basis = words.forecast_basis(expected, checkpoint)
+    shown = f" <small>{esc(basis)}</small>" if basis else ""
+    said = "".join(_doubt(words.DOUBT_WORDS[doubt]) for doubt in doubts)
+    return f'<div class="forecast"><p><b>{esc(words.forecast(expected))}</b>{shown}</p>{said}</div>'
+
+
+def no_forecast(sentence: str) -> str:
+    """The form as it stands would be refused: why."""
+    return f'<div class="forecast">{_doubt(sentence)}</div>'
+
+
+def _doubt(sentence: str) -> str:
+    return f'<p class="doubt"><b aria-hidden="true">!</b> {esc(sentence)}</p>'
 
 
 def mode_note(mode: str) -> str:

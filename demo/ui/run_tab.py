@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -13,15 +14,17 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 
-from demo import catalog, charts, hub, published
+from demo import catalog, charts, forecast, hub, published
 from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, Progress, RunResult, RunSpec
 from demo.ui import beside, links, live, results, runs
-from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
+from demo.ui.earlier import Earlier
+from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
+from demo.ui.sections import SECTIONS, Section
 
 _AT_THE_START = Progress("start", 0.0, 0.0)
 BROWSER_KEY = "worth-compiling-visitor"
@@ -34,29 +37,77 @@ TO_STAGE = """() => {
   document.getElementById('stage').scrollIntoView({behavior: calm ? 'auto' : 'smooth'});
 }"""
 
+REDRAW = "() => { setTimeout(() => window.dispatchEvent(new Event('resize')), 50); }"
+"""A Plotly figure that was made while folded has a width of its own choice until the window changes."""
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Stage:
-    """What stands on the right: one piece of HTML, a chart, what the models saw, all figures."""
+class _Fold:
+    """One section under the result, folded."""
 
+    section: Section
+    accordion: gr.Accordion
+    html: gr.HTML
+    figure: gr.Plot | None
+
+    def shown(self, result: RunResult) -> dict[Any, Any]:
+        """Updates that fill it from `result`, or hide it where there is nothing to tell."""
+        title = self.section.title(result)
+        if not title:
+            return {self.accordion: gr.update(visible=False)}
+        updates: dict[Any, Any] = {
+            self.accordion: gr.update(visible=True, label=title, open=False),
+            self.html: self.section.html(result),
+        }
+        if self.figure is not None and self.section.figure is not None:
+            drawn = self.section.figure(result)
+            updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
+        return updates
+
+
+@dataclass
+class _Stage:
+    """What stands on the right. While `live` shows anything, the style sheet hides all below it and leaves it as it is.
+
+    So a run that is refused can give the stage back to what stood there before.
+    """
+
+    notice: gr.HTML
+    """Why nothing was run; above what stood there before."""
+    live: gr.HTML
     top: gr.HTML
     chart_note: gr.HTML
     chart: gr.Plot
     seen: gr.HTML
+    folds: list[_Fold]
     details: gr.HTML
     beside: gr.HTML
     beside_chart: gr.Plot
 
     @property
-    def components(self) -> list[gr.components.Component]:
-        return [self.top, self.chart_note, self.chart, self.seen, self.beside, self.beside_chart, self.details]
+    def parts(self) -> list[Any]:
+        """What can be shown or hidden."""
+        answer = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
+        return [*answer, self.beside, self.beside_chart, *(fold.accordion for fold in self.folds), self.details]
+
+    @property
+    def components(self) -> list[Any]:
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure) if part is not None]
+        return [*self.parts, *folded]
+
+    def running(self, html: str) -> dict[Any, Any]:
+        """Updates that show `html` alone, and leave what stood there for later."""
+        return {self.notice: gr.update(visible=False), self.live: gr.update(value=html, visible=True)}
+
+    def refused(self, html: str) -> dict[Any, Any]:
+        """Updates that bring back what stood there, with `html` above it."""
+        return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that leave nothing but `html` on the stage."""
-        rest = {part: gr.update(visible=False) for part in self.components[1:]}
-        return {self.top: html, **rest}
+        return {part: gr.update(visible=False) for part in self.parts if part is not self.top} | {self.top: html}
 
 
 class RunTab:
@@ -70,6 +121,7 @@ class RunTab:
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
+        self._earlier = Earlier(self._history)
         self._jobs = Jobs(runner, line)
         self._zero_gpu = runs.on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
@@ -124,15 +176,26 @@ class RunTab:
             show_progress="hidden",
             api_visibility="private",
             concurrency_limit=None,
+        ).then(
+            self._forecast,
+            list(inputs.values()),
+            self._form.forecast,
+            preprocess=False,
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
         )
 
     def _build_stage(self) -> _Stage:
         note, figure = _published(self._choice.checkpoint, self._choice.task)
         return _Stage(
+            notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
+            live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
             top=gr.HTML(self._opening(self._choice.checkpoint), elem_id="top", apply_default_css=False),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(figure, show_label=False, elem_id="chart"),
+            folds=[_fold(section) for section in SECTIONS],
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
@@ -156,7 +219,19 @@ class RunTab:
             [form.checkpoint_note, inputs["text"], stage.top, stage.chart_note, stage.chart],
             **quiet,
         )
+        for fold in stage.folds:
+            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
         inputs["mode"].change(results.mode_note, inputs["mode"], form.mode_note, **quiet)
+        gr.on(
+            [field.change for name, field in inputs.items() if name != "image"],
+            self._forecast,
+            list(inputs.values()),
+            form.forecast,
+            preprocess=False,
+            trigger_mode="always_last",
+            concurrency_limit=None,
+            **quiet,
+        )
         form.run.click(None, js=TO_STAGE, api_visibility="private")
         form.run.click(None, js=links.FORGET, api_visibility="private")
         form.run.click(
@@ -167,7 +242,9 @@ class RunTab:
             preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
             **quiet,
-        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private")
+        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private").then(
+            self._forecast, list(inputs.values()), form.forecast, preprocess=False, concurrency_limit=None, **quiet
+        )
         form.cancel.click(self._cancel, self._visitor, form.cancel, queue=False, **quiet)
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
@@ -182,6 +259,24 @@ class RunTab:
             gr.update(value=note, visible=True),
             gr.update(value=figure, visible=True),
         ]
+
+    def _forecast(self, *values: Any) -> str:
+        """What to expect of the form as it stands; nothing while the machine is not known."""
+        machine = self._runner.machine
+        if machine is None or self._zero_gpu:
+            return ""
+        asked = dict(zip(self._form.inputs, values, strict=True))
+        try:
+            spec = read_spec({name: value for name, value in asked.items() if name != "image"})
+        except BadInput as refused:
+            return results.no_forecast(str(refused))
+        device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
+        spec = spec.on(device)
+        name = machine.device_name if device == "cuda" else machine.cpu
+        earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
+        checkpoint = catalog.find(spec.checkpoint)
+        expected = forecast.forecast(spec, checkpoint, earlier, os.cpu_count() or 1)
+        return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request | None = None
@@ -205,10 +300,10 @@ class RunTab:
             spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
             job = self._jobs.start(_name(visitor, request), spec, image)
         except BadInput as refused:
-            yield self._ready | self._stage.only(results.problem("That cannot be run", str(refused)))
+            yield self._ready | self._stage.refused(results.problem("That cannot be run", str(refused)))
         except Exception:
             _log.exception("a run could not be started")
-            yield self._ready | self._stage.only(results.problem(*results.UNEXPECTED))
+            yield self._ready | self._stage.refused(results.problem(*results.UNEXPECTED))
         else:
             yield self._begun(spec)
             yield from self._watch(job)
@@ -234,7 +329,7 @@ class RunTab:
     def _begun(self, spec: RunSpec) -> dict[Any, Any]:
         form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec)
         busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
-        return busy | {self._has_run: True, self._opened: ""} | self._stage.only(strip)
+        return busy | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
 
     @property
     def _ready(self) -> dict[Any, Any]:
@@ -251,17 +346,17 @@ class RunTab:
         for news in job.watch():
             match news:
                 case Waiting(ahead):
-                    yield {stage.top: live.waiting(ahead) if ahead else live.strip(_AT_THE_START, job.spec)}
+                    yield {stage.live: live.waiting(ahead) if ahead else live.strip(_AT_THE_START, job.spec)}
                 case Progress():
-                    yield {stage.top: live.strip(news, job.spec)}
+                    yield {stage.live: live.strip(news, job.spec)}
                 case RunResult():
                     yield ready | self._shown(news) | {self._opened: news.id if self._is_stored(news) else ""}
                 case Left():
-                    yield ready | stage.only(results.problem("Cancelled", "You left the line before your turn."))
+                    yield ready | stage.refused(results.problem("Cancelled", "You left the line before your turn."))
                 case Refused(sentence):
-                    yield ready | stage.only(results.problem("That cannot be run", sentence))
+                    yield ready | stage.refused(results.problem("That cannot be run", sentence))
                 case Broken():
-                    yield ready | stage.only(results.problem(*results.UNEXPECTED))
+                    yield ready | stage.refused(results.problem(*results.UNEXPECTED))
 
     def open(self, id: str) -> dict[Any, Any]:
         """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`."""
@@ -297,10 +392,13 @@ class RunTab:
             return stage.only(results.failure(result)) | {
                 stage.details: gr.update(value=results.details(result), visible=True)
             }
+        updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
+        for fold in stage.folds:
+            updates |= fold.shown(result)
         return {
+            **updates,
             stage.top: results.headline(result),
             stage.seen: gr.update(value=results.predictions(result), visible=True),
-            stage.chart_note: gr.update(visible=False),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result), visible=True),
         }
@@ -320,6 +418,14 @@ def _is_name(visitor: object) -> TypeGuard[str]:
 def _name(visitor: object, request: gr.Request) -> str:
     """By what a visitor's run is found: the id in the browser, or in its absence the page's own, lost by a reload."""
     return visitor if _is_name(visitor) else request.session_hash or ""
+
+
+def _fold(section: Section) -> _Fold:
+    """Made where it shall stand; filled when there is a result."""
+    with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
+        html = gr.HTML(apply_default_css=False)
+        figure = gr.Plot(show_label=False) if section.figure is not None else None
+    return _Fold(section, fold, html, figure)
 
 
 def _published(checkpoint: str, task: str) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-"""How the page looks: gradio's variables set here, everything else in `page.css`.
+"""How the page looks: gradio's variables set here, everything else in `page.css` and its kin.
 
 Ink on paper, so that the two colours that mean something, eager orange and compiled blue, are the only ones. The
 typeface lies in gradio's own package: nothing is fetched from outside.
@@ -13,7 +13,7 @@ from gradio.themes.utils import fonts, sizes
 
 from demo import charts
 
-STYLES = ("page.css", "history.css", "published.css")
+STYLES = ("page.css", "history.css", "published.css", "sections.css")
 CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"

@@ -171,7 +171,7 @@ def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
     tab.locator("#picture input[type=file]").set_input_files(broken)
     tab.locator("#picture img").wait_for(state="attached")
     _run(tab)
-    card = _until(tab, "#top .problem")
+    card = _until(tab, "#notice .problem")
     assert "broken.png" in card.inner_text()
     assert tab.get_by_label("number input for Batch size").input_value() == "3"
     tab.locator("#run:not([disabled])").wait_for()

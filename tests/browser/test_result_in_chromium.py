@@ -1,0 +1,166 @@
+"""What a visitor does with a result: unfold, compare, be refused and lose nothing. A fake runner, a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import full_result
+
+from demo.history import FOLDER_VARIABLE
+from demo.schema import BadInput, RunResult, RunSpec
+from demo.ui.fake import FakeRunner
+from demo.ui.page import build, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
+RESULT = full_result(image=STORED.image, predictions=STORED.predictions, parity=STORED.parity)
+REFUSED = 13
+"""The batch size that the fake runner refuses, as a worker does."""
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+    return BadInput("Batch size 13 is unlucky. Choose another one.") if spec.batch_size == REFUSED else RESULT
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        page = build(FakeRunner(answer, seconds=1.5))
+        _, url, _ = launch(page, prevent_thread_lock=True, server_port=None)
+        yield url
+        page.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, address: str) -> Iterator[Any]:
+    """A fresh tab with the page, which must not log an error."""
+    tab = chromium.new_page(viewport={"width": 1440, "height": 900})
+    troubles: list[str] = []
+    tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.goto(address)
+    tab.locator("#forecast .forecast").wait_for()
+    yield tab
+    tab.close()
+    assert troubles == []
+
+
+def run(tab: Any) -> None:
+    tab.locator("#run:not([disabled])").click()
+
+
+def answered(tab: Any) -> Any:
+    run(tab)
+    tab.locator("#top .headline").wait_for()
+    return tab
+
+
+def test_the_lanes_run_at_the_ratio_of_the_speed_up_and_hide_what_stood_there(tab: Any) -> None:
+    run(tab)
+    tab.locator(".live .narrowing:not(.empty)").wait_for()
+    widths = tab.evaluate("[...document.querySelectorAll('.lane .bar')].map(bar => parseFloat(bar.style.width))")
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.1) and widths[1] > 0
+    assert not tab.locator("#top").is_visible() and not tab.locator("#chart").is_visible()
+    tab.locator("#top .headline").wait_for()
+    assert not tab.locator(".live").is_visible() and tab.locator("#chart").is_visible()
+
+
+def test_a_refusal_stands_above_the_result_that_was_there(tab: Any) -> None:
+    answered(tab)
+    figure = tab.locator("#top .figure").inner_text()
+    tab.get_by_label("number input for Batch size").fill(str(REFUSED))
+    run(tab)
+    notice = tab.locator("#notice .problem")
+    notice.wait_for()
+    assert "unlucky" in notice.inner_text()
+    assert tab.locator("#top .figure").inner_text() == figure
+    assert tab.locator("#seen .views").is_visible() and tab.locator("#section-latency").is_visible()
+    assert notice.bounding_box()["y"] < tab.locator("#top .figure").bounding_box()["y"]
+    tab.get_by_label("number input for Batch size").fill("1")
+    answered(tab)
+    assert not notice.is_visible()
+
+
+def test_every_section_unfolds_by_keyboard_and_its_figure_fills_the_stage(tab: Any) -> None:
+    answered(tab)
+    for name in ("latency", "compiled", "pays", "memory", "request", "machine"):
+        title = tab.locator(f"#section-{name} > button")
+        assert title.get_attribute("aria-expanded") in (None, "false")
+        title.focus()
+        tab.keyboard.press("Enter")
+        tab.locator(f"#section-{name} table, #section-{name} .measures").first.wait_for()
+    wide = tab.locator("#stage").bounding_box()["width"]
+    for name in ("latency", "pays"):
+        tab.locator(f"#section-{name} .main-svg").first.wait_for()
+        tab.wait_for_function(
+            "([name, wide]) => document.querySelector(`#section-${name} .main-svg`).clientWidth > 0.95 * wide",
+            arg=[name, wide],
+        )
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1440
+
+
+def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(tab: Any) -> None:
+    answered(tab)
+    assert tab.locator(".view.beside").is_visible() and not tab.locator(".slide").is_visible()
+    tab.locator('.choices input[value="beside"]').focus()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator(".slide").is_visible() and not tab.locator(".view.beside").is_visible()
+    slider = tab.get_by_label("Share of the picture that shows eager, per cent")
+    edge = tab.locator(".slide .edge")
+    before = edge.bounding_box()["x"]
+    slider.focus()
+    tab.keyboard.press("Home")
+    assert edge.bounding_box()["x"] < before - 100
+    assert tab.locator(".slide .left").evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
+    tab.locator('.choices input[value="over"]').focus()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator(".view.difference").is_visible()
+
+
+def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
+    forecast = tab.locator("#forecast")
+    assert re.search(r"\d+ s to \d+ (s|min), .* of memory", forecast.inner_text())
+    assert "a rough estimate from 827 k parameters" in forecast.inner_text()
+    tab.get_by_role("combobox", name="Compile mode").click()
+    tab.get_by_role("option", name="reduce-overhead", exact=True).click()
+    forecast.get_by_text("which a CPU lacks").wait_for()
+    tab.get_by_role("button", name="Advanced").click()
+    tab.get_by_label("Threads").fill("many")
+    forecast.get_by_text("must be a whole number").wait_for()
+    for size in ((1440, 900), (1280, 720), (1920, 1080)):
+        tab.set_viewport_size({"width": size[0], "height": size[1]})
+        box = tab.locator("#run").bounding_box()
+        assert box["y"] + box["height"] <= size[1]
+
+
+def test_a_text_query_that_is_missing_is_told_before_the_run(tab: Any) -> None:
+    tab.get_by_label("Detection", exact=True).check(force=True)
+    tab.get_by_text("shapes-rtdetr?").wait_for()
+    tab.get_by_role("combobox", name="Checkpoint").click()
+    tab.get_by_role("option", name="google/owlvit-base-patch32").click()
+    field = tab.get_by_label("What to look for")
+    field.fill("")
+    tab.locator("#forecast").get_by_text("Give it one or more text queries").wait_for()
