@@ -179,7 +179,7 @@ def test_the_command_prints_the_script_of_a_stored_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path))
-    History().add(ok_result())
+    History().append(ok_result())
     assert main(["script", ok_result().id]) == 0
     assert capsys.readouterr().out == script.script(ok_result())
     assert main(["script", "nobody"]) == 2
@@ -292,5 +292,7 @@ def test_a_script_keeps_to_the_number_of_calls_and_breaks_the_graph_where_the_ru
     assert any("graph break" in warning for warning in run.warnings)
     (tmp_path / "script").mkdir()
     answer = _executed(run, tmp_path / "script")
-    assert len(answer["compiled"]["wall_seconds"]) == len(run.compiled.wall_seconds)
+    # 30 are asked for, and both round up to whole blocks, of 4 calls at most: how many, the speed of the moment says.
+    for calls in (len(answer["compiled"]["wall_seconds"]), len(run.compiled.wall_seconds)):
+        assert 30 <= calls < 34
     assert answer["compilation"]["graphs"] == run.compilation.graphs

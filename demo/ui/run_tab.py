@@ -15,7 +15,7 @@ from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, hub, published
 from demo.schema import BadInput, Progress, RunResult, RunSpec
-from demo.ui import beside, live, results, runs
+from demo.ui import beside, live, results, runs, takeaway
 from demo.ui.form import Choice, Form, checkpoints, default_choice, read, takes_text
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
@@ -44,10 +44,12 @@ class _Stage:
     details: gr.HTML
     beside: gr.HTML
     beside_chart: gr.Plot
+    takeaway: gr.HTML
 
     @property
     def components(self) -> list[gr.components.Component]:
-        return [self.top, self.chart_note, self.chart, self.seen, self.beside, self.beside_chart, self.details]
+        answer = [self.top, self.chart_note, self.chart, self.seen]
+        return [*answer, self.beside, self.beside_chart, self.details, self.takeaway]
 
     def only(self, html: str) -> dict[Any, Any]:
         """Updates that leave nothing but `html` on the stage."""
@@ -73,6 +75,10 @@ class RunTab:
                 self._stage = self._build_stage()
         self._has_run = gr.State(False)
         self._wire()
+
+    @property
+    def form(self) -> Form:
+        return self._form
 
     @property
     def mode(self) -> gr.components.Component:
@@ -103,6 +109,7 @@ class RunTab:
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
+            takeaway=takeaway.component(),
         )
 
     def _opening(self, checkpoint: str) -> str:
@@ -155,7 +162,7 @@ class RunTab:
         machine = self._runner.machine
         if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
             return gr.skip(), gr.skip()
-        choice = default_choice(machine, hub_ok=_can_load(default_choice(machine, hub_ok=True).checkpoint))
+        choice = default_choice(machine, hub_ok=hub.can_load(default_choice(machine, hub_ok=True).checkpoint))
         if choice == self._choice:
             return gr.skip(), gr.skip()
         same_image = image is not None and image.get("orig_name") == self._choice.image.name
@@ -211,7 +218,8 @@ class RunTab:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result)) | {
-                stage.details: gr.update(value=results.details(result), visible=True)
+                stage.details: gr.update(value=results.details(result), visible=True),
+                stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
             }
         return {
             stage.top: results.headline(result),
@@ -219,6 +227,7 @@ class RunTab:
             stage.chart_note: gr.update(visible=False),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result), visible=True),
+            stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
         }
 
     def _cancel(self, request: gr.Request) -> Any:
@@ -232,9 +241,3 @@ class RunTab:
 def _published(checkpoint: str, task: str) -> tuple[str, Any]:
     measured, _ = results.published_for(checkpoint, task)
     return results.published_note(checkpoint, task), charts.published_bars(published.rows(), measured)
-
-
-def _can_load(checkpoint: str) -> bool:
-    """Whether the weights lie in the local cache, or the Hub answers."""
-    folder = hub.cache_folder() / f"models--{checkpoint.replace('/', '--')}"
-    return any(folder.glob("snapshots/*/*.safetensors")) or hub.reachable()
