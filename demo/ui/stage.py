@@ -1,4 +1,4 @@
-"""Stage mode: the page for the last row. A switch shows headline and race alone; keys run, cancel and choose presets."""
+"""Stage mode: the page for the last row. Headline and race alone; keys run, cancel and choose presets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from demo import hub
-from demo.ui.form import Form, checkpoints
+from demo.ui.form import Form, checkpoints, photographs, scenes
 from demo.ui.parts import esc
 from demo.ui.presets import SEGFORMER, Preset, presets
 from demo.ui.runs import AnyRunner
@@ -54,7 +54,9 @@ class StageBar:
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
         preset = presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1]
-        values = self._first | preset.values
+        # A picture goes to the browser as a file, not as what the component made of its own.
+        picture = photographs()[-1] if gpu else scenes()[0]
+        values = self._first | preset.values | {"image": str(picture)}
         updates = {name: gr.update(value=value) for name, value in values.items()}
         updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
         return [_words(preset), *(updates[name] for name in self._form.inputs)]

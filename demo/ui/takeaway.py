@@ -56,7 +56,7 @@ element.addEventListener('click', async event => {
     const plot = document.querySelector('#chart .js-plotly-plot');
     if (!plot || !window.Plotly) return told(button, 'There is no figure');
     const layout = { ...plot.layout, paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff' };
-    const how = { format: button.dataset.figure, width: 800, height: plot.layout.height, scale: 2 };
+    const how = { format: button.dataset.figure, width: 800, height: plot.clientHeight, scale: 2 };
     saved(await window.Plotly.toImage({ data: plot.data, layout }, how), button.dataset.name);
   }
 });
