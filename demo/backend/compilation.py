@@ -205,6 +205,8 @@ def _skip_reason() -> str | None:
 
 def compiled(model: Any, spec: RunSpec) -> Any:
     """The model under torch.compile as the spec asks; nothing is compiled before its first call."""
+    if spec.graph_break:
+        break_graph(model)
     return torch.compile(model, mode=spec.mode, fullgraph=spec.fullgraph)
 
 

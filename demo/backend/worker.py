@@ -129,7 +129,6 @@ class Run:
         self.known["environment"] = machine.environment(self.device)
         self.warnings += self.loaded.warnings
         if self.spec.graph_break:
-            compilation.break_graph(self.loaded.model)
             self.warnings.append(compilation.GRAPH_BREAK_WARNING)
         if self.spec.weights == "random":
             self.warnings.append(
