@@ -117,6 +117,7 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, tmp_path: Path
     assert not tab.locator("body.dark").count()
     tab.keyboard.press("d")
     assert tab.locator("body.dark").count()
+    tab.wait_for_timeout(500)  # colours pass over
     _picture(tab, tmp_path, "stage-result-dark-1920")
     tab.keyboard.press("3")
     tab.locator("#stage-words").get_by_text("max-autotune").wait_for()
@@ -136,7 +137,7 @@ def test_the_figure_is_readable_from_the_last_row(tab: Any) -> None:
     assert digits >= 0.15 * 1080
     assert tab.evaluate("document.documentElement.scrollWidth") == 1920
     bar = tab.locator("#stage-bar").bounding_box()
-    for part in (FIGURE, "#top .headline .after", "#top .headline .latencies"):
+    for part in (FIGURE, "#top .headline .after", "#top .headline .latencies", "#top .headline .interval"):
         box = tab.locator(part).bounding_box()
         assert box["y"] + box["height"] <= bar["y"], part
         assert box["x"] + box["width"] <= 1920, part
