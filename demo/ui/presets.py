@@ -1,6 +1,6 @@
 """The runs of stage mode's keys 1 to 3: what each is called, what is said of it, and what it puts into the form.
 
-Each ended within a minute on two CPU cores, with an empty compile cache: see the README's section on stage mode.
+Small models, so that nobody waits: `python -m benchmarks.stage_presets` holds each to a minute on two CPU cores.
 """
 
 from __future__ import annotations
