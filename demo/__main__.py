@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from demo import catalog, terminal
-from demo.commands import history, published
+from demo.commands import history, published, script
 from demo.history import History, HistoryError
 from demo.schema import (
     ATTENTIONS,
@@ -143,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--attention", help=f"attention implementation: {_or(ATTENTIONS)}")
     run.add_argument("--threads", metavar="N", help="threads of torch on a CPU (default: torch's choice)")
     run.add_argument("--cache", help=f"compile cache: {_or(CACHES)}; empty measures a cold and a warm first call")
+    run.add_argument("--graph-break", action="store_true", default=None, help="put one in, to show what it costs")
     run.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
 
     listing = commands.add_parser("list", help="the checkpoints to choose from")
@@ -156,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     history.add_to(commands)
 
     published.add_to(commands)
+    script.add_to(commands)
 
     serve = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serve.set_defaults(command=_serve)
@@ -191,6 +193,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "attention",
         "threads",
         "cache",
+        "graph_break",
     )
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.text is not None:

@@ -19,6 +19,12 @@ def endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
+def can_load(checkpoint: str) -> bool:
+    """Whether a checkpoint's weights lie in the local cache, or the Hub answers."""
+    folder = cache_folder() / f"models--{checkpoint.replace('/', '--')}"
+    return any(folder.glob("snapshots/*/*.safetensors")) or reachable()
+
+
 def reachable() -> bool:
     """True where anything answers at the Hub's address, whatever it says.
 

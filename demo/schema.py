@@ -110,6 +110,8 @@ class RunSpec:
     threads: int | None = None
     """Intra-op threads of torch on a CPU; None: torch's own choice."""
     cache: str = "keep"
+    graph_break: bool = False
+    """Put one graph break between the model's layers: for showing what a graph break costs."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
@@ -123,7 +125,8 @@ class RunSpec:
         _one_of("attention implementation", self.attention, ATTENTIONS)
         _one_of("protocol", self.protocol, PROTOCOLS)
         _one_of("compile cache", self.cache, CACHES)
-        for name, switch in (("fullgraph", self.fullgraph), ("channels_last", self.channels_last)):
+        for name in ("fullgraph", "channels_last", "graph_break"):
+            switch = getattr(self, name)
             if not isinstance(switch, bool):
                 raise BadInput(f"{name} is a switch, true or false. Given: {_shown(switch)}.")
         _number("precision", self.precision, MIN_PRECISION, MAX_PRECISION)

@@ -205,7 +205,29 @@ def _skip_reason() -> str | None:
 
 def compiled(model: Any, spec: RunSpec) -> Any:
     """The model under torch.compile as the spec asks; nothing is compiled before its first call."""
+    if spec.graph_break:
+        break_graph(model)
     return torch.compile(model, mode=spec.mode, fullgraph=spec.fullgraph)
+
+
+GRAPH_BREAK_WARNING = (
+    "A graph break was put between the model's layers, as asked: this shows what a break costs, and is not how the "
+    "checkpoint runs by itself."
+)
+
+
+def break_graph(model: torch.nn.Module) -> None:
+    """Makes dynamo give up once in the middle of the model: before the middle one of its longest list of layers.
+
+    Eager runs the same hook, where it does nothing. A model without a list of layers breaks before its last part.
+    """
+    lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList)]
+    layers = max(lists, key=len) if lists else list(model.children())[-1:]
+    layers[len(layers) // 2].register_forward_pre_hook(_graph_break)
+
+
+def _graph_break(*_: Any) -> None:
+    torch._dynamo.graph_break("asked for by the run's own switch")
 
 
 def own_copy(outputs: Any) -> Any:

@@ -132,6 +132,8 @@ class Run:
         self.loaded = models.load(self.spec, self.device)
         self.known["environment"] = machine.environment(self.device)
         self.warnings += self.loaded.warnings
+        if self.spec.graph_break:
+            self.warnings.append(compilation.GRAPH_BREAK_WARNING)
         if self.spec.weights == "random":
             self.warnings.append(
                 "Random weights: latency stands, but predictions would mean nothing and are not shown."

@@ -44,6 +44,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         attention: Literal["auto", "eager", "sdpa"] = "auto",
         threads: int | None = None,
         cache: Literal["keep", "empty"] = "keep",
+        graph_break: bool = False,
     ) -> dict[str, Any]:
         """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
 
@@ -66,6 +67,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             attention: The attention implementation; "auto" leaves it to the checkpoint's class.
             threads: Threads of torch on a CPU; without it torch's own choice.
             cache: "empty" compiles with an empty cache, and once more in a further process from the filled one.
+            graph_break: Put one graph break between the model's layers: for showing what a graph break costs.
 
         Returns:
             The result as JSON (schema_version 1): status, failure, spec, environment, eager and compiled with raw
@@ -82,7 +84,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             "text": text or "",
         }
         asked |= {"protocol": protocol, "precision": precision, "most_seconds": most_seconds, "cache": cache}
-        asked |= {"channels_last": channels_last, "attention": attention}
+        asked |= {"channels_last": channels_last, "attention": attention, "graph_break": graph_break}
         asked |= {
             name: value for name, value in (("iterations", iterations), ("threads", threads)) if value is not None
         }

@@ -193,6 +193,9 @@ class Form:
                     list(schema.CACHES), value="keep", label="Compile cache", elem_classes="segmented",
                     info="empty measures a first call both cold and warm: it takes longer",
                 )  # fmt: skip
+                inputs["graph_break"] = gr.Checkbox(
+                    False, label="Graph break", info="Put one between the model's layers, to show what it costs"
+                )
                 inputs["protocol"] = gr.Radio(
                     list(schema.PROTOCOLS), value="interleaved", label="Protocol", elem_classes="segmented",
                     info="as published: the guide's recipe, 300 calls of eager, then 300 of compiled",

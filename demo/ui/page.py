@@ -21,6 +21,7 @@ from demo.ui.parts import esc
 from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
+from demo.ui.stage import SWITCH, StageBar
 from demo.ui.theme import CSS, HEAD, Paper
 
 MACHINE_SECONDS = 30.0
@@ -84,6 +85,7 @@ class Page:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab("Published", id="published") as published:
                     self.published_tab = PublishedTab(published)
+            StageBar(runner, self.run_tab.form)
             greeted = self.blocks.load(
                 self._greet,
                 None,
@@ -122,7 +124,7 @@ def _masthead(machine: Machine | None, waited: bool = False) -> str:
         "<h1>Worth compiling?</h1></div>"
         '<p class="promise">Times a vision model with and without <code>torch.compile</code>, '
         "and says whether it pays on this machine.</p>"
-        f'<p class="machine">{here}</p></header>{_obstacles(machine)}'
+        f'<p class="machine">{here}</p>{SWITCH}</header>{_obstacles(machine)}'
     )
 
 

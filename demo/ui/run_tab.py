@@ -18,7 +18,7 @@ from demo import catalog, charts, forecast, hub, published
 from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, Progress, RunResult, RunSpec
-from demo.ui import beside, links, live, results, runs
+from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
 from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
@@ -85,12 +85,20 @@ class _Stage:
     details: gr.HTML
     beside: gr.HTML
     beside_chart: gr.Plot
+    takeaway: gr.HTML
 
     @property
     def parts(self) -> list[Any]:
         """What can be shown or hidden."""
         answer = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
-        return [*answer, self.beside, self.beside_chart, *(fold.accordion for fold in self.folds), self.details]
+        return [
+            *answer,
+            self.beside,
+            self.beside_chart,
+            *(fold.accordion for fold in self.folds),
+            self.details,
+            self.takeaway,
+        ]
 
     @property
     def components(self) -> list[Any]:
@@ -133,6 +141,10 @@ class RunTab:
         self._visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self._opened = gr.Textbox("", visible=False)  # the id of the stored run on the stage
         self._wire()
+
+    @property
+    def form(self) -> Form:
+        return self._form
 
     @property
     def visitor(self) -> gr.BrowserState:
@@ -199,6 +211,7 @@ class RunTab:
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
+            takeaway=takeaway.component(),
         )
 
     def _opening(self, checkpoint: str) -> str:
@@ -287,7 +300,7 @@ class RunTab:
         machine = self._runner.machine
         if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
             return gr.skip(), gr.skip()
-        choice = default_choice(machine, hub_ok=_can_load(default_choice(machine, hub_ok=True).checkpoint))
+        choice = default_choice(machine, hub_ok=hub.can_load(default_choice(machine, hub_ok=True).checkpoint))
         if choice == self._choice:
             return gr.skip(), gr.skip()
         same_image = image is not None and image.get("orig_name") == self._choice.image.name
@@ -390,7 +403,8 @@ class RunTab:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result)) | {
-                stage.details: gr.update(value=results.details(result), visible=True)
+                stage.details: gr.update(value=results.details(result), visible=True),
+                stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
             }
         updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
         for fold in stage.folds:
@@ -401,6 +415,7 @@ class RunTab:
             stage.seen: gr.update(value=results.predictions(result), visible=True),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result), visible=True),
+            stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
         }
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
@@ -431,9 +446,3 @@ def _fold(section: Section) -> _Fold:
 def _published(checkpoint: str, task: str) -> tuple[str, Any]:
     measured, _ = results.published_for(checkpoint, task)
     return results.published_note(checkpoint, task), charts.published_bars(published.rows(), measured)
-
-
-def _can_load(checkpoint: str) -> bool:
-    """Whether the weights lie in the local cache, or the Hub answers."""
-    folder = hub.cache_folder() / f"models--{checkpoint.replace('/', '--')}"
-    return any(folder.glob("snapshots/*/*.safetensors")) or hub.reachable()

@@ -12,8 +12,9 @@ import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
 from demo import charts
+from demo.ui import stage
 
-STYLES = ("page.css", "history.css", "published.css", "sections.css")
+STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css")
 CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
@@ -32,7 +33,7 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">'
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}'
 
 _TEXT = sizes.Size(
     name="page",

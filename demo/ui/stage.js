@@ -1,0 +1,35 @@
+// Stage mode. The class on the root element is its only state; ?stage=1 in the address keeps it over a reload.
+(() => {
+  const root = document.documentElement;
+  const keys = KEYS_TO_BUTTONS;
+  const typing = 'input, textarea, select, [contenteditable], [role=textbox], [role=combobox]';
+
+  const show = on => {
+    root.classList.toggle('on-stage', on);
+    const address = new URL(location);
+    if (on) address.searchParams.set('stage', '1');
+    else address.searchParams.delete('stage');
+    history.replaceState(history.state, '', address);
+    if (on) document.querySelector('#rooms button[role=tab]')?.click();
+    window.dispatchEvent(new Event('resize'));  // Plotly draws its charts to the new width
+  };
+
+  if (new URLSearchParams(location.search).get('stage') === '1') root.classList.add('on-stage');
+
+  document.addEventListener('click', event => {
+    const button = event.target.closest?.('[data-stage]');
+    if (!button) return;
+    show(button.dataset.stage === 'on');
+    document.querySelector(`[data-stage="${root.classList.contains('on-stage') ? 'off' : 'on'}"]`)?.focus();
+  });
+
+  document.addEventListener('keydown', event => {
+    if (!root.classList.contains('on-stage') || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.(typing)) return;
+    const key = event.key.toLowerCase();
+    if (key === 'd') document.body.classList.toggle('dark');
+    else if (keys[key]) document.getElementById(keys[key])?.click();
+    else return;
+    event.preventDefault();
+  });
+})();

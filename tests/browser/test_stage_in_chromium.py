@@ -1,0 +1,203 @@
+"""Stage mode and what is taken away, in a real browser. A fake runner stands for the models."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from samples import ok_result
+
+from demo.schema import RunSpec
+from demo.ui.fake import FakeRunner
+from demo.ui.page import build, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+FIGURE = "#top .headline .figure"
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, list[RunSpec]]]:
+    """A page's address, and the specs that were run on it so far."""
+    specs: list[RunSpec] = []
+
+    def answer(spec: RunSpec, image: Path) -> Any:
+        specs.append(spec)
+        return ok_result(spec=spec)
+
+    page = build(FakeRunner(answer, seconds=1.5))
+    _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
+    yield address, specs
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, served: Any) -> Iterator[Any]:
+    """A projector's tab with the page. It must not log an error, nor ask anything of another machine."""
+    address, _ = served
+    tab = chromium.new_page(viewport={"width": 1920, "height": 1080})
+    troubles: list[str] = []
+    tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
+    tab.goto(address)
+    tab.locator("#chart .plot-container").wait_for()
+    yield tab
+    tab.close()
+    assert troubles == []
+
+
+def _is_outside(url: str, address: str) -> bool:
+    return not url.startswith((address, "data:", "blob:"))
+
+
+def _picture(tab: Any, folder: Path, name: str) -> None:
+    folder = Path(os.environ.get("WORTH_COMPILING_SCREENSHOTS") or folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tab.screenshot(path=folder / f"{name}.png")
+
+
+def _enter(tab: Any) -> None:
+    tab.get_by_role("button", name="Stage mode").click()
+    tab.locator("#stage-bar").wait_for()
+
+
+def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) -> None:
+    _enter(tab)
+    for hidden in ("#form", "#chart", "#chart-note", "footer", ".promise"):
+        assert not tab.locator(hidden).first.is_visible(), hidden
+    assert tab.locator("#top .display").is_visible()
+    assert "stage=1" in tab.url
+    tab.get_by_role("button", name="Leave the stage").click()
+    tab.locator("#form").wait_for()
+    assert tab.locator("#chart .plot-container").is_visible()
+    assert "stage=1" not in tab.url
+
+
+def test_the_address_opens_the_stage_and_keeps_it(tab: Any, served: Any) -> None:
+    tab.goto(f"{served[0]}?stage=1")
+    tab.locator("#stage-bar").wait_for()
+    assert not tab.locator("#form").is_visible()
+
+
+def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, tmp_path: Path) -> None:
+    _, specs = served
+    _enter(tab)
+    tab.keyboard.press("2")
+    tab.locator("#stage-words").get_by_text("A graph break, live").wait_for()
+    before = len(specs)
+    tab.keyboard.press("r")
+    tab.locator(".live .steps li.now").wait_for()
+    _picture(tab, tmp_path, "stage-race-1920")
+    tab.locator(FIGURE).wait_for(timeout=30_000)
+    assert len(specs) == before + 1
+    assert (specs[-1].checkpoint, specs[-1].graph_break) == ("shapes-vit", True)
+    _picture(tab, tmp_path, "stage-result-1920")
+    assert not tab.locator("body.dark").count()
+    tab.keyboard.press("d")
+    assert tab.locator("body.dark").count()
+    tab.wait_for_timeout(500)  # colours pass over
+    _picture(tab, tmp_path, "stage-result-dark-1920")
+    tab.keyboard.press("3")
+    tab.locator("#stage-words").get_by_text("max-autotune").wait_for()
+    tab.keyboard.press("r")
+    tab.locator(".live .steps li.now").wait_for()
+    tab.keyboard.press("c")
+    tab.locator("#stage .problem").get_by_text("Cancelled").first.wait_for(timeout=30_000)
+
+
+def test_the_figure_is_readable_from_the_last_row(tab: Any) -> None:
+    _enter(tab)
+    tab.keyboard.press("r")
+    figure = tab.locator(FIGURE)
+    figure.wait_for(timeout=30_000)
+    size = float(figure.evaluate("figure => parseFloat(getComputedStyle(figure).fontSize)"))
+    digits = 0.698 * size  # the height of IBM Plex Sans' digits
+    assert digits >= 0.15 * 1080
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1920
+    bar = tab.locator("#stage-bar").bounding_box()
+    for part in (FIGURE, "#top .headline .after", "#top .headline .latencies", "#top .headline .interval"):
+        box = tab.locator(part).bounding_box()
+        assert box["y"] + box["height"] <= bar["y"], part
+        assert box["x"] + box["width"] <= 1920, part
+
+
+def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, served: Any) -> None:
+    _, specs = served
+    before = len(specs)
+    for key in ("r", "d", "2"):
+        tab.keyboard.press(key)
+    tab.wait_for_timeout(700)
+    assert not tab.locator("body.dark").count()
+    _enter(tab)
+    tab.evaluate("document.body.append(Object.assign(document.createElement('input'), {id: 'typed'}))")
+    tab.locator("#typed").focus()
+    tab.keyboard.type("rd2")
+    tab.keyboard.press("Control+d")
+    tab.wait_for_timeout(700)
+    assert tab.locator("#typed").input_value() == "rd2"
+    assert not tab.locator("body.dark").count()
+    assert len(specs) == before
+    assert tab.locator("#stage-words").inner_text().strip() == ""
+
+
+def test_nothing_on_the_stage_has_a_tooltip(tab: Any) -> None:
+    _enter(tab)
+    titled = (
+        "[...document.querySelectorAll('[title]')].filter(part => part.checkVisibility()).map(part => part.outerHTML)"
+    )
+    assert tab.evaluate(titled) == []
+    assert not tab.locator(".js-plotly-plot").first.is_visible()
+
+
+def test_a_preset_puts_back_what_it_does_not_name(tab: Any, served: Any) -> None:
+    tab.get_by_label("number input for Batch size").fill("7")
+    tab.get_by_label("number input for Batch size").press("Tab")
+    _enter(tab)
+    tab.keyboard.press("1")
+    tab.locator("#stage-words").get_by_text("Segformer on this machine").wait_for()
+    tab.get_by_role("button", name="Leave the stage").click()
+    assert tab.get_by_label("number input for Batch size").input_value() == "1"
+    assert tab.get_by_label("Checkpoint").input_value() == "shapes-segformer"
+
+
+def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, served: Any, tmp_path: Path) -> None:
+    address, _ = served
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.get_by_role("button", name="Run", exact=True).click()
+    tab.locator("#takeaway .takeaway").wait_for(timeout=30_000)
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with tab.expect_download() as download:
+            tab.get_by_role("button", name=f"The figure as {kind.upper()}").press("Enter")
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        assert file.suffix == f".{kind}" and file.read_bytes().startswith(start)
+    assert b"Latency of one call" in next(tmp_path.glob("*.svg")).read_bytes()
+    tab.locator("#takeaway summary", has_text="curl").press("Enter")
+    button = tab.get_by_role("button", name="Copy the curl")
+    button.press("Enter")
+    tab.get_by_role("button", name="Copied").wait_for()
+    copied = tab.evaluate("navigator.clipboard.readText()")
+    assert copied == tab.locator("#take-curl").text_content()
+    assert f"SERVER={address.rstrip('/')}\n" in copied
