@@ -10,6 +10,8 @@ from typing import Any
 import gradio as gr
 
 from demo import limits
+from demo.history import History
+from demo.precompiling import Precompiler
 from demo.schema import Machine
 from demo.ui import api
 from demo.ui.form import Choice, default_choice, examples
@@ -19,6 +21,7 @@ from demo.ui.parts import esc
 from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
+from demo.ui.sweep_tab import SweepTab
 from demo.ui.theme import CSS, HEAD, Paper
 
 MACHINE_SECONDS = 30.0
@@ -76,6 +79,8 @@ class Page:
                     self.run_tab = RunTab(runner, line, choice)
                 with gr.Tab("Published", id="published") as published:
                     self.published_tab = PublishedTab(published)
+                with gr.Tab("Sweep", id="sweep"):
+                    self.sweep_tab = SweepTab(runner, line, History(), Precompiler())
             greeted = self.blocks.load(
                 self._greet,
                 None,

@@ -13,7 +13,7 @@ from gradio.themes.utils import fonts, sizes
 
 from demo import charts
 
-STYLES = ("page.css", "published.css")
+STYLES = ("page.css", "published.css", "sweep.css")
 CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
