@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from demo.runner import ROOT, own_folder, worker_environment
 from demo.schema import BadInput, RunSpec, plain
 
 MODULE = "demo.backend.cache_file"
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str], None]) -> dict[str, Any]:
@@ -38,6 +39,7 @@ def load(file: Path) -> dict[str, Any]:
 
 
 def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+    folder, hold = own_folder()
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE],
         stdin=subprocess.PIPE,
@@ -45,6 +47,7 @@ def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
         stderr=subprocess.PIPE,
         start_new_session=True,
         cwd=ROOT,
+        env=worker_environment(folder),
     )
     try:
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -67,3 +70,5 @@ def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(hold)

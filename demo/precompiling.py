@@ -10,16 +10,17 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from demo.runner import ROOT, own_folder, worker_environment
 from demo.schema import RunSpec, plain
 
 MODULE = "demo.backend.precompile"
-ROOT = Path(__file__).resolve().parent.parent
 MOST_PROCESSES = 8
 """Each holds a model in memory, the GPU's too."""
 LOT_A_PROCESS = 4
@@ -49,6 +50,7 @@ class Precompiler:
         if len(specs) < 2 or self.processes < 2:
             return  # alone it would be done no sooner than by its own run
         job = {"specs": [plain(spec) for spec in specs], "image": str(image.resolve()), "processes": self.processes}
+        folder, hold = own_folder()
         process = subprocess.Popen(
             [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,
@@ -56,6 +58,7 @@ class Precompiler:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd=ROOT,
+            env=worker_environment(folder),
         )
         try:
             yield 0, len(specs)
@@ -78,3 +81,5 @@ class Precompiler:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(hold)

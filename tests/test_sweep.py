@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, ok_result
 
-from demo import catalog, schema, sweep
+from demo import catalog, measured, schema, sweep
 from demo.commands.sweep import PICTURE
 from demo.history import FOLDER_VARIABLE, History
 from demo.precompiling import Precompiler, worth_it
@@ -345,6 +345,33 @@ def test_the_table_can_be_parquet(tmp_path: Path) -> None:
     out = tmp_path / "table.parquet"
     sweep.write_table(out, [Cell(SPEC, stored())])
     assert list(pandas.read_parquet(out)["id"]) == [stored().id]
+
+
+def test_a_sweep_becomes_the_measured_table_of_its_device(tmp_path: Path) -> None:
+    failed = stored(id="two", status="out_of_memory", compiled=None)
+    path = sweep.keep_as_measured([Cell(SPEC, stored()), Cell(SPEC, failed), Cell(SPEC)], tmp_path)
+    assert path == tmp_path / "example-cpu.csv"
+    rows = measured.read(path)
+    assert [row.compiled_seconds for row in rows] == [pytest.approx(0.00102), None]
+    assert {row.gpu for row in rows} == {"Example CPU"}
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ([], "No cell has a result"),
+        ([stored(status="failed", compiled=None)], "nothing to put into a table"),
+        (
+            [stored(), stored(environment=dataclasses.replace(ENVIRONMENT, device_name="Another"))],
+            "Another, Example CPU: a measured table belongs to one device",
+        ),
+    ],
+    ids=["none", "failed only", "two devices"],
+)
+def test_a_table_of_nothing_or_of_two_devices_is_refused(results: list[RunResult], words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=words):
+        sweep.keep_as_measured([Cell(SPEC, result) for result in results], tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

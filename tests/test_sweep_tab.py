@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo import catalog
+from demo import catalog, measured
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import BadInput, RunResult, RunSpec
 from demo.sweep import Cell, Grid
@@ -169,6 +169,23 @@ def test_a_cell_opens_its_run() -> None:
     of = tab()
     opened = of._open(cells_of(of), SimpleNamespace(place=3))  # type: ignore[arg-type]
     assert "2.00×" in opened and "shapes-segformer" in opened
+
+
+def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    of = tab()
+    *_, last = started(of)
+    assert last[of._keep]["visible"]
+    assert "example-cpu.csv" in of._as_measured(cells_of(of))
+    assert len(measured.load(tmp_path).rows) == 6
+    (tmp_path / "example-cpu.csv").unlink()
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    *_, last = started(of)
+    assert not last[of._keep]["visible"]
+    assert of._as_measured(cells_of(of)) == ""
+    assert not list(tmp_path.iterdir())
 
 
 # The map

@@ -51,6 +51,9 @@ def add_to(commands: Any) -> None:
         help="the picture for every cell (default: a drawn scene, 4:3)",
     )
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(sweep.KINDS)}")
+    parser.add_argument(
+        "--measured", action="store_true", help="make it this project's own table of the device: assets/measured/"
+    )
     parser.add_argument("--fresh", action="store_true", help="run the cells that are stored already, too")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: over a Ray cluster")
     parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
@@ -130,6 +133,8 @@ def _sweep(options: argparse.Namespace) -> int:
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     else:
         cells = _here(options, specs, image, out)
+    if options.measured and cells:
+        print(f"Kept as {sweep.keep_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
     return OK if not cells or any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
 
 

@@ -15,7 +15,7 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from demo import catalog, schema, sweep
+from demo import catalog, limits, schema, sweep
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.precompiling import Precompiler
@@ -101,6 +101,8 @@ class SweepTab:
                         )
                         for ending in (".csv", ".json")
                     }
+                    self._keep = gr.Button("Add to Published", visible=False, size="sm", elem_id="sweep-keep")
+                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
         self._cells = gr.State([])
         self._wire()
@@ -115,11 +117,15 @@ class SweepTab:
         self._start.click(
             self._run,
             [*self._axes.values(), self._weights, self._fresh],
-            [self._status, self._map, self._opened, self._cells, self._start, self._stop, *self._exports.values()],
+            [
+                *(self._status, self._map, self._kept, self._opened, self._cells, self._start, self._stop, self._keep),
+                *self._exports.values(),
+            ],
             concurrency_limit=None,  # the line keeps the order, cell by cell
             **quiet,
         )
         self._stop.click(self._cancel, None, self._stop, queue=False, **quiet)
+        self._keep.click(self._as_measured, self._cells, self._kept, concurrency_limit=1, **quiet)
         self._map.select(self._open, self._cells, self._opened, concurrency_limit=None, **quiet)
 
     def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
@@ -139,7 +145,9 @@ class SweepTab:
             yield {
                 self._status: _status("Starting", cells, forecast.seconds, _guess(forecast)),
                 self._map: heatmap(cells),
+                self._kept: "",
                 self._opened: "",
+                self._keep: gr.update(visible=False),
                 self._cells: cells,
                 self._start: gr.update(interactive=False),
                 self._stop: gr.update(interactive=True),
@@ -225,7 +233,19 @@ class SweepTab:
         if any(cell.done for cell in cells):
             for ending, button in self._exports.items():
                 updates[button] = gr.update(value=_file(cells, ending), visible=True)
+            # what the project ships is not for strangers to change
+            updates[self._keep] = gr.update(visible=not limits.on_space())
         return updates
+
+    def _as_measured(self, cells: list[Cell]) -> str:
+        """Beside the guide's tables from now on."""
+        if limits.on_space():
+            return ""
+        try:
+            path = sweep.keep_as_measured(cells)
+        except (BadInput, OSError) as refused:
+            return f'<p class="doing">{esc(refused)}</p>'
+        return f'<p class="doing">Kept as {esc(path.name)}: the tab Published shows it beside the guide\'s tables.</p>'
 
     def _open(self, cells: list[Cell], event: gr.EventData) -> str:
         """The run of the cell that was pressed. The place comes from the browser, so it may be anything."""
