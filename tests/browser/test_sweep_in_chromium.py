@@ -34,11 +34,14 @@ def answer(spec: RunSpec, image: Path) -> RunResult:
     return ok_result(spec=spec, compiled=measurement(seconds))
 
 
+RUNNER = FakeRunner(answer, seconds=0.5)
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        page = Page(FakeRunner(answer, seconds=0.5))
+        page = Page(RUNNER)
         page.sweep_tab._precompiler = None
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
@@ -97,9 +100,10 @@ def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_t
             tab.screenshot(path=folder / f"sweep-{theme}-{width}.png", full_page=True)
 
 
-def test_stop_leaves_what_is_there(tab: Any) -> None:
+def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map button[data-place]").first.wait_for()
+    monkeypatch.setattr(RUNNER, "_seconds", 600)  # the cell in hand will not end by itself
     tab.locator("#sweep-stop").click()
     tab.locator("#sweep-status", has_text="Stopped").wait_for()
     assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 6
