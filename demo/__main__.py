@@ -1,4 +1,4 @@
-"""The command line: `python -m demo run | list | doctor | history | published | serve`.
+"""The command line: `python -m demo run | list | doctor | history | published | sweep | cache | autopilot | serve`.
 
 Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
 Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from demo import catalog, terminal
-from demo.commands import history, published, script
+from demo.commands import autopilot, cache, history, published, script, sweep
 from demo.history import History, HistoryError
 from demo.schema import (
     ATTENTIONS,
@@ -158,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
 
     published.add_to(commands)
     script.add_to(commands)
+    sweep.add_to(commands)
+    cache.add_to(commands)
+    autopilot.add_to(commands)
 
     serve = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serve.set_defaults(command=_serve)

@@ -318,7 +318,7 @@ def worker_environment(folder: str) -> dict[str, str]:
     }
 
 
-def _own_folder() -> tuple[str, int]:
+def own_folder() -> tuple[str, int]:
     """A new folder for temporary files, and the lock that says that its app is alive. Raises OSError."""
     while True:
         folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
@@ -356,7 +356,7 @@ class Worker:
     def __init__(self, module: str) -> None:
         """Raises OSError where there is no room for temporary files, no memory or no process left."""
         with contextlib.ExitStack() as undo:
-            self._folder, self._hold = _own_folder()
+            self._folder, self._hold = own_folder()
             undo.callback(os.close, self._hold)
             undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
             # what libraries print: shown only after a crash

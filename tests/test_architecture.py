@@ -21,12 +21,14 @@ FLOORS = (
     {"schema"},
     {"limits", "forecast"},
     {"catalog", "history", "images", "words", "export"},
-    {"drawing", "measured", "journal", "dataset", "script"},
+    {"drawing", "measured", "journal", "dataset", "script", "agreement", "search"},
     {"published"},
     {"beside", "charts"},
     {"published_charts"},
     {"runner"},
+    {"precompiling", "cache_file"},
     {"doctor", "sweep"},
+    {"cluster", "autopilot"},
     {"terminal", "ui"},
     {"commands"},
     {"__main__", "app"},
@@ -119,7 +121,7 @@ def _pins(name: str) -> dict[str, str]:
     return dict(line.split("==") for line in lines if line)
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "requirements-sweep.txt"])
 def test_requirements_are_exact(name: str) -> None:
     assert all(re.fullmatch(r"\d+(\.\d+)*", version) for version in _pins(name).values())
 
@@ -130,7 +132,7 @@ def test_neither_torchvision_nor_timm_is_required() -> None:
 
 
 def test_every_library_that_the_program_imports_is_required() -> None:
-    distribution = {"PIL": "pillow", "pynvml": "nvidia-ml-py"}
+    distribution = {"PIL": "pillow", "pynvml": "nvidia-ml-py", "yaml": "pyyaml"}
     optional = {"triton", "ray"}  # triton comes with torch where there is a GPU
     imported = {name.split(".")[0] for file in _sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional

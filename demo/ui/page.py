@@ -11,6 +11,7 @@ import gradio as gr
 
 from demo import limits
 from demo.history import History
+from demo.precompiling import Precompiler
 from demo.schema import Machine
 from demo.ui import api
 from demo.ui.form import Choice, default_choice, examples
@@ -22,6 +23,7 @@ from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
 from demo.ui.stage import SWITCH, StageBar
+from demo.ui.sweep_tab import SweepTab
 from demo.ui.theme import CSS, HEAD, Paper
 
 MACHINE_SECONDS = 30.0
@@ -85,6 +87,8 @@ class Page:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab("Published", id="published") as published:
                     self.published_tab = PublishedTab(published)
+                with gr.Tab("Sweep", id="sweep"):
+                    self.sweep_tab = SweepTab(runner, line, history, Precompiler())
             StageBar(runner, self.run_tab.form)
             greeted = self.blocks.load(
                 self._greet,

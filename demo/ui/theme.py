@@ -14,7 +14,7 @@ from gradio.themes.utils import fonts, sizes
 from demo import charts
 from demo.ui import stage
 
-STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css")
+STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css")
 CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"

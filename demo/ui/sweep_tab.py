@@ -1,0 +1,315 @@
+"""The tab of sweeps: choose a grid, watch it fill, open a cell, stop, go on, take the table away."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
+
+from demo import catalog, limits, schema, sweep
+from demo import format as fmt
+from demo.history import History, HistoryError
+from demo.precompiling import Precompiler
+from demo.schema import BadInput, Machine, RunResult
+from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
+from demo.ui import results, runs
+from demo.ui.heatmap import OPEN_ON_CLICK, heatmap, said
+from demo.ui.line import Line
+from demo.ui.parts import esc
+from demo.ui.runs import AnyRunner
+
+UPDATE_SECONDS = 0.5
+WAITING_SECONDS = 0.5
+MACHINE_SECONDS = 30.0
+PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+TO_STAGE = """() => {
+  if (window.innerWidth >= 800) return;
+  document.getElementById('sweep-stage').scrollIntoView();
+}"""
+
+_log = logging.getLogger(__name__)
+
+
+class SweepTab:
+    """Make it inside the `gr.Tab` that shall hold it."""
+
+    def __init__(self, runner: AnyRunner, line: Line, history: History, precompiler: Precompiler | None = None) -> None:
+        """`history` is where the runner stores: what it holds is not run again."""
+        self._runner = runner
+        self._line = line
+        self._history = history
+        self._precompiler = precompiler
+        self._cancels: dict[str, threading.Event] = {}
+        can_run = not runs.on_zero_gpu()
+        smoke = sweep.PRESETS["smoke"]
+        with gr.Row(elem_id="sweep-desk", equal_height=False):
+            with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
+                self._axes = {
+                    "checkpoints": gr.Dropdown(
+                        [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
+                        value=list(smoke.checkpoints),
+                        label="Checkpoints",
+                        multiselect=True,
+                        allow_custom_value=False,
+                    ),
+                    "batch_sizes": gr.Dropdown(
+                        ["1", "2", "4", "8", "16", "32", "64"],
+                        value=["1", "4"],
+                        label="Batch sizes",
+                        multiselect=True,
+                        allow_custom_value=True,
+                    ),
+                    "modes": gr.Dropdown(list(schema.MODES), value=["default"], label="Modes", multiselect=True),
+                    "dtypes": gr.Dropdown(
+                        list(schema.DTYPES), value=["float32"], label="Number formats", multiselect=True
+                    ),
+                }
+                self._weights = gr.Radio(
+                    list(schema.WEIGHTS),
+                    value="pretrained",
+                    label="Weights",
+                    info="Random ones need no download: latency stays true",
+                    elem_classes="segmented",
+                )
+                self._fresh = gr.Checkbox(
+                    False, label="Run everything anew", info="Else a cell that is stored already is not run again"
+                )
+                self._presets = {
+                    name: gr.Button(words, size="sm", elem_classes="preset")
+                    for name, words in (("published", "The guide's table"), ("smoke", "The bundled three"))
+                }
+                with gr.Row(elem_id="sweep-actions"):
+                    self._start = gr.Button("Start", variant="primary", interactive=can_run, elem_id="sweep-start")
+                    self._stop = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
+            with gr.Column(elem_id="sweep-stage", min_width=320):
+                opening = _opening() if can_run else results.zero_gpu()
+                self._status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
+                self._map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+                with gr.Row(elem_id="sweep-exports"):
+                    self._exports = {
+                        ending: gr.DownloadButton(
+                            f"Table as {ending.removeprefix('.').upper()}", visible=False, size="sm"
+                        )
+                        for ending in (".csv", ".json")
+                    }
+                    self._keep = gr.Button("Add to Published", visible=False, size="sm", elem_id="sweep-keep")
+                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
+                self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
+        self._cells = gr.State([])
+        self._wire()
+
+    def _wire(self) -> None:
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        for name, button in self._presets.items():
+            grid = sweep.PRESETS[name]
+            values = [[str(value) for value in getattr(grid, axis)] for axis in self._axes]
+            button.click(lambda values=values: values, None, list(self._axes.values()), **quiet)
+        self._start.click(None, js=TO_STAGE, api_visibility="private")
+        self._start.click(
+            self._run,
+            [*self._axes.values(), self._weights, self._fresh],
+            [
+                *(self._status, self._map, self._kept, self._opened, self._cells, self._start, self._stop, self._keep),
+                *self._exports.values(),
+            ],
+            concurrency_limit=None,  # the line keeps the order, cell by cell
+            **quiet,
+        )
+        self._stop.click(self._cancel, None, self._stop, queue=False, **quiet)
+        self._keep.click(self._as_measured, self._cells, self._kept, concurrency_limit=1, **quiet)
+        self._map.select(self._open, self._cells, self._opened, concurrency_limit=None, **quiet)
+
+    def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
+        """One press of Start; pressed again after a stop it goes on, since what is stored is not run again."""
+        session = request.session_hash or ""
+        cancel = threading.Event()
+        exports = self._exports.values()
+        ready = {self._start: gr.update(interactive=True), self._stop: gr.update(interactive=False)}
+        cells: list[Cell] = []
+        try:
+            specs, fresh = self._asked(values)
+            machine = self._machine()
+            stored = self._history.all()
+            cells = sweep.cells(specs, stored, machine, PICTURE, fresh)
+            forecast = sweep.forecast(cells, stored, machine)
+            self._cancels[session] = cancel
+            yield {
+                self._status: _status("Starting", cells, forecast.seconds, _guess(forecast)),
+                self._map: heatmap(cells),
+                self._kept: "",
+                self._opened: "",
+                self._keep: gr.update(visible=False),
+                self._cells: cells,
+                self._start: gr.update(interactive=False),
+                self._stop: gr.update(interactive=True),
+                **{button: gr.update(visible=False) for button in exports},
+            }
+            events = sweep.run(cells, self._runner, PICTURE, cancel, self._precompiler, lambda: self._turn(session))
+            with closing(events):
+                yield from self._watched(events, cells, stored, machine)
+            yield ready | self._over(cells, cancel.is_set())
+        except (BadInput, HistoryError) as refused:
+            yield ready | {self._status: results.problem("That cannot be run", str(refused))}
+        except Exception:
+            _log.exception("a sweep failed inside the page")
+            yield ready | {self._status: results.problem(*results.UNEXPECTED)}
+        finally:
+            if self._cancels.get(session) is cancel:
+                del self._cancels[session]
+
+    def _asked(self, values: Iterable[Any]) -> tuple[tuple[schema.RunSpec, ...], bool]:
+        *axes, weights, fresh = values
+        given = dict(zip(self._axes, axes, strict=True)) | {"weights": weights, "text": sweep.QUERIES}
+        if runs.on_zero_gpu():
+            raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
+        return sweep.read_grid(given, "The sweep").specs(), bool(fresh)
+
+    def _machine(self) -> Machine:
+        """What the waiting worker says of the machine: without it nobody knows what is stored already."""
+        deadline = time.monotonic() + MACHINE_SECONDS
+        while (machine := self._runner.machine) is None:
+            if time.monotonic() > deadline:
+                raise BadInput("The process that runs models has not started yet. Try again in a moment.")
+            time.sleep(0.2)
+        return machine
+
+    @contextmanager
+    def _turn(self, session: str) -> Iterator[Iterator[int]]:
+        with self._line.join() as place:
+
+            def ahead() -> Iterator[int]:
+                while waiting := place.wait(WAITING_SECONDS):
+                    yield waiting
+
+            yield ahead()
+
+    def _watched(
+        self, events: Iterable[sweep.Event], cells: list[Cell], stored: list[RunResult], machine: Machine
+    ) -> Iterator[dict[Any, Any]]:
+        shown_at = 0.0
+        for event in events:
+            if isinstance(event, Done):
+                cells[event.place] = event.cell
+                if event.cell.result is not None:
+                    stored.insert(0, event.cell.result)
+                yield {
+                    self._cells: cells,
+                    self._map: heatmap(cells),
+                    self._status: _status("Running", cells, sweep.forecast(cells, stored, machine).seconds),
+                }
+                continue
+            now = time.monotonic()
+            if now - shown_at < UPDATE_SECONDS:
+                continue
+            shown_at = now
+            seconds = sweep.forecast(cells, stored, machine).seconds
+            if isinstance(event, Timing):
+                doing = f"{cells[event.place].spec.checkpoint}: {event.progress.phase}"
+                shown = heatmap(cells, event.place, event.progress.fraction)
+                yield {self._map: shown, self._status: _status("Running", cells, seconds, doing)}
+            elif isinstance(event, Precompiling):
+                doing = f"Compiling the coming cells side by side: {event.done} of {event.of}"
+                yield {self._status: _status("Running", cells, seconds, doing)}
+            elif isinstance(event, Waiting):
+                doing = f"Another run has its turn first ({event.ahead} ahead)"
+                yield {self._status: _status("Running", cells, seconds, doing)}
+
+    def _over(self, cells: list[Cell], stopped: bool) -> dict[Any, Any]:
+        """The stage at the end, with the table to take away where there is one."""
+        what = "Start goes on with the rest." if stopped else _summary(cells)
+        updates: dict[Any, Any] = {
+            self._status: _status("Stopped" if stopped else "Done", cells, None, what),
+            self._map: heatmap(cells),
+        }
+        if any(cell.done for cell in cells):
+            for ending, button in self._exports.items():
+                updates[button] = gr.update(value=_file(cells, ending), visible=True)
+            # what the project ships is not for strangers to change
+            updates[self._keep] = gr.update(visible=not limits.on_space())
+        return updates
+
+    def _as_measured(self, cells: list[Cell]) -> str:
+        """Beside the guide's tables from now on."""
+        if limits.on_space():
+            return ""
+        try:
+            path = sweep.keep_as_measured(cells)
+        except (BadInput, OSError) as refused:
+            return f'<p class="doing">{esc(refused)}</p>'
+        return f'<p class="doing">Kept as {esc(path.name)}: the tab Published shows it beside the guide\'s tables.</p>'
+
+    def _open(self, cells: list[Cell], event: gr.EventData) -> str:
+        """The run of the cell that was pressed. The place comes from the browser, so it may be anything."""
+        place = getattr(event, "place", None)
+        if not isinstance(place, int) or not 0 <= place < len(cells):
+            return ""
+        cell = cells[place]
+        if cell.result is None:
+            return results.problem("That cannot be run", cell.refused) if cell.refused else ""
+        if cell.result.failure is not None or cell.result.speedup is None:
+            return results.failure(cell.result) + results.details(cell.result)
+        return results.headline(cell.result) + results.predictions(cell.result) + results.details(cell.result)
+
+    def _cancel(self, request: gr.Request) -> Any:
+        """Sets the sweep's own event: the cell in hand ends within a second and has no value then."""
+        event = self._cancels.get(request.session_hash or "")
+        if event is not None:
+            event.set()
+        return gr.update(interactive=False)
+
+
+def _opening() -> str:
+    return (
+        '<section class="question"><p class="kicker">Before the sweep</p>'
+        '<h2 class="display small">Which models are worth compiling here?</h2>'
+        '<p class="lead">Every combination of what is chosen is one run, timed alone, and fills one cell. Coming '
+        "cells are compiled side by side while nothing is timed. Stop at any time: what has a value is stored, and "
+        "Start goes on from there.</p></section>"
+    )
+
+
+def _status(kicker: str, cells: list[Cell], seconds: float | None, more: str = "") -> str:
+    done = sum(cell.done for cell in cells)
+    share = done / len(cells) if cells else 0.0
+    return (
+        f'<section class="sweep-status"><p class="kicker">{esc(kicker)}</p>'
+        f'<p class="so-far">{esc(said(cells, seconds))}</p>'
+        f'<div class="progress" role="progressbar" aria-label="Cells with a value" aria-valuemin="0" '
+        f'aria-valuemax="{len(cells)}" aria-valuenow="{done}"><i style="width:{share * 100:.1f}%"></i></div>'
+        f'<p class="doing">{esc(more)}&nbsp;</p></section>'
+    )
+
+
+def _guess(forecast: sweep.Forecast) -> str:
+    if not forecast.guessed:
+        return ""
+    return (
+        f"For {forecast.guessed} of {forecast.cells} cells the time is a rough guess: nothing like them was run here."
+    )
+
+
+def _summary(cells: list[Cell]) -> str:
+    verdicts = [cell.result.speedup.verdict for cell in cells if cell.result and cell.result.speedup]
+    failed = sum(cell.result is None or cell.result.failure is not None for cell in cells)
+    parts = [f"{verdicts.count('faster')} faster compiled", f"{verdicts.count('slower')} slower"]
+    if failed:
+        parts.append(f"{failed} without a figure")
+    took = sum(cell.result.elapsed_seconds for cell in cells if cell.result)
+    return f"{', '.join(parts)}; {fmt.duration(took)} of runs."
+
+
+def _file(cells: list[Cell], ending: str) -> str:
+    """The table where gradio serves it from."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"sweep{ending}"
+        sweep.write_table(path, cells)
+        return save_bytes_to_cache(path.read_bytes(), path.name, get_upload_folder())

@@ -1,0 +1,110 @@
+"""The tab of sweeps in a real browser. A fake runner stands for the models: nothing is compiled or timed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import failed_result, measurement, ok_result
+
+from demo.history import FOLDER_VARIABLE
+from demo.schema import RunResult, RunSpec
+from demo.ui.fake import FakeRunner
+from demo.ui.page import Page, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+def answer(spec: RunSpec, image: Path) -> RunResult:
+    """Half of it faster, half slower, and one that does not fit."""
+    if (spec.checkpoint, spec.batch_size) == ("shapes-rtdetr", 4):
+        return failed_result(spec=spec)
+    seconds = 0.001 if spec.checkpoint == "shapes-vit" else 0.004
+    return ok_result(spec=spec, compiled=measurement(seconds))
+
+
+RUNNER = FakeRunner(answer, seconds=0.5)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        page = Page(RUNNER)
+        page.sweep_tab._precompiler = None
+        _, url, _ = launch(page.blocks, prevent_thread_lock=True)
+        yield url
+        page.blocks.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def tab(browser: Any, address: str) -> Iterator[Any]:
+    """The tab in a fresh page, which must not log an error."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(60_000)
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto(address)
+    page.get_by_role("tab", name="Sweep").click()
+    page.locator("#sweep-start").wait_for()
+    yield page
+    page.close()
+    assert troubles == []
+
+
+def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_theme(tab: Any, tmp_path: Path) -> None:
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-map td.now").first.wait_for()
+    assert tab.locator("#sweep-start").is_disabled()
+    tab.locator("#sweep-status", has_text="6 of 6 cells have a value").wait_for()
+    tab.locator("#sweep-start:not([disabled])").wait_for()
+    shown = tab.locator("#sweep-map button[data-place]")
+    assert shown.count() == 6
+    assert "OOM" in shown.nth(5).inner_text()
+    shown.nth(0).click()
+    tab.locator("#sweep-opened .headline").wait_for()
+    assert "2.00×" in tab.locator("#sweep-opened").inner_text()
+    shown.nth(5).click()
+    tab.locator("#sweep-opened", has_text="ran out of memory").wait_for()
+    with tab.expect_download() as download:
+        tab.get_by_text("Table as CSV").click()
+    assert len(Path(download.value.path()).read_text().splitlines()) == 7
+    folder = Path(os.environ.get("WORTH_COMPILING_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    for theme in ("light", "dark"):
+        tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
+        for width in (390, 1440, 1920):
+            tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
+            tab.wait_for_timeout(200)
+            assert tab.evaluate("document.documentElement.scrollWidth") == width
+            tab.screenshot(path=folder / f"sweep-{theme}-{width}.png", full_page=True)
+
+
+def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-map button[data-place]").first.wait_for()
+    monkeypatch.setattr(RUNNER, "_seconds", 600)  # the cell in hand will not end by itself
+    tab.locator("#sweep-stop").click()
+    tab.locator("#sweep-status", has_text="Stopped").wait_for()
+    assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 6
+    tab.locator("#sweep-start:not([disabled])").wait_for()

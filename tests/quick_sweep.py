@@ -1,0 +1,12 @@
+"""The command line with workers that need no torch: `python -m tests.quick_sweep sweep ...`, to be killed by a test."""
+
+import sys
+from functools import partial
+
+import demo.runner
+from demo.__main__ import main
+
+demo.runner.Runner = partial(demo.runner.Runner, worker_module="tests.quick_worker")  # type: ignore[misc,assignment]
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
+
+Writes a line into the file QUICK_LOG when a job has come. What comes of a job is told by its batch size: see `ODD`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import sys
+
+from demo import schema
+from demo.schema import Failure, RunResult, RunSpec
+from tests import samples
+
+ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
+MACHINE = {
+    "torch": samples.ENVIRONMENT.torch,
+    "transformers": samples.ENVIRONMENT.transformers,
+    "python": samples.ENVIRONMENT.python,
+    "cpu": samples.ENVIRONMENT.cpu,
+    "memory_bytes": samples.ENVIRONMENT.memory_bytes,
+    "modes": schema.MODES,
+    "compiler": samples.ENVIRONMENT.compiler,
+    "gpu": None,
+    "driver": None,
+    "gpu_problem": None,
+    "triton": None,
+    "inductor_cache": "",
+}
+
+
+def result(job: dict) -> RunResult:
+    spec = schema.load(RunSpec, job["spec"])
+    import hashlib
+
+    with open(job["image"], "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec)
+    made = dataclasses.replace(made, image=dataclasses.replace(made.image, sha256=digest))
+    status = ODD.get(spec.batch_size, "ok")
+    if status != "ok":
+        failure = Failure("compile", f"It went wrong: {status}.", "Try another.")
+        made = dataclasses.replace(made, status=status, failure=failure, compiled=None)
+    return made
+
+
+def main() -> None:
+    events = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8")
+
+    def send(**event: object) -> None:
+        events.write(json.dumps(event) + "\n")
+        events.flush()
+
+    send(event="ready", machine=MACHINE)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    job = json.loads(line)
+    if log := os.environ.get("QUICK_LOG"):
+        with open(log, "a") as file:
+            file.write(f"{job['spec']['checkpoint']} {job['spec']['batch_size']} {job['spec']['mode']}\n")
+    what = ODD.get(job["spec"]["batch_size"])
+    if what == "crash":
+        os._exit(3)
+    if what == "refuse":
+        send(event="refused", message="This one is not to be had.")
+        return
+    gone, _, _ = select.select([sys.stdin], [], [], float(os.environ.get("QUICK_SECONDS", "0")))
+    if not gone:
+        send(event="result", result=result(job).to_json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""The autopilot: the pure search, what counts as agreeing, and a whole search with a runner that makes times up."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import ENVIRONMENT, LABELS, measurement, ok_result
+
+from demo import agreement, autopilot, catalog, schema, search
+from demo.autopilot import Answer
+from demo.commands.autopilot import again, report
+from demo.commands.sweep import PICTURE
+from demo.history import History
+from demo.schema import BadInput, Box, Failure, GraphBreak, Label, Machine, Parity, Predictions, RunResult, RunSpec
+
+MACHINE = Machine(
+    torch=ENVIRONMENT.torch,
+    transformers=ENVIRONMENT.transformers,
+    python="3.11.7",
+    cpu=ENVIRONMENT.cpu,
+    memory_bytes=16_000_000_000,
+    modes=schema.MODES,
+    compiler="g++",
+    gpu=None,
+    driver=None,
+    gpu_problem=None,
+    triton=None,
+    inductor_cache="",
+)
+SPEC = catalog.make_spec("shapes-vit")
+
+
+# The search
+
+
+def searched(times: dict[str, float], names: str, budgets: tuple[float, ...]) -> tuple[list[str], tuple[str, ...]]:
+    """The rungs as they were asked for, and the last ones."""
+    rungs, answer = [], None
+    halving = search.successive_halving(list(names), budgets)
+    while True:
+        try:
+            left, _ = halving.send(answer)  # type: ignore[arg-type]
+        except StopIteration as stopped:
+            return rungs, stopped.value
+        rungs.append("".join(left))
+        answer = {name: times[name] for name in left if name in times}
+
+
+def test_the_fastest_third_goes_on_and_the_fastest_of_the_last_rung_is_first() -> None:
+    times = {name: float(place) for place, name in enumerate("hdbgcaefi")}
+    rungs, last = searched(times, "abcdefghi", (1.0, 2.0))
+    assert rungs == ["abcdefghi", "hdb"]
+    assert last == ("h", "d", "b")
+
+
+def test_what_has_no_time_is_out_however_few_are_left() -> None:
+    rungs, last = searched({"c": 3.0}, "abcdefghi", (1.0, 2.0))
+    assert (rungs, last) == (["abcdefghi"], ("c",))
+    assert searched({}, "abc", (1.0, 2.0)) == (["abc"], ())
+
+
+def test_each_rung_has_its_own_budget() -> None:
+    halving = search.successive_halving("abcdefghi", (0.5, 1.5))
+    assert next(halving)[1] == 0.5
+    assert halving.send({name: 1.0 for name in "abcdefghi"})[1] == 1.5
+
+
+def test_runs_in_alternation_give_students_interval_of_their_ratios() -> None:
+    """By hand: logs ln 2, ln 2.2, ln 1.8; mean 0.6897, standard deviation 0.1004, t 4.303."""
+    found = search.ratio_of_runs([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
+    assert found.ratio == pytest.approx(1.9933, abs=1e-4)
+    assert (found.low, found.high) == (pytest.approx(1.5535, abs=2e-3), pytest.approx(2.5576, abs=2e-3))
+
+
+def test_drift_that_both_runs_of_a_pair_share_cancels() -> None:
+    found = search.ratio_of_runs([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
+
+
+def test_one_pair_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="2 to 10 pairs"):
+        search.ratio_of_runs([2.0], [1.0])
+
+
+# Agreement
+
+
+def labels(name: str, score: float) -> Predictions:
+    return Predictions(labels=(Label(name, score), Label("other", 0.01)))
+
+
+def boxes(*found: Box) -> Predictions:
+    return Predictions(boxes=found)
+
+
+ONE, ELSEWHERE = Box("cat", 0.9, (0, 0, 10, 10)), Box("cat", 0.9, (5, 5, 15, 15))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (LABELS, LABELS, None),
+        (labels("cat", 0.9), labels("cat", 0.88), None),
+        (labels("cat", 0.9), labels("dog", 0.9), "sees dog where plain eager sees cat"),
+        (labels("cat", 0.9), labels("cat", 0.7), "70 % where plain eager gives 90 %"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, box=(0, 0, 10, 9.9))), None),
+        (boxes(ONE), boxes(ELSEWHERE), "2 boxes more, fewer or elsewhere"),
+        (boxes(ONE), boxes(), "1 boxes"),
+        (boxes(), boxes(ONE), "1 boxes"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, label="dog")), "2 boxes"),
+        (boxes(ONE, ONE), boxes(ONE), "1 boxes"),
+    ],
+)
+def test_a_user_sees_a_difference_in_labels_and_boxes(first: Predictions, second: Predictions, words: Any) -> None:
+    found = agreement.difference(first, second)
+    assert found is None if words is None else found is not None and words in found
+
+
+# A whole search
+
+
+class Made:
+    """A runner whose compiled time is what `seconds` says of the spec; eager always takes 10 ms."""
+
+    def __init__(self, history: History, seconds: Any) -> None:
+        self.history = history
+        self.seconds = seconds
+        self.ran: list[RunSpec] = []
+
+    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[RunResult]:
+        import hashlib
+
+        self.ran.append(spec)
+        made = ok_result(id=f"run-{len(self.ran)}", spec=spec, eager=measurement(0.010))
+        made = dataclasses.replace(
+            made, image=dataclasses.replace(made.image, sha256=hashlib.sha256(image.read_bytes()).hexdigest())
+        )
+        answer = self.seconds(spec)
+        if isinstance(answer, float):
+            made = dataclasses.replace(made, compiled=measurement(answer))
+        else:
+            made = answer(made)
+        self.history.append(made)
+        yield made
+
+
+def found(seconds: Any, tmp_path: Path) -> tuple[Answer, Made]:
+    history = History(tmp_path / "history.sqlite3")
+    runner = Made(history, seconds)
+    chosen = autopilot.candidates(SPEC, MACHINE)
+    steps = autopilot.run(SPEC, chosen, runner, MACHINE, history, PICTURE, threading.Event())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stopped:
+            return stopped.value, runner
+
+
+def speed(spec: RunSpec) -> float:
+    """bfloat16 with the channels last is the fastest, whatever else is set."""
+    return (0.008, 0.004)[spec.dtype == "bfloat16"] - 0.001 * spec.channels_last - 0.0001 * (spec.mode == "lite")
+
+
+def test_on_a_cpu_only_settings_that_differ_there_are_tried() -> None:
+    chosen = autopilot.candidates(SPEC, MACHINE)
+    assert len(chosen) == len(set(chosen)) == 3 * 3 * 2 * 2
+    assert not {spec.dtype for spec in chosen} & {"tf32"}
+    assert len(autopilot.candidates(SPEC, dataclasses.replace(MACHINE, gpu="A GPU"))) == 5 * 4 * 2 * 2
+
+
+def test_the_fastest_setting_wins_and_is_compared_with_plain_eager_float32(tmp_path: Path) -> None:
+    answer, runner = found(speed, tmp_path)
+    assert answer.winner is not None and answer.ratio is not None
+    winner = answer.winner.spec
+    assert (winner.dtype, winner.channels_last, winner.mode) == ("bfloat16", True, "lite")
+    assert answer.ratio.ratio == pytest.approx(0.010 / 0.0029)
+    assert answer.verdict == "faster"
+    last = runner.ran[-6:]
+    assert [spec == answer.plain for spec in last] == [True, False, False, True, True, False]
+    assert answer.plain.dtype == "float32" and answer.plain.mode == "default" and not answer.plain.channels_last
+    assert Counter(one.rung for one in answer.tries) == {1: 36, 2: 12}
+
+
+def test_a_faster_setting_that_does_not_agree_is_dropped_with_the_reason(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.dtype == "bfloat16":
+            return lambda made: dataclasses.replace(made, parity=Parity("differ", 1.0, "Too far away."))
+        if spec.dtype == "float16":
+            other = {"eager": labels("star", 0.9), "compiled": labels("star", 0.9)}
+            return lambda made: dataclasses.replace(made, predictions=other)
+        return speed(spec)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is not None and answer.winner.spec.dtype == "float32"
+    reasons = {one.spec.dtype: one.dropped for one in answer.tries}
+    assert "Too far away" in reasons["bfloat16"]
+    assert reasons["float16"] == "sees star where plain eager sees circle"
+    assert reasons["float32"] == ""
+
+
+def test_a_setting_that_fails_is_a_try_with_its_reason(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.mode == "default" and spec.attention == "auto":
+            return 0.008
+        failure = Failure("compile", "No such kernel.", "Try another.")
+        return lambda made: dataclasses.replace(made, status="compile_failed", failure=failure, compiled=None)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is None and answer.verdict == "unsure"
+    assert {one.dropped for one in answer.tries} == {"compile failed: No such kernel."}
+    assert "None of the settings" in report(answer)
+
+
+def test_without_plain_eager_there_is_nothing_to_search(tmp_path: Path) -> None:
+    failure = Failure("warm up", "Out of memory.", "Less.")
+
+    def seconds(spec: RunSpec) -> Any:
+        return lambda made: dataclasses.replace(
+            made, status="out_of_memory", failure=failure, eager=None, compiled=None
+        )
+
+    with pytest.raises(BadInput, match="Plain eager float32 cannot be run"):
+        found(seconds, tmp_path)
+
+
+def test_plain_eager_is_not_beaten_by_what_is_slower(tmp_path: Path) -> None:
+    answer, _ = found(lambda spec: 0.020, tmp_path)
+    assert answer.verdict == "slower"
+    assert "Plain eager float32 is the fastest" in report(answer)
+
+
+def test_what_fullgraph_would_do_is_told_from_the_graphs(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path)
+    assert "one graph already" in answer.fullgraph
+    assert answer.winner is not None and answer.winner.compilation is not None
+    broken = dataclasses.replace(answer.winner.compilation, graphs=2, graph_breaks=(GraphBreak("print", ""),))
+    other = dataclasses.replace(answer, winner=dataclasses.replace(answer.winner, compilation=broken))
+    assert "would fail" in other.fullgraph
+
+
+def test_a_search_that_is_asked_again_runs_only_the_last_comparison(tmp_path: Path) -> None:
+    found(speed, tmp_path)
+    _, runner = found_again(tmp_path)
+    assert len(runner.ran) == 2 * autopilot.ROUNDS
+
+
+def found_again(tmp_path: Path) -> tuple[Answer, Made]:
+    history = History(tmp_path / "history.sqlite3")
+    runner = Made(history, speed)
+    runner.ran = []
+    runner.history = History(tmp_path / "other.sqlite3")  # ids start anew
+    chosen = autopilot.candidates(SPEC, MACHINE)
+    steps = autopilot.run(SPEC, chosen, runner, MACHINE, history, PICTURE, threading.Event())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stopped:
+            return stopped.value, runner
+
+
+def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path)
+    text = report(answer)
+    assert text.startswith("lite, bfloat16, channels last, attention ")
+    assert "3.45× as fast as plain eager float32" in text
+    assert "from 3 runs of each in alternation" in text
+    assert text.count("run-") == 48
+    assert answer.winner is not None
+    assert text.endswith(again(answer.winner.spec))
+    assert "--mode lite --dtype bfloat16" in text and "--channels-last" in text

@@ -1,0 +1,95 @@
+"""A sweep over a real local Ray cluster of two nodes, one of which is killed meanwhile."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo import cluster
+from demo.commands.sweep import PICTURE
+from demo.history import History
+from demo.schema import BadInput
+from demo.sweep import Cell, Grid
+
+needs_ray = pytest.mark.skipif(
+    not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
+)
+QUICK = "tests.quick_worker"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def two_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A cluster of two nodes (each a raylet of its own) and the connection to it; the second node comes with it."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("QUICK_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("QUICK_SECONDS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    try:
+        with cluster.connected(made.address):
+            yield made, second
+    finally:
+        made.shutdown()
+
+
+@needs_ray
+def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
+    made, second = two_nodes
+    fleet = cluster.nodes([], QUICK)
+    assert len(fleet) == 2
+    history = History(tmp_path / "history.sqlite3")
+    specs = Grid(("shapes-vit",), tuple(range(1, 11))).specs()
+    grid = cluster.cells(specs, [], fleet, [], PICTURE)
+    done = []
+    for event in cluster.run(grid, fleet, PICTURE, history, threading.Event(), QUICK):
+        done.append(event)
+        if len(done) == 3:  # half a second later both nodes have a cell in hand
+            threading.Timer(0.5, made.remove_node, [second], {"allow_graceful": False}).start()
+    assert sorted(event.place for event in done) == list(range(10))
+    assert {event.cell.value for event in done} == {"2.00×"}
+    assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 11))
+    started = Counter(int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines())
+    assert sum(started.values()) == 11  # the lost cell twice
+
+    again = cluster.cells(specs, [], fleet, history.all(), PICTURE)
+    assert all(cell.done and cell.stored for cell in again)
+
+
+@needs_ray
+def test_failures_on_a_node_are_values_and_cancel_ends_the_cells_in_hand(two_nodes: Any, tmp_path: Path) -> None:
+    fleet = cluster.nodes([], QUICK)
+    history = History(tmp_path / "history.sqlite3")
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (101, 103, 104, 1, 2, 3, 4)).specs()]
+    cancel = threading.Event()
+    values = {}
+    for event in cluster.run(grid, fleet, PICTURE, history, cancel, QUICK):
+        values[event.place] = event.cell.value
+        if len(values) >= 4:
+            cancel.set()
+    assert values[0] == "OOM"
+    assert values[1].startswith("crashed: ")
+    assert values[2] == "refused: This one is not to be had."
+    assert len(values) < 7
+
+
+@needs_ray
+def test_a_type_of_gpu_that_the_cluster_lacks_is_refused(two_nodes: Any) -> None:
+    with pytest.raises(BadInput, match="no GPU of type T4"):
+        cluster.nodes(["T4"], QUICK)
+
+
+def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), cluster.connected(None):
+        pass

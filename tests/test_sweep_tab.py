@@ -1,0 +1,217 @@
+"""The tab of sweeps without a browser: its handlers and its heat map. A fake runner stands for the models."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from samples import failed_result, measurement, ok_result
+
+from demo import catalog, measured
+from demo.history import FOLDER_VARIABLE, History
+from demo.schema import BadInput, RunResult, RunSpec
+from demo.sweep import Cell, Grid
+from demo.ui import heatmap
+from demo.ui.fake import FakeRunner
+from demo.ui.page import Page
+from demo.ui.sweep_tab import SweepTab
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def tab(answer: Any = None, seconds: float = 0.0) -> SweepTab:
+    page = Page(FakeRunner(answer or (lambda spec, image: ok_result(spec=spec)), seconds))
+    page.sweep_tab._precompiler = None
+    return page.sweep_tab
+
+
+def started(of: SweepTab, session: str = "one", fresh: bool = False, **axes: Any) -> Iterator[dict[Any, Any]]:
+    """What pressing Start sends to the browser."""
+    values = {name: field.value for name, field in of._axes.items()} | axes
+    return of._run(SimpleNamespace(session_hash=session), *values.values(), "pretrained", fresh)  # type: ignore[arg-type]
+
+
+def buttons(of: SweepTab, updates: dict[Any, Any]) -> tuple[bool, bool]:
+    """Whether Start and Stop can be pressed."""
+    return updates[of._start]["interactive"], updates[of._stop]["interactive"]
+
+
+def test_a_sweep_fills_the_map_cell_by_cell_and_leaves_the_buttons_ready() -> None:
+    of = tab()
+    updates = list(started(of))
+    maps = [update[of._map] for update in updates if of._map in update]
+    filled = [shown.count("data-place") for shown in maps]
+    assert filled == sorted(filled)
+    assert (filled[0], filled[-1]) == (0, 6)
+    assert buttons(of, updates[0]) == (False, True)
+    assert buttons(of, updates[-1]) == (True, False)
+    assert "6 of 6 cells have a value" in updates[-1][of._status]
+
+
+def test_failures_fill_cells_and_a_refusal_too() -> None:
+    def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+        if spec.batch_size == 1:
+            return failed_result(spec=spec)
+        return BadInput(f"Not to be had: {HOSTILE}") if spec.checkpoint == "shapes-vit" else ok_result(spec=spec)
+
+    of = tab(answer)
+    *_, last = started(of)
+    assert last[of._map].count("OOM</b>") == 3
+    assert last[of._map].count("refused</b>") == 1
+    assert HOSTILE not in last[of._map]
+    place = next(place for place, cell in enumerate(cells_of(of)) if cell.refused)
+    opened = of._open(cells_of(of), SimpleNamespace(place=place))  # type: ignore[arg-type]
+    assert "Not to be had" in opened and HOSTILE not in opened
+
+
+def cells_of(of: SweepTab) -> list[Cell]:
+    """The cells of a finished sweep, as the browser's session holds them."""
+    *_, last = (update[of._cells] for update in started(of) if of._cells in update)
+    found: list[Cell] = last
+    return found
+
+
+def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
+    history = History()
+    spec = catalog.make_spec("shapes-vit")
+    of = tab()
+    runner = of._runner
+    picture = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+    import hashlib
+
+    made = ok_result(spec=spec.on("cpu"))
+    image = dataclasses.replace(made.image, sha256=hashlib.sha256(picture.read_bytes()).hexdigest())  # type: ignore[type-var]
+    environment = dataclasses.replace(
+        made.environment,  # type: ignore[type-var]
+        torch=runner.machine.torch,  # type: ignore[union-attr]
+        transformers=runner.machine.transformers,  # type: ignore[union-attr]
+        device_name=runner.machine.cpu,  # type: ignore[union-attr]
+    )
+    history.append(dataclasses.replace(made, image=image, environment=environment))
+    asked: list[RunSpec] = []
+    runner._answer = lambda spec, image: asked.append(spec) or ok_result(spec=spec)  # type: ignore[attr-defined]
+    first, *_ = started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
+    assert first[of._map].count("data-place") == 1
+    assert [spec.batch_size for spec in asked] == [2]
+    asked.clear()
+    list(started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"], fresh=True))
+    assert [spec.batch_size for spec in asked] == [1, 2]
+
+
+def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
+    of = tab(seconds=0.3)
+    updates = []
+    for update in started(of):
+        updates.append(update)
+        if of._map in update and update[of._map].count("data-place") == 2:
+            of._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
+    assert "Stopped" in updates[-1][of._status]
+    assert updates[-1][of._map].count("data-place") == 2
+    assert buttons(of, updates[-1]) == (True, False)
+    rows = list(csv.DictReader(open(updates[-1][of._exports[".csv"]]["value"])))
+    assert [row["value"] for row in rows] == ["2.00×", "2.00×"]
+    assert of._cancels == {}
+
+
+def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
+    """Somebody else's run goes between two cells of a sweep, not after all of them."""
+    of = tab(seconds=0.2)
+    order: list[str] = []
+    of._runner._answer = lambda spec, image: order.append("cell") or ok_result(spec=spec)  # type: ignore[attr-defined]
+
+    def visitor() -> None:
+        with of._line.join() as place:
+            while place.wait(1.0):
+                pass
+            order.append("visitor")
+
+    thread = None
+    for _ in started(of):
+        if thread is None and order == ["cell"]:
+            thread = threading.Thread(target=visitor)
+            thread.start()
+            while len(of._line._places) < 2:
+                time.sleep(0.01)
+    assert thread is not None
+    thread.join()
+    assert order == ["cell", "visitor", *["cell"] * 5]
+
+
+def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
+    of = tab()
+    (only,) = started(of, batch_sizes=["1", HOSTILE])
+    assert buttons(of, only) == (True, False)
+    assert "from 1 to 256" in only[of._status] and HOSTILE not in only[of._status]
+    (only,) = started(of, modes=[])
+    assert "no modes" in only[of._status]
+
+
+@pytest.mark.parametrize("place", [-1, 6, "0", None, 1.5])
+def test_a_place_that_no_cell_has_opens_nothing(place: Any) -> None:
+    of = tab()
+    assert of._open(cells_of(of), SimpleNamespace(place=place)) == ""  # type: ignore[arg-type]
+
+
+def test_a_cell_opens_its_run() -> None:
+    of = tab()
+    opened = of._open(cells_of(of), SimpleNamespace(place=3))  # type: ignore[arg-type]
+    assert "2.00×" in opened and "shapes-segformer" in opened
+
+
+def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    of = tab()
+    *_, last = started(of)
+    assert last[of._keep]["visible"]
+    assert "example-cpu.csv" in of._as_measured(cells_of(of))
+    assert len(measured.load(tmp_path).rows) == 6
+    (tmp_path / "example-cpu.csv").unlink()
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    *_, last = started(of)
+    assert not last[of._keep]["visible"]
+    assert of._as_measured(cells_of(of)) == ""
+    assert not list(tmp_path.iterdir())
+
+
+# The map
+
+
+def compiled_in(seconds: float, spec: RunSpec) -> Cell:
+    return Cell(spec, ok_result(spec=spec, compiled=measurement(seconds)))
+
+
+def test_the_colour_is_that_of_the_faster_one_and_stands_beside_a_sign() -> None:
+    specs = Grid(("shapes-vit",), (1, 2, 4)).specs()
+    cells = [compiled_in(seconds, spec) for seconds, spec in zip((0.001, 0.004, 0.002), specs, strict=True)]
+    drawn = heatmap.heatmap(cells)
+    assert drawn.count('class="fast" data-place="0"') == drawn.count("▲ 2.00×") == 1
+    assert drawn.count('class="slow" data-place="1"') == drawn.count("▼ 0.50×") == 1
+    assert 'class="same" data-place="2"' in drawn
+
+
+def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:
+    specs = Grid(("shapes-vit", "shapes-rtdetr"), (1,), ("default", "lite"), ("float32", "bfloat16")).specs()
+    drawn = heatmap.heatmap([Cell(spec) for spec in specs], running=0, share=0.4)
+    assert drawn.count("<caption>") == 4
+    assert drawn.count('class="now"') == 1 and "40 %" in drawn
+    assert drawn.count('class="next"') == 7
+
+
+def test_names_from_outside_are_made_harmless() -> None:
+    spec = dataclasses.replace(ok_result().spec, checkpoint=f"{HOSTILE}/{HOSTILE}")
+    assert HOSTILE not in heatmap.heatmap([Cell(spec), Cell(spec, ok_result(spec=spec))])
