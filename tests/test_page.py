@@ -172,7 +172,7 @@ def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(
 
 
 def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demo.ui.run_tab._can_load", lambda checkpoint: True)
+    monkeypatch.setattr("demo.hub.can_load", lambda checkpoint: True)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
     untouched = {"orig_name": form.scenes()[0].name}
     checkpoint, picture = page.run_tab._settle("shapes-vit", untouched, False)
@@ -259,9 +259,9 @@ def test_bad_input_is_a_sentence_on_the_stage(changes: dict[str, Any], sentence:
 
 def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -> None:
     page = Page(answering(ok_result()))
-    stage = page.run_tab._stage
     for changes, runner in (({"checkpoint": "no such thing"}, None), ({}, answering(BadInput("Not that one.")))):
-        page.run_tab._runner = runner or page.run_tab._runner
+        page = Page(runner) if runner else page
+        stage = page.run_tab._stage
         *_, last = pressed(page, **changes)
         assert last[stage.notice]["visible"] and "That cannot be run" in last[stage.notice]["value"]
         assert last[stage.live]["visible"] is False
@@ -419,6 +419,7 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
         "weights": "pretrained",
         "text": None,
         "iterations": "",
+        "graph_break": False,
         "protocol": "interleaved",
         "precision": "",
         "most_seconds": "9.0",
@@ -736,7 +737,7 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
     assert sorted(fields) == sorted(
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
-            "protocol precision most_seconds channels_last attention threads cache"
+            "protocol precision most_seconds channels_last attention threads cache graph_break"
         ).split()
     )
     allowed = {"mode": schema.MODES, "dtype": schema.DTYPES, "device": schema.DEVICES, "weights": schema.WEIGHTS}
