@@ -272,7 +272,7 @@ class _Outcome:
         )
 
     def crashed(self, worker: Worker) -> RunResult:
-        code = worker.exit_code()
+        code = None if worker.unreadable else worker.exit_code()
         if code is None:
             how = "sent a message that cannot be read"
         elif code < 0:
@@ -380,29 +380,37 @@ class Worker:
         with contextlib.suppress(OSError):  # when memory runs out, Linux shall end this process, not the app
             Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("1000")
         self.machine: Machine | None = None
+        self.unreadable = False
+        """It sent a whole message that is none, or one without an end. Half a message is but a sign of its death."""
         self._ready = threading.Event()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=[reading], daemon=True).start()
 
     def _listen(self, reading: int) -> None:
         """Puts what the worker says on the queue, and at its end, or at the first thing that is no message, END."""
-        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines, contextlib.suppress(*UNREADABLE):
-            while (line := lines.readline(MOST_MESSAGE_CHARACTERS)).endswith("\n"):
-                message = json.loads(line)
-                kind = message["event"]
-                if kind == "ready":
-                    self.machine = schema.load(Machine, message["machine"])
-                    self._ready.set()
-                elif kind == "progress":
-                    self._events.put(schema.load(Progress, message["progress"]))
-                elif kind == "refused":
-                    self._events.put(BadInput(_shown(schema.load(str, message["message"]))))
-                elif kind == "result":
-                    self._events.put(RunResult.from_json(message["result"]))
-                else:
-                    break
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            try:
+                while (line := lines.readline(MOST_MESSAGE_CHARACTERS)).endswith("\n"):
+                    self._hear(json.loads(line))
+                self.unreadable = len(line) == MOST_MESSAGE_CHARACTERS
+            except UNREADABLE:
+                self.unreadable = True
         self._ready.set()
         self._events.put(END)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        kind = message["event"]
+        if kind == "ready":
+            self.machine = schema.load(Machine, message["machine"])
+            self._ready.set()
+        elif kind == "progress":
+            self._events.put(schema.load(Progress, message["progress"]))
+        elif kind == "refused":
+            self._events.put(BadInput(_shown(schema.load(str, message["message"]))))
+        elif kind == "result":
+            self._events.put(RunResult.from_json(message["result"]))
+        else:
+            raise ValueError(f"no such event: {kind}")
 
     def wait_until_ready(self) -> None:
         self._ready.wait(READY_SECONDS)
