@@ -87,7 +87,7 @@ class HistoryTab:
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         shown = [self._list, self._more, self._listed]
         tab.select(self._show, self._search, shown, **quiet)
-        self._search.input(self._show, self._search, shown, trigger_mode="always_last", **quiet)
+        self._search.change(self._show, self._search, shown, trigger_mode="always_last", **quiet)
         self._more.click(self._show_more, [self._search, self._listed], shown, **quiet)
         opening = [self._tabs, self._message, *self._run_tab.showing]
         self._list.select(self._open, self._run_tab.visitor, opening, **quiet).then(
