@@ -37,7 +37,7 @@ MAY_BECOME = {
     "cancelled": {"cancelled", "ok"},
     "closed": {"cancelled", "ok"},
     "worker killed": {"crashed", "ok"},
-    "app killed": {"crashed", "ok"},
+    "app killed": {"interrupted", "ok"},
 }
 """'ok' wherever the run may have ended before its fate came."""
 ONE_RUN = """

@@ -311,8 +311,8 @@ def worker_environment(folder: str) -> dict[str, str]:
     user = re.sub(r'[\\/:*?"<>|]', "_", _user())
     return {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), f"torchinductor_{user}"),
-        "HF_HUB_DISABLE_TELEMETRY": "1",
         **environment,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
