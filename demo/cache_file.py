@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,17 +41,18 @@ def load(file: Path) -> dict[str, Any]:
 
 def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
     folder, hold = own_folder()
+    noise = tempfile.TemporaryFile()  # not a pipe: what the process has started may hold it open after its end
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=noise,
         start_new_session=True,
         cwd=ROOT,
         env=worker_environment(folder),
     )
     try:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
+        if process.stdin is None or process.stdout is None:
             raise RuntimeError("the process was started without pipes")
         process.stdin.write(json.dumps(job).encode() + b"\n")
         process.stdin.flush()
@@ -63,11 +65,12 @@ def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
             else:
                 answer: dict[str, Any] = message.get("saved") or message["loaded"]
                 return answer
-        raise RuntimeError(f"the process ended without an answer: {process.stderr.read().decode(errors='replace')}")
+        noise.seek(0)
+        raise RuntimeError(f"the process ended without an answer: {noise.read().decode(errors='replace')[-2000:]}")
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
+        for pipe in (process.stdin, process.stdout, noise):
             if pipe is not None:
                 pipe.close()
         shutil.rmtree(folder, ignore_errors=True)

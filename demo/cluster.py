@@ -8,6 +8,7 @@ every node, with its requirements installed.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import tempfile
 import threading
@@ -53,7 +54,7 @@ def connected(address: str | None) -> Iterator[None]:
     except ImportError as error:
         raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         where = f"at {address!r}" if address else "on this machine"
         raise BadInput(f"Ray {where} does not answer: {' '.join(str(error).split())[:300]}") from error

@@ -68,7 +68,7 @@ class Precompiler:
                 process.stdin.write(json.dumps(job).encode() + b"\n")
                 process.stdin.flush()
             done, said = 0, b"."
-            while said:
+            while said and done < len(specs):
                 ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
                 said = os.read(process.stdout.fileno(), 4096) if ready else b"."
                 done += said.count(b"\n")

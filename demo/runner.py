@@ -308,9 +308,8 @@ def worker_environment(folder: str) -> dict[str, str]:
     if limits.on_space():
         environment = {name: value for name, value in environment.items() if not SECRETS.search(name)}
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
-    user = re.sub(r'[\\/:*?"<>|]', "_", _user())
     return {
-        "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), f"torchinductor_{user}"),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), _torch_folder()),
         **environment,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TMPDIR": folder,
@@ -326,8 +325,27 @@ def own_folder() -> tuple[str, int]:
         with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
             fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.isdir(folder):
+                _share_headers(folder)
                 return folder, hold
         os.close(hold)
+
+
+def _torch_folder() -> str:
+    """What inductor calls its folder among the temporary files."""
+    user = re.sub(r'[\\/:*?"<>|]', "_", _user())
+    return f"torchinductor_{user}"
+
+
+def _share_headers(folder: str) -> None:
+    """Lets a process whose temporary files lie in `folder` find the C++ headers that were compiled before.
+
+    Inductor keeps them among the temporary files wherever its cache lies, and asks for them before it loads
+    a kernel, be it an old one: without them each worker would compile them for itself, which takes seconds.
+    """
+    shared = Path(tempfile.gettempdir(), _torch_folder())
+    with contextlib.suppress(OSError):
+        shared.mkdir(exist_ok=True)
+        Path(folder, shared.name).symlink_to(shared)
 
 
 def _clear_abandoned_folders() -> None:

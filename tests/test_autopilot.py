@@ -270,7 +270,8 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
     assert text.startswith("lite, bfloat16, channels last, attention ")
     assert "3.45× as fast as plain eager float32" in text
     assert "from 3 runs of each in alternation" in text
-    assert text.count("run-") == 48
+    assert text.count("run-") == 48 + 1
     assert answer.winner is not None
-    assert text.endswith(again(answer.winner.spec))
+    assert again(answer.winner.spec) in text
+    assert text.endswith(f"python -m demo script {answer.winner.id} > run.py")
     assert "--mode lite --dtype bfloat16" in text and "--channels-last" in text

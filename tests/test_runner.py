@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -189,6 +190,16 @@ def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkey
     runner.close()
     assert runner._spare is None
     assert not alive(first._process.pid)
+
+
+def test_a_worker_does_not_compile_torchs_headers_anew():
+    """Inductor keeps them in the folder for temporary files, and every worker has one of its own."""
+    runner = Runner(None, spare=True, worker_module="tests.quick_worker")
+    (own,) = Path(runner._spare._folder).glob("torchinductor_*")
+    shared = Path(tempfile.gettempdir(), own.name)
+    assert own.resolve() == shared.resolve()
+    runner.close()
+    assert not own.is_symlink() and shared.is_dir()
 
 
 def test_a_worker_ends_when_the_app_that_started_it_is_gone():

@@ -52,8 +52,6 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
 
 def _in_a_process(spec: RunSpec, image: Path) -> None:
     """The forked process's whole life."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
     code = 1
     try:
         # Neither is part of the cache's key. The processes share the cores already; and a kernel that was tuned while
@@ -69,6 +67,8 @@ def _in_a_process(spec: RunSpec, image: Path) -> None:
 
 
 def main() -> None:
+    answers = os.dup(1)  # for this process alone: what it starts must not keep the parent waiting for the end
+    os.dup2(2, 1)
     job = json.loads(sys.stdin.buffer.readline())
 
     worker.warm_imports()
@@ -77,18 +77,18 @@ def main() -> None:
     running = 0
     for spec in job["specs"]:
         if running == job["processes"]:
-            _tell_one_ended()
+            _tell_one_ended(answers)
             running -= 1
         if os.fork() == 0:
             _in_a_process(schema.load(RunSpec, spec), Path(job["image"]))
         running += 1
     for _ in range(running):
-        _tell_one_ended()
+        _tell_one_ended(answers)
 
 
-def _tell_one_ended() -> None:
+def _tell_one_ended(answers: int) -> None:
     os.wait()
-    os.write(1, b"\n")
+    os.write(answers, b"\n")
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ def report(answer: Answer) -> str:
     ]
     lines += ["", *terminal.table([head, *rows])]
     if answer.winner is not None:
-        lines += ["", "The winner once more:", f"  {again(answer.winner.spec)}"]
+        lines += ["", "The winner once more, and as a script of its own:"]
+        lines += [f"  {again(answer.winner.spec)}", f"  python -m demo script {answer.winner.id} > run.py"]
     return "\n".join(lines)
 
 
