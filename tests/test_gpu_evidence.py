@@ -51,11 +51,10 @@ def script(folder: Path, *more: str) -> str:
 
 
 def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(tmp_path: Path) -> None:
-    assert "missing" in script(tmp_path, "--steps", "machine,table 1", "--minutes", "0.76")[-40:]
-    assert "complete" in script(tmp_path, "--steps", "machine,table 1")
+    assert "complete" in script(tmp_path, "--steps", "table 1")
     before = (tmp_path / "cells.jsonl.gz").read_bytes()
-    assert script(tmp_path, "--steps", "machine,table 1").count("\n") == 1
-    assert (tmp_path / "cells.jsonl.gz").read_bytes() == before
+    assert "table 1" not in script(tmp_path, "--steps", "machine,table 1")
+    assert (tmp_path / "cells.jsonl.gz").read_bytes().startswith(before)
     (line,) = csv.DictReader((tmp_path / "cells.csv").read_text().splitlines())
     assert (line["checkpoint"], line["status"], line["graphs"], line["parity"]) == ("shapes-vit", "ok", "1", "match")
     assert float(line["eager_ms"]) > 0 and float(line["recipe_calls"]) >= gpu_evidence.LEAST_RECIPE_CALLS
@@ -154,7 +153,7 @@ def test_a_cell_that_dies_or_hangs_is_a_result_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(monkeypatch, tmp_path / "diary", {0: "never ready", 1: "dies early", 2: "hangs"})
-    monkeypatch.setattr(gpu_evidence, "TURN_SECONDS", 1.0)
+    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
     records = lot(tmp_path, 4, ready_seconds=1.0)
     assert [record["result"]["status"] for record in records] == ["timed_out", "crashed", "timed_out", "ok"]
     assert "1.0 s" in records[0]["result"]["failure"]["message"]

@@ -77,6 +77,8 @@ LOT = 24
 READY_SECONDS = 240.0
 TURN_SECONDS = 75.0
 AUTOTUNE_SECONDS = 180.0
+CPU_SECONDS = 240.0
+"""A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
 LEAST_SECONDS = 45.0
 """With less time left no lot is begun."""
 TESTS_SECONDS = 420.0
@@ -107,6 +109,8 @@ class Task:
 
     @property
     def turn_seconds(self) -> float:
+        if self.spec.device == "cpu":
+            return CPU_SECONDS
         return AUTOTUNE_SECONDS if self.spec.mode.startswith("max-autotune") else TURN_SECONDS
 
 
