@@ -294,21 +294,32 @@ def _whole(number: float) -> str:
     return f"{round(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def why_title(result: RunResult) -> str:
+    """'Why? launch-bound: 412 kernels a call, GPU busy 31 %'; '' without a profile and a roofline."""
+    told = why(result) or ceiling(result)
+    return f"Why? {told.partition(';')[0]}" if told else ""
+
+
+def longest_kernels(result: RunResult) -> list[tuple[str, str, str]]:
+    """'Eager, longest 1', its time and share, and its name."""
+    return [
+        (
+            f"{name}, longest {number}",
+            f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
+            f"{kernel.name}, {_whole(kernel.launches)} a call.",
+        )
+        for name, measured in (("Eager", result.eager), ("Compiled", result.compiled))
+        if measured is not None and measured.profile is not None
+        for number, kernel in enumerate(measured.profile.longest, 1)
+    ]
+
+
 def _reasons(result: RunResult) -> list[tuple[str, str, str]]:
     """What the profiler and the roofline say, for the table of all figures."""
     rows: list[tuple[str, str, str]] = []
     if told := why(result):
         rows.append(("Why", told, "By torch.profiler in a pass of its own; busy: kernels' time over the median call."))
-    for name, measured in (("Eager", result.eager), ("Compiled", result.compiled)):
-        if measured is not None and measured.profile is not None:
-            rows += [
-                (
-                    f"{name}, longest {number}",
-                    f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
-                    f"{kernel.name}, {_whole(kernel.launches)} a call.",
-                )
-                for number, kernel in enumerate(measured.profile.longest, 1)
-            ]
+    rows += longest_kernels(result)
     if roofline := result.roofline:
         rows.append(
             (

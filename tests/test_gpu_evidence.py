@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
-import importlib.util
 import json
 import os
 import subprocess
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import measurement, ok_result
 
-from demo import catalog
+from demo import catalog, measured
 from demo.schema import Compilation, RunResult, RunSpec
-from tests.samples import measurement, ok_result
 from tools import evidence_tables, gpu_evidence
 from tools.evidence_tables import Book
 from tools.gpu_evidence import Task
@@ -235,10 +234,7 @@ def test_cuda_graphs_and_breaks_stand_in_the_table(tmp_path: Path) -> None:
     assert "| match | 0 | skipped: mutated inputs |" in evidence_tables.summary(book_of(tmp_path, record), None)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("demo.measured") is None, reason="demo.measured is not there yet")
 def test_the_table_for_the_explorer_can_be_read_by_it(tmp_path: Path) -> None:
-    from demo import measured
-
     evidence_tables.write_tables(tmp_path, book_of(tmp_path, cell()), "0123456789ab")
     (row,) = measured.read(tmp_path / "measured.csv")
     assert (row.checkpoint, row.batch_size, row.measured.commit) == ("shapes-vit", 1, "0123456789ab")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from samples import measurement, ok_result
 
 from demo import charts, words
 from demo.backend import profile, worker
 from demo.schema import Compilation, Kernel, Measurement, Profile, Roofline, RunResult, RunSpec
-from tests.samples import measurement, ok_result
 
 CPU = torch.device("cpu")
 LINE = 7

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib
-import importlib.util
 import json
 import math
 import statistics
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from demo import format as fmt
-from demo import words
+from demo import measured, words
 from demo.schema import RunResult
 
 
@@ -84,18 +82,18 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "recipe_calls": recipe.get("calls"),
         "warnings": " ".join(result.warnings),
     }
-    for name, measured in (("eager", result.eager), ("compiled", result.compiled)):
-        profile = measured.profile if measured else None
-        device = measured.median_device_seconds if measured else None
+    for name, side in (("eager", result.eager), ("compiled", result.compiled)):
+        profile = side.profile if side else None
+        device = side.median_device_seconds if side else None
         recipe_seconds = recipe.get(f"{name}_seconds")
         line |= {
-            f"{name}_ms": measured.median_seconds * 1e3 if measured else None,
+            f"{name}_ms": side.median_seconds * 1e3 if side else None,
             f"{name}_device_ms": None if device is None else device * 1e3,
             f"{name}_recipe_ms": None if recipe_seconds is None else recipe_seconds * 1e3,
-            f"{name}_peak_bytes": measured.peak_memory_bytes if measured else None,
+            f"{name}_peak_bytes": side.peak_memory_bytes if side else None,
             f"{name}_kernels": profile.kernels if profile else None,
-            f"{name}_busy_share": measured.busy_share if measured else None,
-            f"{name}_roofline_share": result.roofline_share(measured) if measured else None,
+            f"{name}_busy_share": side.busy_share if side else None,
+            f"{name}_roofline_share": result.roofline_share(side) if side else None,
         }
     return {name: "" if value is None else _short(value) for name, value in line.items()}
 
@@ -113,8 +111,7 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
             writer.writeheader()
             writer.writerows(lines)
     tables = [result_of(record) for record in cells if record["step"].startswith(("table", "autotune"))]
-    if tables and importlib.util.find_spec("demo.measured") is not None:
-        measured: Any = importlib.import_module("demo.measured")
+    if tables:
         measured.write_measured(tables, folder / "measured.csv", commit)
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
 
@@ -161,9 +158,7 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
         spec, compiled = result.spec, result.compilation
         dtype = spec.dtype + (" channels last" if spec.channels_last else "")
         cells = [spec.checkpoint, str(spec.batch_size), spec.mode, dtype]
-        cells += [
-            fmt.latency(measured.median_seconds) if measured else "–" for measured in (result.eager, result.compiled)
-        ]
+        cells += [fmt.latency(side.median_seconds) if side else "–" for side in (result.eager, result.compiled)]
         if result.speedup and result.status == "ok":
             speedup = result.speedup
             told = f"{speedup.ratio:.2f}× ({speedup.low:.2f} to {speedup.high:.2f}) {speedup.verdict}"

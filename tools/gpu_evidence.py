@@ -154,7 +154,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
 def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
     """The settings among which the best is looked for, beside those of the tables.
 
-    A fixed choice of few, not a search: a search over settings belongs here as soon as the project has one.
+    A fixed choice of few: the search of `demo.autopilot` over all of them takes longer than a borrowed GPU stays.
     """
     known = catalog.find(checkpoint)
     convolutional = known is not None and known.family in CONVOLUTIONAL
