@@ -314,7 +314,12 @@ def busy_bars(result: RunResult) -> go.Figure | None:
         )
     for place, (_, _, side) in enumerate(sides):
         figure.add_annotation(
-            x=side.median_seconds * scale, y=place, text=_busy(side), xanchor="left", xshift=8, showarrow=False
+            x=side.median_seconds * scale,
+            y=place,
+            text=f"{fmt.percent(side.busy_share or 0.0)} busy",
+            xanchor="left",
+            xshift=8,
+            showarrow=False,
         )
     source = ["Full: the GPU works. Faint: it waits, mostly for launches"]
     if result.roofline is not None:
@@ -348,11 +353,6 @@ def busy_bars(result: RunResult) -> go.Figure | None:
 def _working(side: Measurement, waiting: bool) -> float:
     share = side.busy_share or 0.0
     return side.median_seconds * (1 - share if waiting else share)
-
-
-def _busy(side: Measurement) -> str:
-    kernels = round(side.profile.kernels) if side.profile else 0
-    return f"{fmt.percent(side.busy_share or 0.0)}, {kernels} kernels"
 
 
 def bars(
