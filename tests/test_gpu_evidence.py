@@ -238,3 +238,20 @@ def test_the_table_for_the_explorer_can_be_read_by_it(tmp_path: Path) -> None:
     evidence_tables.write_tables(tmp_path, book_of(tmp_path, cell()), "0123456789ab")
     (row,) = measured.read(tmp_path / "measured.csv")
     assert (row.checkpoint, row.batch_size, row.measured.commit) == ("shapes-vit", 1, "0123456789ab")
+
+
+def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.write(up, b'{"ready": true}\n')
+        os.read(down, 1)
+        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
+        os.write(up, json.dumps(message).encode() + b"\n")
+        time.sleep(60)
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
+    (record,) = lot(tmp_path, 1)
+    result = evidence_tables.result_of(record)
+    assert result.status == "ok"
+    assert result.warnings[-1].startswith("Its profile did not come to an end")

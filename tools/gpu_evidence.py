@@ -60,7 +60,7 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from demo import catalog, schema, words
 from demo import format as fmt
-from demo.backend import compilation, models, predictions, settings, timing
+from demo.backend import compilation, models, predictions, profile, settings, timing
 from demo.schema import Failure, RunResult, RunSpec, Status
 from tools.evidence_tables import Book, result_of, write_tables
 
@@ -79,7 +79,7 @@ TURN_SECONDS = 75.0
 AUTOTUNE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
-LEAST_SECONDS = 45.0
+LEAST_SECONDS = 60.0
 """With less time left no lot is begun."""
 TESTS_SECONDS = 420.0
 TIMED_SECONDS = 1.5
@@ -124,8 +124,8 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
     rounds = 2 if quick else 3
     loops = [id for id in checkpoints if quick or id in FIDELITY]
 
-    def table(batch: int, profile: str) -> list[Task]:
-        return [Task(f"table {batch}", spec(id, batch, mode, profile=profile)) for id in checkpoints for mode in modes]
+    def table(batch: int, profiled: str) -> list[Task]:
+        return [Task(f"table {batch}", spec(id, batch, mode, profile=profiled)) for id in checkpoints for mode in modes]
 
     first = spec(checkpoints[0], 1, "default", profile="off")
     return {
@@ -231,6 +231,15 @@ class Cell(worker.Run):
         ):
             return self.execute()
 
+    def explain(self) -> None:
+        """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
+
+    def explained(self) -> RunResult:
+        """The result once more, with what the profiler and the roofline say."""
+        with torch.no_grad():
+            super().explain()
+        return RunResult(**self.known, warnings=tuple(self.warnings))
+
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
@@ -309,17 +318,23 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
             started = time.monotonic()
             result = cell.finish()
             recipe = cell.recipe(result)
-            if ahead and result.compilation is not None:  # its first call had nothing left to compile
-                bare = dataclasses.replace(result.compilation, cold=None, warm=None)
-                result = dataclasses.replace(result, compilation=bare)
-            result = dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3))
-            tell({"result": result.to_json(), "recipe": recipe})
+            explains = result.status == "ok" and profile.wanted(cell.spec, cell.device)
+            tell({"result": _sent(result, started, ahead), "recipe": recipe, "more": explains})
+            if explains:
+                tell({"result": _sent(cell.explained(), started, ahead), "recipe": recipe})
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
             tell({"error": compilation.first_line(error)})
     finally:
         os._exit(0)
+
+
+def _sent(result: RunResult, started: float, ahead: bool) -> dict[str, Any]:
+    """The result as JSON, without compile costs where the first call had nothing left to compile."""
+    if ahead and result.compilation is not None:
+        result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
+    return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
 
 
 def _forget() -> None:
@@ -334,7 +349,7 @@ class Child:
     def __init__(self, task: Task, image: Path, noise: Path) -> None:
         self.task = task
         self.started = time.monotonic()
-        self.ready = self.ended = False
+        self.ready = self.ended = self._closed = False
         reading, up = os.pipe()
         down, self._writing = os.pipe()
         self.pid = os.fork()
@@ -360,13 +375,16 @@ class Child:
             if "ready" in message:
                 self.ready = True
             else:
-                self.answer, self.ended = message, True
+                self.answer, self.ended = message, not message.get("more")
 
     def go(self) -> None:
         with contextlib.suppress(OSError):
             os.write(self._writing, b"g")
 
     def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         for group in (os.killpg, os.kill):  # a child that had no time to call setsid is no group yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 group(self.pid, signal.SIGKILL)
@@ -409,15 +427,15 @@ def run_lot(
                     if time.monotonic() > deadline:
                         return  # the script's time is up, which is no failure of the cell
                     if time.monotonic() > limit:
-                        child.answer, child.ended = {"timed_out": child.task.turn_seconds}, True
+                        child.answer = child.answer or {"timed_out": child.task.turn_seconds}
+                        child.ended = True
                     else:
                         _listen([child], 0.2)
             child.close()
             yield record(child.task, child.answer)
     finally:
         for child in children:
-            with contextlib.suppress(OSError):
-                child.close()
+            child.close()
 
 
 def _listen(children: Sequence[Child], seconds: float) -> None:
@@ -430,6 +448,8 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
     """What the book keeps of a cell; one that gave no answer becomes a result that says so."""
     common = {"key": task.key, "step": task.step}
     if answer is not None and ("result" in answer or "loop" in answer):
+        if answer.pop("more", False):
+            answer["result"]["warnings"].append("Its profile did not come to an end: the process hung or crashed.")
         return common | answer
     status: Status = "crashed"
     message, remedy = "The process of this cell ended without an answer.", "See noise.txt."
@@ -572,10 +592,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 book.add({"key": name, "step": name, "facts": facts})
                 (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
             elif name == "tests" and name not in book.records:
-                seconds = min(TESTS_SECONDS, deadline - time.monotonic())
-                done = run_tests(folder, seconds)
-                if done["code"] is not None or seconds == TESTS_SECONDS:  # else the time was up: once more, next time
-                    book.add({"key": name, "step": name, **done})
+                if deadline - time.monotonic() < TESTS_SECONDS:
+                    continue  # the next call has the time for them
+                done = run_tests(folder, TESTS_SECONDS)
+                book.add({"key": name, "step": name, **done})
                 _say(f"tests: {done['said']}")
             _measure(order[name], book, folder, deadline, options.processes)
     finally:
