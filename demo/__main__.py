@@ -27,6 +27,7 @@ from demo.schema import (
     DEVICES,
     DTYPES,
     MODES,
+    PROFILES,
     PROTOCOLS,
     TASKS,
     WEIGHTS,
@@ -66,18 +67,21 @@ def _run(options: argparse.Namespace) -> int:
 
     spec = catalog.make_spec(folders=True, **_asked(options))
     image = _image(options.image)
+    trace = _trace(options.trace)
     result: RunResult | None = None
     progress = terminal.ProgressLine(sys.stderr)
     with _cancelled_by_signals() as (cancel, received):
         try:
             with closing(Runner(History())) as runner:
-                for event in runner.run(spec, image, cancel):
+                for event in runner.run(spec, image, cancel, trace):
                     if isinstance(event, RunResult):
                         result = event
                     else:
                         progress.show(event)
         finally:
             progress.end()
+    if trace is not None and trace.is_file():
+        print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if result is None:
         raise RuntimeError("the runner ended without a result")
     if options.json:
@@ -144,6 +148,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--threads", metavar="N", help="threads of torch on a CPU (default: torch's choice)")
     run.add_argument("--cache", help=f"compile cache: {_or(CACHES)}; empty measures a cold and a warm first call")
     run.add_argument("--graph-break", action="store_true", default=None, help="put one in, to show what it costs")
+    run.add_argument("--profile", help=f"{_or(PROFILES)}: count kernels and operations (default auto: on a GPU)")
+    run.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     run.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
 
     listing = commands.add_parser("list", help="the checkpoints to choose from")
@@ -197,8 +203,11 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "threads",
         "cache",
         "graph_break",
+        "profile",
     )
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.trace is not None:
+        given.setdefault("profile", "on")
     if options.text is not None:
         given["text"] = ",".join(options.text)
     return {"checkpoint": options.checkpoint or "", **given}
@@ -213,6 +222,17 @@ def _image(given: str | None) -> Path:
     path = Path(given)
     if not path.is_file():
         raise BadInput(f"The image {given!r} {'is not a file' if path.exists() else 'does not exist'}. Check the path.")
+    return path
+
+
+def _trace(given: str | None) -> Path | None:
+    """The file for the trace, which must be a new one. Perfetto knows a packed trace by its name."""
+    if given is None:
+        return None
+    path = Path(given if given.endswith(".json.gz") else f"{given}.json.gz")
+    if path.exists() or not path.absolute().parent.is_dir():
+        what = "exists already" if path.exists() else "lies in no folder that exists"
+        raise BadInput(f"The trace file {str(path)!r} {what}. Name a new one.")
     return path
 
 

@@ -45,6 +45,8 @@ PAGE_CSS = f"""
 GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
 """`trace` ends its scale at so many times the slower median."""
+WAITING = 0.28
+"""Opacity of the part of a bar in which the GPU waits."""
 PLOT_HEIGHT = 200
 """Pixels between the axes of a figure that is not of bars."""
 WORDS = {
@@ -279,6 +281,78 @@ def _spread(heights: Sequence[float], least: float = 20) -> list[float]:
         moved[above] = max(moved[above], moved[below] + least)
     excess = max(0.0, moved[order[-1]] - max(heights[order[-1]], PLOT_HEIGHT))
     return [moved[place] - excess - height for place, height in enumerate(heights)]
+
+
+def busy_bars(result: RunResult) -> go.Figure | None:
+    """A bar for each variant from zero to its median call: full where the GPU works, faint where it waits.
+
+    A dotted line marks the roofline. None where no profile says how long the GPU worked, as on a CPU.
+    """
+    sides = [
+        (name, colour, side)
+        for name, colour, side in (("eager", EAGER, result.eager), ("compiled", COMPILED, result.compiled))
+        if side is not None and side.busy_share is not None
+    ]
+    if not sides:
+        return None
+    scale, unit = scale_of([side.median_seconds for _, _, side in sides])
+    figure = go.Figure()
+    for faint in (False, True):
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                y=list(range(len(sides))),
+                x=[_working(side, faint) * scale for _, _, side in sides],
+                width=0.74,
+                marker={
+                    "color": [colour for _, colour, _ in sides],
+                    "opacity": WAITING if faint else 1.0,
+                    "line": {"width": 0},
+                },
+                hoverinfo="skip",
+            )
+        )
+    for place, (_, _, side) in enumerate(sides):
+        figure.add_annotation(
+            x=side.median_seconds * scale,
+            y=place,
+            text=f"{fmt.percent(side.busy_share or 0.0)} busy",
+            xanchor="left",
+            xshift=8,
+            showarrow=False,
+        )
+    source = ["Full: the GPU works. Faint: it waits, mostly for launches"]
+    if result.roofline is not None:
+        least = result.roofline.least_seconds * scale
+        figure.add_vline(x=least, line={"dash": "dot", "width": 2, "color": LINE})
+        source.append(
+            f"Dotted: {fmt.latency(result.roofline.least_seconds)}, the least for this device's measured rates"
+        )
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(
+        tickvals=list(range(len(sides))),
+        ticktext=[name for name, _, _ in sides],
+        range=[len(sides) - 0.4, -0.6],
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+    )
+    figure.update_xaxes(
+        range=[0, max(side.median_seconds for _, _, side in sides) * scale], nticks=5, showgrid=True, zeroline=True
+    )
+    return dressed(
+        figure,
+        f"What the GPU does in a call, {unit}",
+        [*source, *_provenance(result)],
+        left=78,
+        right=128,
+        plot=round(34 * (len(sides) + 0.2)),
+    )
+
+
+def _working(side: Measurement, waiting: bool) -> float:
+    share = side.busy_share or 0.0
+    return side.median_seconds * (1 - share if waiting else share)
 
 
 def bars(

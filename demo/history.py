@@ -367,7 +367,7 @@ def _encoded(text: str) -> str:
 def _compiled(spec: RunSpec) -> RunSpec:
     """The spec without what decides only how it is timed."""
     return dataclasses.replace(
-        spec, iterations=None, protocol="interleaved", precision=0.01, most_seconds=3.5, cache="keep"
+        spec, iterations=None, protocol="interleaved", precision=0.01, most_seconds=3.5, cache="keep", profile="auto"
     )
 
 

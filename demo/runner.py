@@ -114,12 +114,16 @@ class Runner:
                 raise RuntimeError(f"The worker process did not start. Its last words: {worker.last_words()}")
             return worker.machine
 
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[Progress | RunResult]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; closing the generator does so too, with
         nobody left to see it. Closing the runner makes it 'interrupted'; so does a kill of this program, which the
         journal finds out. Raises BadInput where the worker finds that the job cannot be run as given.
+
+        `trace` is a file that the worker writes what its profiler saw to, where the run has a profile.
         """
         with self._one_at_a_time:
             started = time.monotonic()
@@ -137,6 +141,8 @@ class Runner:
                         "spec": schema.plain(spec),
                         "image": str(image.resolve()),
                     }
+                    if trace is not None:
+                        job["trace"] = str(trace.resolve())
                     if spec.cache == "empty":
                         job["cache_folder"] = worker.empty_folder()
                     worker.send(job)

@@ -34,6 +34,8 @@ PROTOCOLS = ("interleaved", "as published")
 """'as published' is the guide's recipe: warm up, then 300 calls of eager, then 300 of compiled."""
 CACHES = ("keep", "empty")
 """Inductor's compile cache: kept from run to run, or an empty one of this run's own."""
+PROFILES = ("auto", "on", "off")
+"""Whether a run looks for the reason of its figures, with torch.profiler; 'auto' does on a GPU only."""
 DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -112,6 +114,8 @@ class RunSpec:
     cache: str = "keep"
     graph_break: bool = False
     """Put one graph break between the model's layers: for showing what a graph break costs."""
+    profile: str = "auto"
+    """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
@@ -125,6 +129,7 @@ class RunSpec:
         _one_of("attention implementation", self.attention, ATTENTIONS)
         _one_of("protocol", self.protocol, PROTOCOLS)
         _one_of("compile cache", self.cache, CACHES)
+        _one_of("profile", self.profile, PROFILES)
         for name in ("fullgraph", "channels_last", "graph_break"):
             switch = getattr(self, name)
             if not isinstance(switch, bool):
@@ -187,6 +192,64 @@ class BackToBack:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """One kernel of a GPU, or one operator of a CPU, with all its launches in a call."""
+
+    name: str
+    """As the profiler spells it, shortened."""
+    launches: float
+    """A call."""
+    seconds: float
+    """Of a call, all launches together."""
+    share: float
+    """Of the time of all kernels, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What torch.profiler saw of one variant, in a pass of its own: it slows down what it watches."""
+
+    kernels: float
+    """Launched in a call: on a GPU its kernels, on a CPU the operators that call no other one. Kernels that inductor
+    compiled for a CPU are not seen one by one: they are the own time of 'Call CompiledFxGraph'."""
+    busy_seconds: float | None
+    """Of a call, in which the GPU ran a kernel, a copy or a fill, overlaps counted once; None on a CPU."""
+    longest: tuple[Kernel, ...]
+    """At most five, by name, the longest first."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The least that one call asks of the device, and what the device gave to a matrix product and to a plain copy.
+
+    Operations are those of matrix products, convolutions and attention (a multiply-add is two), as
+    torch.utils.flop_counter counts them in eager; nothing is counted for the rest. Bytes are a lower bound: each weight
+    that any operator reads once (of embedding tables the rows looked up), each input once, each output once, and none
+    of what lies between two kernels.
+    """
+
+    operations: int
+    least_bytes: int
+    matrix_rate: float
+    """Operations a second of one large square matrix product in the run's own number format, TF32 included."""
+    copy_rate: float
+    """Bytes a second, read and written, of one large copy on the device."""
+
+    @property
+    def compute_seconds(self) -> float:
+        return self.operations / self.matrix_rate
+
+    @property
+    def memory_seconds(self) -> float:
+        return self.least_bytes / self.copy_rate
+
+    @property
+    def least_seconds(self) -> float:
+        """No call can be much faster: convolutions that save multiplications (Winograd) may be a little."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+
+@dataclass(frozen=True)
 class Measurement:
     """Raw times of one variant (eager, compiled, or the A/A control)."""
 
@@ -203,6 +266,14 @@ class Measurement:
     peak_reserved_bytes: int | None = None
     """CUDA: most bytes that torch's allocator held of the GPU, allocated or not."""
     back_to_back: BackToBack | None = None
+    profile: Profile | None = None
+
+    @property
+    def busy_share(self) -> float | None:
+        """Share of a call in which the GPU works: its profiled work over the median wall time without a profiler."""
+        if self.profile is None or self.profile.busy_seconds is None:
+            return None
+        return min(1.0, self.profile.busy_seconds / self.median_seconds)
 
     @property
     def launch_seconds(self) -> float | None:
@@ -511,6 +582,7 @@ class RunResult:
     """'eager' and 'compiled'. None with random weights on a hub checkpoint: they would mean nothing."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
+    roofline: Roofline | None = None
     machine_states: tuple[MachineState, ...] = ()
     timing_seconds: float | None = None
     """Wall clock of the timing, calls and what lies between them."""
@@ -572,6 +644,10 @@ class RunResult:
             return None
         return found.calls
 
+    def roofline_share(self, measured: Measurement) -> float | None:
+        """The least time that a call could take here over the one it takes, by the wall clock."""
+        return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
+
     @property
     def request_seconds(self) -> tuple[float, float] | None:
         """A whole request, eager and compiled: every picture prepared, copied, through the model and decoded."""
@@ -594,6 +670,11 @@ class RunResult:
                     "images_per_second": self.spec.batch_size / measured.median_seconds,
                     "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
                 }
+                if measured.profile is not None:
+                    data[variant] |= {
+                        "busy_share": measured.busy_share,
+                        "roofline_share": self.roofline_share(measured),
+                    }
                 if run := measured.back_to_back:
                     data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
         data["speedup"] = plain(self.speedup)

@@ -132,7 +132,13 @@ def _share(name: str, share: float) -> str:
 
 def details(result: RunResult) -> list[tuple[str, str, str]]:
     """Everything an engineer asks next, as (name, value, explanation in one line). Only what was measured."""
-    return [*_latencies(result), *_compilation(result), *_correctness(result), *_surroundings(result)]
+    return [
+        *_latencies(result),
+        *_reasons(result),
+        *_compilation(result),
+        *_correctness(result),
+        *_surroundings(result),
+    ]
 
 
 def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
@@ -233,6 +239,98 @@ def launch_overhead(result: RunResult) -> str:
 
 
 LITTLE = 0.1
+LAUNCH_BOUND, GPU_BOUND = 0.6, 0.9
+"""A GPU that works less of a call's time than the first waits for launches; more than the second, nothing waits."""
+
+
+def why(result: RunResult) -> str:
+    """'launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %'.
+
+    On a CPU, where nothing is launched, only the operators are counted. '' without a profile.
+    """
+    eager, compiled = result.eager, result.compiled
+    if eager is None or eager.profile is None:
+        return ""
+    if eager.busy_share is None:
+        told = f"{_whole(eager.profile.kernels)} operators a call"
+        after = ", not counting what inductor fused"
+    else:
+        told = f"{_kernels(eager.profile.kernels)} a call, GPU busy {fmt.percent(eager.busy_share)}"
+        if eager.busy_share < LAUNCH_BOUND:
+            told = f"launch-bound: {told}"
+        elif eager.busy_share > GPU_BOUND:
+            told = f"bound by the GPU's work: {told}"
+        after = ""
+    if compiled is not None and compiled.profile is not None:
+        graphs = result.compilation is not None and result.compilation.cudagraphs == "used"
+        told += f"; compiled{' with CUDA graphs' if graphs else ''} "
+        if compiled.busy_share is None:
+            told += _whole(compiled.profile.kernels) + after
+        else:
+            told += f"{_kernels(compiled.profile.kernels)}, busy {fmt.percent(compiled.busy_share)}"
+    return told
+
+
+def ceiling(result: RunResult) -> str:
+    """'no call here can take less than 1.2 ms (matrix products); eager reaches 12 %, compiled 31 % of that speed'."""
+    roofline = result.roofline
+    if roofline is None:
+        return ""
+    bound = "matrix products" if roofline.compute_seconds >= roofline.memory_seconds else "reading the weights"
+    shares = [
+        f"{name} reaches {fmt.percent(share)}"
+        for name, measured in (("eager", result.eager), ("compiled", result.compiled))
+        if measured is not None and (share := result.roofline_share(measured)) is not None
+    ]
+    told = f"a call needs {fmt.latency(roofline.least_seconds)} here at least, for {bound}"
+    return f"{told}: {', '.join(shares)} of that speed" if shares else told
+
+
+def _kernels(number: float) -> str:
+    return count(round(number), "kernel")
+
+
+def _whole(number: float) -> str:
+    return f"{round(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def why_title(result: RunResult) -> str:
+    """'Why? launch-bound: 412 kernels a call, GPU busy 31 %'; '' without a profile and a roofline."""
+    told = why(result) or ceiling(result)
+    return f"Why? {told.partition(';')[0]}" if told else ""
+
+
+def longest_kernels(result: RunResult) -> list[tuple[str, str, str]]:
+    """'Eager, longest 1', its time and share, and its name."""
+    return [
+        (
+            f"{name}, longest {number}",
+            f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
+            f"{kernel.name}, {_whole(kernel.launches)} a call.",
+        )
+        for name, measured in (("Eager", result.eager), ("Compiled", result.compiled))
+        if measured is not None and measured.profile is not None
+        for number, kernel in enumerate(measured.profile.longest, 1)
+    ]
+
+
+def _reasons(result: RunResult) -> list[tuple[str, str, str]]:
+    """What the profiler and the roofline say, for the table of all figures."""
+    rows: list[tuple[str, str, str]] = []
+    if told := why(result):
+        rows.append(("Why", told, "By torch.profiler in a pass of its own; busy: kernels' time over the median call."))
+    rows += longest_kernels(result)
+    if roofline := result.roofline:
+        rows.append(
+            (
+                "Roofline",
+                ceiling(result),
+                f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
+                f"{fmt.size(roofline.least_bytes)} at least at {fmt.size(roofline.copy_rate)} a second: "
+                "both rates measured in this run.",
+            )
+        )
+    return rows
 
 
 def _compilation(result: RunResult) -> list[tuple[str, str, str]]:

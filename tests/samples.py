@@ -16,11 +16,14 @@ from demo.schema import (
     GpuState,
     GraphBreak,
     ImageInfo,
+    Kernel,
     Label,
     MachineState,
     Measurement,
     Parity,
     Predictions,
+    Profile,
+    Roofline,
     RunResult,
     RunSpec,
     Segment,
@@ -105,6 +108,14 @@ def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Mea
         device_seconds=(device_seconds,) * 20,
         peak_reserved_bytes=round(peak * 1.2),
         back_to_back=BackToBack(200, 200 / rate, 42.0),
+        profile=Profile(
+            round(seconds * 3e4),
+            device_seconds,
+            (
+                Kernel("ampere_sgemm_128x64_tn", 48, device_seconds * 0.6, 0.6),
+                Kernel("triton_red_fused_native_layer_norm_3", 25, device_seconds * 0.1, 0.1),
+            ),
+        ),
     )
 
 
@@ -140,6 +151,7 @@ def full_result(**changes: Any) -> RunResult:
             machine_states=states,
             timing_seconds=3.6,
             elapsed_seconds=48.0,
+            roofline=Roofline(int(1.4e11), 360_000_000, 5.0e13, 2.4e12),
         ),
         **changes,
     )

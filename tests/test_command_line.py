@@ -40,13 +40,17 @@ class ScriptedRunner:
     def __init__(self, *events: Progress | RunResult | BaseException) -> None:
         self.events = events
         self.specs: list[RunSpec] = []
+        self.trace: Path | None = None
         self.closed = False
 
     def __call__(self, history: History) -> "ScriptedRunner":
         return self
 
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event) -> Iterator[Progress | RunResult]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
+        self.trace = trace
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event
@@ -73,6 +77,20 @@ def python(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]
 
 
 # What is printed
+
+
+def test_a_trace_is_asked_of_the_run_which_is_then_profiled(scripted: Any, tmp_path: Path) -> None:
+    fake = scripted(ok_result())
+    assert main([*RUN, "--trace", str(tmp_path / "seen")]) == 0
+    assert fake.trace == tmp_path / "seen.json.gz"
+    assert fake.specs[0].profile == "on"
+
+
+def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted(ok_result())
+    (tmp_path / "seen.json.gz").write_text("mine")
+    assert main([*RUN, "--trace", str(tmp_path / "seen.json.gz")]) == 2
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +256,9 @@ def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ) -> None:
     class Cancellable(ScriptedRunner):
-        def run(self, spec: RunSpec, image: Path, cancel: threading.Event) -> Iterator[Progress | RunResult]:
+        def run(
+            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+        ) -> Iterator[Progress | RunResult]:
             yield Progress("time", 0.5, 1.0)
             os.kill(os.getpid(), number)
             assert cancel.wait(5)
@@ -253,7 +273,9 @@ def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
 
 def test_a_second_ctrl_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(ScriptedRunner):
-        def run(self, spec: RunSpec, image: Path, cancel: threading.Event) -> Iterator[Progress | RunResult]:
+        def run(
+            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+        ) -> Iterator[Progress | RunResult]:
             for _ in range(3):
                 yield Progress("compile", 0.2, 1.0)
                 os.kill(os.getpid(), signal.SIGINT)

@@ -35,7 +35,18 @@ from PIL import Image
 
 from demo import format as fmt
 from demo import images, schema
-from demo.backend import compilation, first_call, machine, models, parity, predictions, settings, state, timing
+from demo.backend import (
+    compilation,
+    first_call,
+    machine,
+    models,
+    parity,
+    predictions,
+    profile,
+    settings,
+    state,
+    timing,
+)
 from demo.schema import BadInput, EndToEnd, Failure, Measurement, Progress, RunResult, RunSpec
 
 TELL_EVERY_SECONDS = 0.25
@@ -80,12 +91,22 @@ class Run:
     """One job. What is known so far is kept, so that a failure at any stage loses nothing that was measured."""
 
     def __init__(
-        self, spec: RunSpec, image: Path, identity: dict[str, str], events: Events, cache_folder: Path | None = None
+        self,
+        spec: RunSpec,
+        image: Path,
+        identity: dict[str, str],
+        events: Events,
+        cache_folder: Path | None = None,
+        trace: Path | None = None,
     ) -> None:
-        """`cache_folder` is an empty one for this run's compiling, where the spec asks for that."""
+        """`cache_folder` is an empty one for this run's compiling, where the spec asks for that.
+
+        `trace` is a file to write what the profiler saw to, for Perfetto.
+        """
         self.spec = spec
         self.image = image
         self.cache_folder = cache_folder
+        self.trace = trace
         self.events = events
         self.phase = "load"
         self.known: dict[str, Any] = {**identity, "spec": spec, "status": "ok"}
@@ -102,6 +123,7 @@ class Run:
                 self.measure()
                 self.examine()
                 self.check()
+                self.explain()
                 self.compile_again()
         except models.CannotLoad as fault:
             self.known |= {"status": "failed", "failure": Failure("load", fault.what, fault.remedy)}
@@ -343,6 +365,22 @@ class Run:
         reference = parity.float64_reference(self.loaded.model, self.batch, self.known["eager"].peak_memory_bytes)
         self.known["parity"] = parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair)
 
+    def explain(self) -> None:
+        """Kernels and the roofline: why it is as fast as it is. Whatever fails here costs no figure of the run."""
+        if not profile.wanted(self.spec, self.device):
+            return
+        self.events.progress("check", 0.94, message="Looking for the reason: kernels, operations, bytes")
+        try:
+            found = profile.profiles({"eager": self.eager, "compiled": self.compiled}, self.device, self.trace)
+            for name, seen in found.items():
+                self.known[name] = dataclasses.replace(self.known[name], profile=seen)
+        except Exception as error:
+            self.warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
+        try:
+            self.known["roofline"] = profile.roofline(self.loaded.model, self.batch, self.device)
+        except Exception as error:
+            self.warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
+
     def compile_again(self) -> None:
         """With a cache of this run's own: the first call once more, from the filled cache, in a further process."""
         if self.cache_folder is not None:
@@ -464,8 +502,9 @@ def main() -> None:
     try:
         identity = {"id": job["id"], "started_at": job["started_at"]}
         cache_folder = Path(job["cache_folder"]) if job.get("cache_folder") else None
+        trace = Path(job["trace"]) if job.get("trace") else None
         spec: RunSpec = schema.load(RunSpec, job["spec"])
-        result = Run(spec, Path(job["image"]), identity, events, cache_folder).execute()
+        result = Run(spec, Path(job["image"]), identity, events, cache_folder, trace).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

@@ -45,6 +45,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         threads: int | None = None,
         cache: Literal["keep", "empty"] = "keep",
         graph_break: bool = False,
+        profile: Literal["auto", "on", "off"] = "auto",
     ) -> dict[str, Any]:
         """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
 
@@ -68,6 +69,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             threads: Threads of torch on a CPU; without it torch's own choice.
             cache: "empty" compiles with an empty cache, and once more in a further process from the filled one.
             graph_break: Put one graph break between the model's layers: for showing what a graph break costs.
+            profile: Count kernels and operations with torch.profiler; "auto" does on a GPU.
 
         Returns:
             The result as JSON (schema_version 1): status, failure, spec, environment, eager and compiled with raw
@@ -85,6 +87,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         }
         asked |= {"protocol": protocol, "precision": precision, "most_seconds": most_seconds, "cache": cache}
         asked |= {"channels_last": channels_last, "attention": attention, "graph_break": graph_break}
+        asked |= {"profile": profile}
         asked |= {
             name: value for name, value in (("iterations", iterations), ("threads", threads)) if value is not None
         }

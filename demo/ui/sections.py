@@ -45,6 +45,13 @@ def _latency_title(result: RunResult) -> str:
     return words.latency_title(result) if result.speedup is not None else ""
 
 
+def why(result: RunResult) -> str:
+    rows = words.longest_kernels(result)
+    return _sentences([f"{told}." for told in (words.why(result), words.ceiling(result)) if told]) + (
+        _facts(rows) if rows else ""
+    )
+
+
 def compiled(result: RunResult) -> str:
     found = result.compilation
     if found is None:
@@ -205,6 +212,7 @@ def _machine_title(result: RunResult) -> str:
 
 SECTIONS = (
     Section("latency", _latency_title, latency, charts.trace),
+    Section("why", words.why_title, why, charts.busy_bars),
     Section("compiled", _compiled_title, compiled),
     Section("pays", _pays_title, pays, charts.break_even),
     Section("memory", words.memory_title, memory),

@@ -1,0 +1,210 @@
+"""What only a GPU can show. No test takes a fixture, so that `tools/gpu_evidence.py` can call them without pytest."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+from demo import catalog, schema
+from demo.backend import compilation, models, profile, settings, state, timing
+from demo.runner import Runner
+from demo.schema import Progress, RunResult, RunSpec
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+FULL_SIZE = "google/vit-base-patch16-224"
+GPU = torch.device("cuda")
+SPARED_BYTES = 2_000_000_000
+"""What the out-of-memory test leaves free: enough for a context, too little for a batch of 256."""
+CONTEXT_BYTES = 300_000_000
+"""Free memory that another process's end may leave unexplained."""
+
+
+def spec_of(checkpoint: str = "shapes-vit", **asked: Any) -> RunSpec:
+    known = catalog.find(checkpoint)
+    weights = "pretrained" if known is not None and known.bundled else "random"
+    return catalog.make_spec(checkpoint, **{"device": "cuda", "weights": weights, "most_seconds": 1.0, **asked})
+
+
+def run(spec: RunSpec, **more: Any) -> RunResult:
+    *_, result = Runner(None).run(spec, SCENE, **more)
+    assert isinstance(result, RunResult)
+    return result
+
+
+def free_bytes() -> int:
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])
+
+
+def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
+    spec = spec_of(mode="reduce-overhead")
+    settings.apply(spec, GPU)
+    model = models.load(spec, GPU).model
+    first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
+    with torch.no_grad():
+        watch = compilation.Watch()
+        compiled = compilation.compiled(model, spec)
+        for _ in range(4):
+            compiled(pixel_values=first)
+        kept = compilation.own_copy(compiled(pixel_values=first))
+        overwriting = compilation.own_copy(compiled(pixel_values=second))
+        assert watch.compilation(spec, GPU, 1.0, 0).cudagraphs == "used"
+        assert torch.allclose(kept.logits, model(pixel_values=first).logits, atol=1e-3)
+        assert not torch.allclose(kept.logits, overwriting.logits, atol=1e-3)
+
+
+def test_out_of_memory_is_a_result_and_the_next_run_works() -> None:
+    torch.cuda.empty_cache()
+    hold = torch.empty(max(0, free_bytes() - SPARED_BYTES), dtype=torch.uint8, device=GPU)
+    huge = run(spec_of(FULL_SIZE, batch_size=256))
+    assert huge.status == "out_of_memory"
+    assert "256" in huge.failure.message
+    del hold
+    torch.cuda.empty_cache()
+    assert run(spec_of()).status == "ok"
+
+
+def test_the_two_clocks_agree_on_a_long_kernel() -> None:
+    side = torch.randn(8192, 8192, device=GPU)
+
+    def long() -> None:
+        for _ in range(4):
+            torch.matmul(side, side)
+
+    clock = timing.WallClock(GPU)
+    clock.time(long)
+    wall = statistics.median(clock.time(long) for _ in range(7))
+    on_device = statistics.median(timing.device_times(long, wall, 7))
+    assert 0.95 < on_device / wall < 1.05
+
+
+def test_launches_that_wait_are_no_work_of_the_gpu() -> None:
+    small = torch.randn(64, 64, device=GPU)
+
+    def many() -> None:
+        for _ in range(200):
+            torch.relu(small)
+
+    clock = timing.WallClock(GPU)
+    clock.time(many)
+    wall = statistics.median(clock.time(many) for _ in range(7))
+    assert statistics.median(timing.device_times(many, wall, 7)) < 0.9 * wall
+
+
+def test_cancelling_frees_the_memory() -> None:
+    before, cancel = free_bytes(), threading.Event()
+    lowest = before
+    for event in Runner(None).run(spec_of(FULL_SIZE, batch_size=64), SCENE, cancel):
+        if isinstance(event, Progress) and event.phase in ("compile", "time"):
+            lowest = min(lowest, free_bytes())
+            cancel.set()
+    assert event.status == "cancelled"
+    assert lowest < before - 2 * CONTEXT_BYTES
+    for _ in range(100):  # the driver takes a dead process's memory back in its own time
+        if free_bytes() > before - CONTEXT_BYTES:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{before - free_bytes()} bytes are still taken")
+
+
+def test_the_guides_recipe_and_ours_agree() -> None:
+    ours = run(spec_of(FULL_SIZE, batch_size=16))
+    theirs = run(spec_of(FULL_SIZE, batch_size=16, protocol="as published"))
+    for variant in ("eager", "compiled"):
+        mean, median = getattr(theirs, variant).mean_seconds, getattr(ours, variant).median_seconds
+        assert 0.9 < mean / median < 1.1
+
+
+def relative_error(spec: RunSpec) -> float:
+    """Of a matrix product in the spec's number format, against float64."""
+    settings.apply(spec, GPU)
+    torch.manual_seed(0)
+    left, right = (torch.randn(1024, 1024, device=GPU, dtype=torch.float64) for _ in range(2))
+    dtype = settings.dtype_of(spec)
+    found = (left.to(dtype) @ right.to(dtype)).double()
+    exact = left.to(dtype).double() @ right.to(dtype).double()
+    return float((found - exact).norm() / exact.norm())
+
+
+def test_float32_is_float32_also_after_tf32() -> None:
+    if torch.cuda.get_device_capability() >= settings.TF32_CAPABILITY:
+        assert relative_error(spec_of(dtype="tf32")) > 1e-4
+    assert relative_error(spec_of()) < 1e-5
+
+
+def test_tf32_is_refused_where_the_gpu_has_none() -> None:
+    with mock.patch.object(torch.cuda, "get_device_capability", lambda *_: (7, 5)):
+        try:
+            settings.apply(spec_of(dtype="tf32"), GPU)
+        except schema.BadInput as refused:
+            assert "8.0" in str(refused)
+        else:
+            raise AssertionError("tf32 was taken on a GPU without it")
+
+
+def test_half_types_are_what_they_say() -> None:
+    for dtype in ("float16", "bfloat16"):
+        result = run(spec_of(dtype=dtype, profile="off"))
+        assert result.status == "ok"
+        assert result.environment.settings["weights"] == dtype
+    float16, bfloat16 = (relative_error(spec_of(dtype=dtype)) for dtype in ("float16", "bfloat16"))
+    assert 1e-5 < float16 < bfloat16 < 1e-2
+
+
+def test_the_gpus_state_is_looked_at_where_the_driver_tells() -> None:
+    observer = state.Observer(GPU)
+    observer.look()
+    gpu = observer.states[0].gpu
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:
+        assert gpu is None  # not installed, or the driver refuses: nothing is known and nothing fails
+        return
+    assert gpu is not None
+    assert gpu.sm_clock_hz is None or 1e8 < gpu.sm_clock_hz < 5e9
+
+
+def test_without_nvml_a_look_says_nothing_of_the_gpu() -> None:
+    with mock.patch.dict(sys.modules, {"pynvml": None}):
+        observer = state.Observer(GPU)
+        observer.look()
+        assert observer.states[0].gpu is None
+        assert observer.energy_joules() is None
+
+
+def test_a_profile_counts_kernels_and_cuda_graphs_leave_the_gpu_less_idle() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json.gz"
+        result = run(spec_of(mode="reduce-overhead"), trace=trace)
+        if any("profiler" in warning for warning in result.warnings):
+            assert result.status == "ok"  # CUPTI is not permitted here: a warning, never the end of a run
+            return
+        assert trace.stat().st_size > 0
+    assert result.eager.profile.kernels > result.compiled.profile.kernels >= 1
+    assert result.compiled.busy_share > result.eager.busy_share
+    assert 0 < result.roofline_share(result.compiled) < 1.5
+
+
+def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
+    settings.apply(spec_of(), GPU)
+    if torch.cuda.get_device_capability() >= (7, 0):
+        assert profile.matrix_rate(GPU, torch.float16) > 1.5 * profile.matrix_rate(GPU, torch.float32)
+
+
+def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
+    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+        result = run(spec_of(checkpoint.id, profile="off"))
+        assert result.status == "ok", result.failure
+        assert (result.compilation.graphs, result.compilation.graph_breaks) == (1, ())
+        assert result.parity.verdict == "match"
+        assert result.spec.device == "cuda"

@@ -1,0 +1,257 @@
+"""The script that measures on a GPU, proved on a CPU: its cells, its lots, what it keeps and what it tells."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import measurement, ok_result
+
+from demo import catalog, measured
+from demo.schema import Compilation, RunResult, RunSpec
+from tools import evidence_tables, gpu_evidence
+from tools.evidence_tables import Book
+from tools.gpu_evidence import Task
+
+SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
+
+
+def cell(step: str = "table 1", recipe: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    result = ok_result(**changes)
+    task = Task(step, result.spec)
+    return {"key": task.key, "step": step, "result": result.to_json(), "recipe": recipe}
+
+
+def book_of(folder: Path, *records: dict[str, Any]) -> Book:
+    book = Book(folder / "cells.jsonl.gz")
+    for record in records:
+        book.add(record)
+    return book
+
+
+# The whole script
+
+
+def script(folder: Path, *more: str) -> str:
+    command = [sys.executable, "-m", "tools.gpu_evidence", str(folder), "--quick", "--checkpoints", "shapes-vit"]
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=540, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(tmp_path: Path) -> None:
+    assert "complete" in script(tmp_path, "--steps", "table 1")
+    before = (tmp_path / "cells.jsonl.gz").read_bytes()
+    assert "table 1" not in script(tmp_path, "--steps", "machine,table 1")
+    assert (tmp_path / "cells.jsonl.gz").read_bytes().startswith(before)
+    (line,) = csv.DictReader((tmp_path / "cells.csv").read_text().splitlines())
+    assert (line["checkpoint"], line["status"], line["graphs"], line["parity"]) == ("shapes-vit", "ok", "1", "match")
+    assert float(line["eager_ms"]) > 0 and float(line["recipe_calls"]) >= gpu_evidence.LEAST_RECIPE_CALLS
+    assert float(line["eager_kernels"]) > float(line["compiled_kernels"]) > 0
+    assert "shapes-vit" in (tmp_path / "summary.md").read_text()
+    assert json.loads((tmp_path / "machine.json").read_text())["environment"]["torch"]
+    record = Book(tmp_path / "cells.jsonl.gz").of("table")[0]
+    result = evidence_tables.result_of(record)
+    assert result.compilation.recompiles_while_timing == 0
+    assert result.compilation.cold is None and result.compilation.warm is None
+
+
+def test_without_a_gpu_the_script_says_so_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not gpu_evidence.gpu_problem():
+        pytest.skip("there is a GPU")
+    assert gpu_evidence.main([str(tmp_path)]) == 2
+    assert "--quick" in capsys.readouterr().err
+
+
+def test_a_step_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_evidence.main([str(tmp_path), "--quick", "--steps", "table 7"]) == 2
+    assert "table 16" in capsys.readouterr().err
+
+
+# What is planned
+
+
+def test_every_cell_of_the_guides_table_is_planned_once() -> None:
+    planned = gpu_evidence.steps(False, gpu_evidence.GUIDES)
+    table = [task.spec for name in ("table 1", "table 4", "table 16") for task in planned[name]]
+    assert len(table) == len(set(table)) == 12 * 3 * 2
+    assert all((spec.dtype, spec.weights, spec.device) == ("float32", "random", "cuda") for spec in table)
+    assert len(planned["autotune"]) == 12
+    assert len(planned["repeat"]) == 10
+    keys = [task.key for tasks in planned.values() for task in tasks]
+    assert len(keys) == len(set(keys))
+
+
+def test_only_models_of_convolutions_are_tried_with_channels_last() -> None:
+    tried = {
+        id: any(spec.channels_last for spec in gpu_evidence.candidates(id, 1, False)) for id in gpu_evidence.GUIDES
+    }
+    assert tried["microsoft/resnet-50"] and tried["facebook/convnext-large-224"] and tried["facebook/detr-resnet-101"]
+    assert not tried["google/vit-base-patch16-224"]
+    families = {checkpoint.family for checkpoint in catalog.CHECKPOINTS}
+    assert families >= set(gpu_evidence.CONVOLUTIONAL)
+
+
+# Lots
+
+
+def lives(monkeypatch: pytest.MonkeyPatch, diary: Path, behaviour: dict[int, str]) -> None:
+    """Cells that do nothing but what they are told to, by their round; `diary` says in which order."""
+
+    def write(text: str) -> None:
+        with diary.open("a") as file:
+            file.write(text + "\n")
+
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        with contextlib.suppress(BaseException):
+            os.setsid()
+            how = behaviour.get(task.round, "")
+            if how == "never ready":
+                time.sleep(60)
+            if how == "dies early":
+                os._exit(3)
+            write(f"ready {task.round}")
+            os.write(up, b'{"ready": true}\n')
+            if os.read(down, 1):
+                write(f"begin {task.round}")
+                if how == "hangs":
+                    time.sleep(60)
+                time.sleep(0.1)
+                write(f"end {task.round}")
+                os.write(up, json.dumps({"result": ok_result().to_json(), "recipe": None}).encode() + b"\n")
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+
+
+def lot(tmp_path: Path, tasks: int, deadline: float = 60.0, ready_seconds: float = 30.0) -> list[dict[str, Any]]:
+    numbered = [Task("repeat", SPEC, number) for number in range(tasks)]
+    limit = time.monotonic() + deadline
+    return list(gpu_evidence.run_lot(numbered, gpu_evidence.SCENE, tmp_path / "noise", limit, 2, ready_seconds))
+
+
+def test_cells_take_turns_only_when_all_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives(monkeypatch, tmp_path / "diary", {})
+    assert [record["result"]["status"] for record in lot(tmp_path, 4)] == ["ok"] * 4
+    lines = (tmp_path / "diary").read_text().split("\n")[:-1]
+    assert all(line.startswith("ready") for line in lines[:4])
+    assert lines[4:] == [f"{what} {number}" for number in range(4) for what in ("begin", "end")]
+
+
+def test_a_cell_that_dies_or_hangs_is_a_result_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives(monkeypatch, tmp_path / "diary", {0: "never ready", 1: "dies early", 2: "hangs"})
+    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
+    records = lot(tmp_path, 4, ready_seconds=1.0)
+    assert [record["result"]["status"] for record in records] == ["timed_out", "crashed", "timed_out", "ok"]
+    assert "1.0 s" in records[0]["result"]["failure"]["message"]
+
+
+def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives(monkeypatch, tmp_path / "diary", {1: "hangs"})
+    records = lot(tmp_path, 3, deadline=3.0)
+    assert [record["key"][-1] for record in records] == ["0"]
+
+
+# What is kept
+
+
+def test_what_was_torn_off_in_the_middle_of_a_line_costs_that_line_only(tmp_path: Path) -> None:
+    book = book_of(tmp_path, cell(), cell("best"))
+    path = tmp_path / "cells.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    again = Book(path)
+    assert list(again.records) == list(book.records)[:1]
+    again.add(cell("autotune"))
+    assert len(Book(path).records) == 2
+    with gzip.open(path, "rt") as lines:
+        assert len(list(lines)) == 2
+
+
+def test_a_cell_that_failed_keeps_its_row_and_its_reason(tmp_path: Path) -> None:
+    record = gpu_evidence.record(Task("table 1", SPEC), {"timed_out": 75.0})
+    line = evidence_tables.row(record)
+    assert (line["status"], line["eager_ms"], line["speedup"]) == ("timed_out", "", "")
+    assert "**Took too long**: It was stopped after 75 s" in evidence_tables.summary(book_of(tmp_path, record), None)
+
+
+def test_the_means_are_geometric_and_say_how_many_cells_have_none(tmp_path: Path) -> None:
+    failed = gpu_evidence.record(Task("table 1", RunSpec("b", "object-detection", device="cpu")), None)
+    told = evidence_tables.summary(book_of(tmp_path, cell(), failed), "abc")
+    assert "batch 1, default: 2.000× over 1 of 2 cells" in told
+    assert evidence_tables.geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+
+
+def test_the_best_is_compared_with_plain_eager_float32_and_must_agree(tmp_path: Path) -> None:
+    half = RunSpec("shapes-vit", "image-classification", device="cpu", dtype="bfloat16")
+    wrong = RunSpec("shapes-vit", "image-classification", device="cpu", dtype="float16")
+    parity = type(ok_result().parity)("differ", 1.0, "no")
+    book = book_of(
+        tmp_path,
+        cell(),
+        cell("best", spec=half, eager=measurement(0.001), compiled=measurement(0.0005)),
+        cell("best", spec=wrong, compiled=measurement(0.0001), parity=parity),
+    )
+    assert "shapes-vit, batch 1: 4.00× by default, bfloat16" in evidence_tables.summary(book, None)
+
+
+def test_fidelity_is_our_median_over_the_loops(tmp_path: Path) -> None:
+    run = cell("fidelity")
+    result = RunResult.from_json(run["result"])
+    loop = {
+        "eager_seconds": result.eager.median_seconds / 1.01,
+        "compiled_seconds": result.compiled.median_seconds / 0.99,
+    }
+    plain = gpu_evidence.record(Task("fidelity", result.spec, 0, True), {"loop": loop})
+    told = evidence_tables.summary(book_of(tmp_path, run, plain), None)
+    assert "shapes-vit, eager: 1.010" in told
+    assert "shapes-vit, compiled: 0.990" in told
+
+
+def test_repetitions_tell_whether_the_verdict_stays(tmp_path: Path) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", device="cpu")
+    again = {**cell("repeat"), "key": Task("repeat", spec, 1).key}
+    slower = {**cell("repeat", compiled=measurement(0.004)), "key": Task("repeat", spec, 2).key}
+    assert "2 runs of 2 gave faster;" in evidence_tables.summary(book_of(tmp_path, cell("repeat"), again), None)
+    assert "gave faster and slower" in evidence_tables.summary(book_of(tmp_path, slower), None)
+
+
+def test_cuda_graphs_and_breaks_stand_in_the_table(tmp_path: Path) -> None:
+    record = cell(compilation=Compilation(1.0, "cold", 1, cudagraphs="skipped: mutated inputs"))
+    assert "| match | 0 | skipped: mutated inputs |" in evidence_tables.summary(book_of(tmp_path, record), None)
+
+
+def test_the_table_for_the_explorer_can_be_read_by_it(tmp_path: Path) -> None:
+    evidence_tables.write_tables(tmp_path, book_of(tmp_path, cell()), "0123456789ab")
+    (row,) = measured.read(tmp_path / "measured.csv")
+    assert (row.checkpoint, row.batch_size, row.measured.commit) == ("shapes-vit", 1, "0123456789ab")
+
+
+def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.write(up, b'{"ready": true}\n')
+        os.read(down, 1)
+        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
+        os.write(up, json.dumps(message).encode() + b"\n")
+        time.sleep(60)
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
+    (record,) = lot(tmp_path, 1)
+    result = evidence_tables.result_of(record)
+    assert result.status == "ok"
+    assert result.warnings[-1].startswith("Its profile did not come to an end")

@@ -1,0 +1,649 @@
+"""Measures on one GPU what this project claims, in steps that can be broken off and taken up again.
+
+    python -m tools.gpu_evidence FOLDER             go on where FOLDER says, for 9 minutes at most
+    python -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
+
+Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
+does not depend on their values. The steps, the most valuable first:
+
+    machine      what it is: device, driver, versions
+    table 1      the guide's 12 checkpoints at batch 1, modes default and reduce-overhead, with profiles
+    fidelity     our median over that of a plain loop, in turns
+    repeat       the same cell ten times: is the verdict the same?
+    table 16     as table 1, at batch 16
+    tests        tests/gpu, by pytest or without it
+    best         other number formats and memory formats, at batch 1 and 16, against plain eager float32
+    table 4      as table 1, without profiles
+    autotune     mode max-autotune at batch 1
+
+Every cell is a run of `demo.backend.worker` in a process of its own, forked after torch and transformers have been
+imported. Compiling needs a core and timing a quiet machine, so a lot of cells is loaded and compiled side by side, up
+to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
+run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
+on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here. A
+cell whose compile ahead failed starts over alone, so that its failure is its own.
+
+FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
+`tests.txt`, `cells.csv`, `measured.csv` (to go to assets/measured/) and `summary.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import importlib.util
+import json
+import os
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from demo.backend import worker  # first: it sets what the libraries read when they are imported
+
+import torch  # isort: skip
+from PIL import Image
+from torch._inductor.output_code import CompiledFxGraph
+
+from demo import catalog, schema, words
+from demo import format as fmt
+from demo.backend import compilation, models, predictions, profile, settings, timing
+from demo.schema import Failure, RunResult, RunSpec, Status
+from tools.evidence_tables import Book, result_of, write_tables
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+QUERIES = ("a cat", "a remote control")
+GUIDES = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled)
+BUNDLED = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
+FIDELITY = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
+CONVOLUTIONAL = ("ConvNeXT", "ResNet", "MobileNet", "DETR", "Resnet-101", "Conditional-DETR")
+MINUTES = 9.0
+LOT = 24
+"""Cells compiled before the first of them is timed: so many contexts and weights at most lie on the GPU."""
+READY_SECONDS = 240.0
+TURN_SECONDS = 75.0
+AUTOTUNE_SECONDS = 180.0
+CPU_SECONDS = 240.0
+"""A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
+LEAST_SECONDS = 60.0
+"""With less time left no lot is begun."""
+TESTS_SECONDS = 420.0
+TIMED_SECONDS = 1.5
+RECIPE_SECONDS = 3.0
+"""The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
+LEAST_RECIPE_CALLS = 10
+LOOP_CALLS = 200
+BACK_TO_BACK_SECONDS = 0.3
+"""Too short for the driver's energy counter, so no energy is told."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell of one step. `round` tells repetitions apart; `plain` is a hand-written loop instead of a run."""
+
+    step: str
+    spec: RunSpec
+    round: int = 0
+    plain: bool = False
+
+    @property
+    def key(self) -> str:
+        spec = self.spec
+        formats = f"{spec.dtype}{'+channels-last' if spec.channels_last else ''}"
+        what = "loop" if self.plain else "run"
+        return "|".join((spec.checkpoint, str(spec.batch_size), spec.mode, formats, self.step, what, str(self.round)))
+
+    @property
+    def turn_seconds(self) -> float:
+        if self.spec.device == "cpu":
+            return CPU_SECONDS
+        return AUTOTUNE_SECONDS if self.spec.mode.startswith("max-autotune") else TURN_SECONDS
+
+
+# What is to be measured
+
+
+def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
+    """The tasks of every step but 'machine' and 'tests', which have none."""
+    spec = functools.partial(_spec, quick=quick)
+    modes = ("default",) if quick else ("default", "reduce-overhead")
+    rounds = 2 if quick else 3
+    loops = [id for id in checkpoints if quick or id in FIDELITY]
+
+    def table(batch: int, profiled: str) -> list[Task]:
+        return [Task(f"table {batch}", spec(id, batch, mode, profile=profiled)) for id in checkpoints for mode in modes]
+
+    first = spec(checkpoints[0], 1, "default", profile="off")
+    return {
+        "table 1": table(1, "on"),
+        "fidelity": [
+            Task("fidelity", spec(id, 1, "default", profile="off"), round, plain)
+            for id in loops
+            for round in range(rounds)
+            for plain in (False, True)
+        ],
+        "repeat": [Task("repeat", first, round) for round in range(3 if quick else 10)],
+        "table 16": [] if quick else table(16, "on"),
+        "best": [
+            Task("best", found)
+            for id in checkpoints
+            for batch in ((1,) if quick else (1, 16))
+            for found in candidates(id, batch, quick)
+        ],
+        "table 4": [] if quick else table(4, "off"),
+        "autotune": []
+        if quick
+        else [Task("autotune", spec(id, 1, "max-autotune", profile="off")) for id in checkpoints],
+    }
+
+
+def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
+    """The settings among which the best is looked for, beside those of the tables.
+
+    A fixed choice of few: the search of `demo.autopilot` over all of them takes longer than a borrowed GPU stays.
+    """
+    known = catalog.find(checkpoint)
+    convolutional = known is not None and known.family in CONVOLUTIONAL
+    mode = "default" if quick else "reduce-overhead"
+    formats = [("bfloat16", False)]
+    if not quick:
+        formats.append(("float16", convolutional))
+    return [
+        _spec(checkpoint, batch, mode, quick=quick, dtype=dtype, channels_last=channels_last, profile="on")
+        for dtype, channels_last in formats
+    ]
+
+
+def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> RunSpec:
+    known = catalog.find(checkpoint)
+    asked: dict[str, Any] = {
+        "batch_size": batch,
+        "mode": mode,
+        "device": "cpu" if quick else "cuda",
+        "weights": "pretrained" if known is not None and known.bundled else "random",
+        "most_seconds": 0.5 if quick else TIMED_SECONDS,
+        **more,
+    }
+    if known is not None and known.takes_text:
+        asked["text"] = QUERIES
+    return catalog.make_spec(checkpoint, **asked)
+
+
+# One cell, in a process of its own
+
+
+class _NotYet(BaseException):
+    """The compiled code would run now. Not an Exception, so that nothing on the way takes it for a failure."""
+
+
+class Cell(worker.Run):
+    """A run that can be brought to where its compiled code would first run, and then waits for its turn."""
+
+    def __init__(self, spec: RunSpec, image: Path) -> None:
+        identity = {"id": uuid.uuid4().hex[:12], "started_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        super().__init__(spec, image, identity, worker.Events(open(os.devnull, "w")))
+        self._ahead: tuple[compilation.Watch, Any] | None = None
+
+    def get_ready(self) -> None:
+        """One eager call comes first, as in a run: models keep some tensors from their first call on."""
+        with torch.no_grad():
+            self.load()
+            self.prepare()
+            self.eager()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()  # the others need the memory
+            watch = compilation.Watch()
+            model = compilation.compiled(self.loaded.model, self.spec)
+            with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
+                model(**self.batch)
+            self._ahead = watch, model
+
+    def load(self) -> None:
+        if self._ahead is None:
+            super().load()
+
+    def prepare(self) -> None:
+        if self._ahead is None:
+            super().prepare()
+
+    def finish(self) -> RunResult:
+        if self._ahead is None:
+            return self.execute()
+        watch, model = self._ahead
+        with (
+            mock.patch.object(compilation, "Watch", lambda: watch),
+            mock.patch.object(compilation, "compiled", lambda *_: model),
+        ):
+            return self.execute()
+
+    def explain(self) -> None:
+        """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
+
+    def explained(self) -> RunResult:
+        """The result once more, with what the profiler and the roofline say."""
+        with torch.no_grad():
+            super().explain()
+        return RunResult(**self.known, warnings=tuple(self.warnings))
+
+    def recipe(self, result: RunResult) -> dict[str, Any] | None:
+        """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
+        if result.status != "ok" or result.eager is None or result.compiled is None:
+            return None
+        slower = max(result.eager.median_seconds, result.compiled.median_seconds)
+        calls = min(schema.PUBLISHED_CALLS, max(LEAST_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
+        with torch.no_grad():
+            means = [statistics.mean(timing.in_a_row(call, self.clock, calls)) for call in (self.eager, self.compiled)]
+        return {"calls": calls, "eager_seconds": means[0], "compiled_seconds": means[1]}
+
+
+def _stop(*_: Any) -> None:
+    raise _NotYet
+
+
+def plain_loop(spec: RunSpec, image: Path) -> dict[str, Any]:
+    """Medians of a loop as anybody would write it, with nothing of our timing: warm up, then calls in a row."""
+    device = torch.device(spec.device)
+    settings.apply(spec, device)
+    picture = Image.open(image).convert("RGB")
+    loaded = models.load(spec, device)
+    batch = predictions.to_batch(predictions.prepare(loaded, picture, spec.text), spec, device)
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+
+    def loop(model: Any) -> float:
+        times = []
+        for call in range(20 + LOOP_CALLS):
+            wait()
+            start = time.perf_counter()
+            model(**batch)
+            wait()
+            if call >= 20:
+                times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    with torch.no_grad():
+        return {"eager_seconds": loop(loaded.model), "compiled_seconds": loop(torch.compile(loaded.model))}
+
+
+def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+    """The forked process's whole life: get ready, wait for the turn, answer."""
+    os.setsid()
+    log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+    def tell(message: dict[str, Any]) -> None:
+        data = memoryview((json.dumps(message, allow_nan=False) + "\n").encode())
+        while data:
+            data = data[os.write(up, data) :]
+
+    try:
+        timing.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
+        threads = torch._inductor.config.compile_threads
+        torch._inductor.config.compile_threads = 1  # the cells share the cores already
+        cell: Cell | None = None
+        ahead = not task.plain and not task.spec.mode.startswith("max-autotune")  # that one times kernels to choose
+        if ahead:
+            try:
+                cell = Cell(task.spec, image)
+                cell.get_ready()
+            except Exception:
+                traceback.print_exc()
+                cell = None
+        tell({"ready": cell is not None})
+        if not os.read(down, 1):
+            return
+        if not ahead:
+            torch._inductor.config.compile_threads = threads
+        if task.plain:
+            tell({"loop": plain_loop(task.spec, image)})
+        else:
+            if cell is None:
+                _forget()
+                cell = Cell(task.spec, image)
+            started = time.monotonic()
+            result = cell.finish()
+            recipe = cell.recipe(result)
+            explains = result.status == "ok" and profile.wanted(cell.spec, cell.device)
+            tell({"result": _sent(result, started, ahead), "recipe": recipe, "more": explains})
+            if explains:
+                tell({"result": _sent(cell.explained(), started, ahead), "recipe": recipe})
+    except BaseException as error:
+        traceback.print_exc()
+        with contextlib.suppress(OSError):
+            tell({"error": compilation.first_line(error)})
+    finally:
+        os._exit(0)
+
+
+def _sent(result: RunResult, started: float, ahead: bool) -> dict[str, Any]:
+    """The result as JSON, without compile costs where the first call had nothing left to compile."""
+    if ahead and result.compilation is not None:
+        result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
+    return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
+
+
+def _forget() -> None:
+    torch._dynamo.reset()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+class Child:
+    """A forked cell, seen from the script."""
+
+    def __init__(self, task: Task, image: Path, noise: Path) -> None:
+        self.task = task
+        self.started = time.monotonic()
+        self.ready = self.ended = self._closed = False
+        reading, up = os.pipe()
+        down, self._writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(reading)
+            os.close(self._writing)
+            _life(task, image, noise, up, down)
+        os.close(up)
+        os.close(down)
+        self.reading = reading
+        self._said = b""
+        self.answer: dict[str, Any] | None = None
+
+    def listen(self) -> None:
+        """Takes in what is there to read: call it when `reading` has something."""
+        said = os.read(self.reading, 1 << 20)
+        if not said:
+            self.ended = True
+            return
+        *lines, self._said = (self._said + said).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "ready" in message:
+                self.ready = True
+            else:
+                self.answer, self.ended = message, not message.get("more")
+
+    def go(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._writing, b"g")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for group in (os.killpg, os.kill):  # a child that had no time to call setsid is no group yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                group(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.reading)
+        os.close(self._writing)
+
+
+def run_lot(
+    tasks: Sequence[Task],
+    image: Path,
+    noise: Path,
+    deadline: float,
+    processes: int,
+    ready_seconds: float = READY_SECONDS,
+) -> Iterator[dict[str, Any]]:
+    """Yields a record for each task that came to an end before the deadline, in the order of their turns."""
+    waiting: list[Task] = list(tasks)
+    children: list[Child] = []
+    try:
+        while True:
+            busy = [child for child in children if not child.ready and not child.ended]
+            if not waiting and not busy:
+                break
+            if time.monotonic() > deadline:
+                return
+            if waiting and len(busy) < processes:
+                children.append(Child(waiting.pop(0), image, noise))
+                continue
+            _listen(busy, 0.2)
+            for child in busy:
+                if not child.ready and time.monotonic() - child.started > ready_seconds:
+                    child.ended = True
+                    child.answer = {"timed_out": ready_seconds}
+        for child in children:
+            if not child.ended:
+                child.go()
+                limit = time.monotonic() + child.task.turn_seconds
+                while not child.ended:
+                    if time.monotonic() > deadline:
+                        return  # the script's time is up, which is no failure of the cell
+                    if time.monotonic() > limit:
+                        child.answer = child.answer or {"timed_out": child.task.turn_seconds}
+                        child.ended = True
+                    else:
+                        _listen([child], 0.2)
+            child.close()
+            yield record(child.task, child.answer)
+    finally:
+        for child in children:
+            child.close()
+
+
+def _listen(children: Sequence[Child], seconds: float) -> None:
+    by_pipe = {child.reading: child for child in children}
+    for pipe in select.select(list(by_pipe), [], [], seconds)[0]:
+        by_pipe[pipe].listen()
+
+
+def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """What the book keeps of a cell; one that gave no answer becomes a result that says so."""
+    common = {"key": task.key, "step": task.step}
+    if answer is not None and ("result" in answer or "loop" in answer):
+        if answer.pop("more", False):
+            answer["result"]["warnings"].append("Its profile did not come to an end: the process hung or crashed.")
+        return common | answer
+    status: Status = "crashed"
+    message, remedy = "The process of this cell ended without an answer.", "See noise.txt."
+    if answer is not None and "timed_out" in answer:
+        status, message = (
+            "timed_out",
+            f"It was stopped after {fmt.duration(answer['timed_out'])}, a cell's limit here.",
+        )
+    elif answer is not None:
+        status, message = "failed", f"The cell failed: {answer['error']}"
+    if task.plain:
+        return common | {"loop": None, "message": message}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    result = RunResult(uuid.uuid4().hex[:12], now, status, task.spec, failure=Failure("start", message, remedy))
+    return common | {"result": result.to_json(), "recipe": None}
+
+
+# The two steps without cells
+
+
+def gpu_problem() -> str:
+    """Why the cells could not use a GPU, in a sentence; '' where they can. Asked in a forked process, as they are.
+
+    This process must not touch CUDA: what is forked from a process that has can never use it.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = b""
+        try:
+            if torch.cuda.is_available():
+                torch.zeros(1, device="cuda")
+            else:
+                said = b"There is no GPU that torch can use here."
+        except Exception as error:
+            said = f"The GPU cannot be used from a forked process: {compilation.first_line(error)}.".encode()
+        os.write(writing, said)
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(pid, 0)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        return pipe.read()
+
+
+def look_at_machine(device: str) -> dict[str, Any]:
+    """In a child: asking for the device makes a context, which the script itself must not have."""
+    ask = (
+        "import json, torch; from demo import schema; from demo.backend import machine; "
+        f"print(json.dumps(schema.plain(machine.environment(torch.device({device!r})))))"
+    )
+    done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
+    facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    if done.returncode:
+        facts["problem"] = done.stderr.strip().splitlines()[-1][:300]
+    for name in ("torch", "transformers", "triton", "numpy", "pandas", "pillow", "scipy", "nvidia-ml-py"):
+        with contextlib.suppress(PackageNotFoundError):
+            facts.setdefault("packages", {})[name] = version(name)
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        smi = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=30)
+        facts["nvidia_smi"] = smi.stdout.splitlines()
+    return facts
+
+
+def run_tests(folder: Path, seconds: float) -> dict[str, Any]:
+    """tests/gpu by pytest, or one function after another where there is none. Output goes to tests.txt."""
+    if importlib.util.find_spec("pytest") is not None:
+        command = [sys.executable, "-m", "pytest", "tests/gpu", "-v", "-rs", "-p", "no:cacheprovider"]
+    else:
+        command = [sys.executable, "-c", "from tools import gpu_evidence; gpu_evidence.call_tests()"]
+    started = time.monotonic()
+    with (folder / "tests.txt").open("w", encoding="utf-8") as output:
+        try:
+            done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, timeout=seconds)
+            code: int | None = done.returncode
+        except subprocess.TimeoutExpired:
+            code = None
+    lines = (folder / "tests.txt").read_text(encoding="utf-8").strip().splitlines()
+    said = lines[-1] if lines else "nothing"
+    return {"code": code, "seconds": time.monotonic() - started, "said": said}
+
+
+def call_tests() -> None:
+    """The tests without pytest: none of them takes a fixture."""
+    if not torch.cuda.is_available():
+        print("skipped: needs an NVIDIA GPU that torch can use")
+        return
+    tests: Any = importlib.import_module("tests.gpu.test_on_a_gpu")
+    failed = 0
+    for name in [name for name in dir(tests) if name.startswith("test_")]:
+        try:
+            getattr(tests, name)()
+            print(f"passed {name}", flush=True)
+        except Exception:
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print(f"FAILED {name}", flush=True)
+    print(f"{failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+# The script
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    deadline = time.monotonic() + 60 * options.minutes
+    worker.warm_imports()
+    folder: Path = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    book = Book(folder / "cells.jsonl.gz")
+    quick = options.quick
+    if not quick and (problem := gpu_problem()):
+        print(f"{problem} --quick tries the script on the CPU.", file=sys.stderr)
+        return 2
+    planned = steps(quick, options.checkpoints or (BUNDLED if quick else GUIDES))
+    tests: list[Task] = []
+    order = {"machine": tests, **planned, "tests": tests}
+    names = options.steps or (
+        "machine",
+        "table 1",
+        "fidelity",
+        "repeat",
+        "table 16",
+        "tests",
+        "best",
+        "table 4",
+        "autotune",
+    )
+    if unknown := [name for name in names if name not in order]:
+        print(f"There is no step {unknown[0]!r}. There are: {', '.join(order)}.", file=sys.stderr)
+        return 2
+    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    try:
+        for name in names:
+            if time.monotonic() > deadline - LEAST_SECONDS:
+                break
+            if name == "machine" and name not in book.records:
+                facts = look_at_machine("cpu" if quick else "cuda")
+                book.add({"key": name, "step": name, "facts": facts})
+                (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            elif name == "tests" and name not in book.records:
+                if deadline - time.monotonic() < TESTS_SECONDS:
+                    continue  # the next call has the time for them
+                done = run_tests(folder, TESTS_SECONDS)
+                book.add({"key": name, "step": name, **done})
+                _say(f"tests: {done['said']}")
+            _measure(order[name], book, folder, deadline, options.processes)
+    finally:
+        write_tables(folder, book, options.commit)
+    missing = [task for name in names for task in order[name] if task.key not in book.records]
+    missing_steps = [name for name in names if name in ("machine", "tests") and name not in book.records]
+    _say(f"{len(missing) + len(missing_steps)} cells and steps are missing" if missing or missing_steps else "complete")
+    return 0
+
+
+def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, processes: int) -> None:
+    pending = [task for task in tasks if task.key not in book.records]
+    for start in range(0, len(pending), LOT):
+        if time.monotonic() > deadline - LEAST_SECONDS:
+            return
+        lot = pending[start : start + LOT]
+        _say(f"{lot[0].step}: {len(lot)} cells")
+        for one in run_lot(lot, SCENE, folder / "noise.txt", deadline, processes):
+            book.add(one)
+            _say(_told(one))
+
+
+def _told(record: dict[str, Any]) -> str:
+    if "result" not in record:
+        return f"{record['key']}: {record['loop'] or record['message']}"
+    result = result_of(record)
+    return f"{record['key']}: {words.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
+
+
+def _say(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measures on one GPU what this project claims.")
+    parser.add_argument("folder", type=Path, help="where the results lie, and those of an earlier call")
+    parser.add_argument("--quick", action="store_true", help="on this CPU, with the bundled checkpoints")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
+    parser.add_argument("--steps", type=_listed, help="only these, separated by commas, in this order")
+    parser.add_argument("--checkpoints", type=_listed, help="only these, separated by commas")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="compiles side by side")
+    parser.add_argument("--commit", help="of this project, where the copy has no git history")
+    return parser.parse_args(arguments)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
