@@ -49,10 +49,14 @@ def script(folder: Path, *more: str) -> str:
     return done.stdout
 
 
-def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(tmp_path: Path) -> None:
+def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "complete" in script(tmp_path, "--steps", "table 1")
     before = (tmp_path / "cells.jsonl.gz").read_bytes()
-    assert "table 1" not in script(tmp_path, "--steps", "machine,table 1")
+    again = [str(tmp_path), "--quick", "--checkpoints", "shapes-vit", "--steps", "machine,table 1"]
+    assert gpu_evidence.main(again) == 0
+    assert capsys.readouterr().out.endswith("complete\n")
     assert (tmp_path / "cells.jsonl.gz").read_bytes().startswith(before)
     (line,) = csv.DictReader((tmp_path / "cells.csv").read_text().splitlines())
     assert (line["checkpoint"], line["status"], line["graphs"], line["parity"]) == ("shapes-vit", "ok", "1", "match")
@@ -166,6 +170,23 @@ def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
     assert [record["key"][-1] for record in records] == ["0"]
 
 
+def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.write(up, b'{"ready": true}\n')
+        os.read(down, 1)
+        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
+        os.write(up, json.dumps(message).encode() + b"\n")
+        time.sleep(60)
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
+    (record,) = lot(tmp_path, 1)
+    result = evidence_tables.result_of(record)
+    assert result.status == "ok"
+    assert result.warnings[-1].startswith("Its profile did not come to an end")
+
+
 # What is kept
 
 
@@ -238,20 +259,3 @@ def test_the_table_for_the_explorer_can_be_read_by_it(tmp_path: Path) -> None:
     evidence_tables.write_tables(tmp_path, book_of(tmp_path, cell()), "0123456789ab")
     (row,) = measured.read(tmp_path / "measured.csv")
     assert (row.checkpoint, row.batch_size, row.measured.commit) == ("shapes-vit", 1, "0123456789ab")
-
-
-def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
-        os.write(up, b'{"ready": true}\n')
-        os.read(down, 1)
-        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
-        os.write(up, json.dumps(message).encode() + b"\n")
-        time.sleep(60)
-        os._exit(0)
-
-    monkeypatch.setattr(gpu_evidence, "_life", life)
-    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
-    (record,) = lot(tmp_path, 1)
-    result = evidence_tables.result_of(record)
-    assert result.status == "ok"
-    assert result.warnings[-1].startswith("Its profile did not come to an end")

@@ -292,6 +292,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
             data = data[os.write(up, data) :]
 
     try:
+        Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
         timing.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
@@ -582,7 +583,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in names if name not in order]:
         print(f"There is no step {unknown[0]!r}. There are: {', '.join(order)}.", file=sys.stderr)
         return 2
-    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
         for name in names:
             if time.monotonic() > deadline - LEAST_SECONDS:
