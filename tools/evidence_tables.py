@@ -135,9 +135,9 @@ def summary(book: Book, commit: str | None) -> str:
         facts = ", ".join(f"{name} {known[name]}" for name in names if known.get(name))
         parts.append(f"{facts}; commit {commit or 'not known'}; {record['facts']['at']}.\n")
     for record in book.of("tests"):
-        parts.append(f"`tests/gpu`: {record['said']} ({fmt.duration(record['seconds'])}).\n")
+        parts.append(f"`tests/gpu`: {record['said'].strip('= ')} ({fmt.duration(record['seconds'])}).\n")
     for step, title in (
-        ("table", "The guide's checkpoints, float32 without TF32, random weights"),
+        ("table", "The table, float32 without TF32"),
         ("autotune", "Mode max-autotune"),
         ("best", "Other number formats"),
     ):
@@ -231,7 +231,10 @@ def _best(book: Book) -> str:
         for batch, ratios in sorted(by_batch.items())
     ]
     title = "## The best of the settings tried, against plain eager float32\n"
-    note = "Medians of different processes, so without an interval; settings whose outputs differ are left out.\n"
+    note = (
+        "Medians of different processes, so without an interval. Outputs were compared with eager's in the same number "
+        "format, not with float32's; settings in which they differ are left out.\n"
+    )
     return "\n".join([title, note, *means, *lines])
 
 
