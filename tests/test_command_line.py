@@ -449,7 +449,7 @@ def test_without_a_command_it_explains_itself(capsys: pytest.CaptureFixture[str]
 
 def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setitem(sys.modules, "app", SimpleNamespace(main=lambda: opened.append("page")))
+    monkeypatch.setitem(sys.modules, "app", SimpleNamespace(main=lambda mcp: opened.append("page")))
     assert main(["serve"]) == 0
     assert opened == ["page"]
 
