@@ -473,8 +473,8 @@ def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
         ticks = figure.layout.yaxis.tickvals or ()
         told = [(_plain(name), []) for name in figure.layout.yaxis.ticktext or ()]
         for note in figure.layout.annotations[:-1]:
-            at = min(range(len(ticks)), key=lambda place, y=note.y: abs(ticks[place] - y), default=None)
-            (rest if at is None or note.xref == "paper" else told[at][1]).append(_plain(note.text))
+            far = [abs(tick - note.y) for tick in ticks]
+            (told[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
     values = "; ".join(f"{name} {', '.join(texts)}" for name, texts in told)
     said = ". ".join(text for text in (_plain(title), "; ".join(rest), values, *source) if text)
     return said.replace("<", "‹").replace(">", "›")  # whatever might take it for HTML finds none
