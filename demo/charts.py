@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -31,6 +32,7 @@ _BLUE, _INK = (
     f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})" for colour in (COMPILED, TEXT)
 )
 PAGE_CSS = f"""
+.js-plotly-plot .modebar-container {{ display: none !important; }}
 .js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
 .js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
 .js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
@@ -40,7 +42,8 @@ PAGE_CSS = f"""
 .dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
 .dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
 """
-"""Uses Gradio's variables. Browsers write Plotly's inline colours as 'rgb(0, 114, 178)', those of spans as given."""
+"""Uses Gradio's variables. Plotly's buttons lie unseen in the way of the Tab key and are of no use here: they go.
+Browsers write Plotly's inline colours as 'rgb(0, 114, 178)', those of spans as given."""
 
 GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
@@ -141,6 +144,7 @@ def trace(result: RunResult) -> go.Figure:
     for name, (side, colour) in sides.items():
         times = np.asarray(side.wall_seconds)
         far = times > end
+        shape, sign = ("circle", "●") if name == "eager" else ("diamond", "◆")  # the colour never stands alone
         beyond += int(far.sum())
         figure.add_trace(
             go.Scatter(
@@ -152,7 +156,7 @@ def trace(result: RunResult) -> go.Figure:
                 marker={
                     "color": colour,
                     "size": [9 if out else 5 for out in far],
-                    "symbol": ["triangle-up" if out else "circle" for out in far],
+                    "symbol": ["triangle-up" if out else shape for out in far],
                     "opacity": 0.75,
                     "line": {"width": 0},
                 },
@@ -168,7 +172,7 @@ def trace(result: RunResult) -> go.Figure:
             xshift=10,
             y=medians[name] * scale,
             yshift=nudge,
-            text=f'<span style="color:{colour}">●</span> {name}',
+            text=f'<span style="color:{colour}">{sign}</span> {name}',
             showarrow=False,
         )
     source = ["One dot a call, in the order timed", *_provenance(result)]
@@ -451,8 +455,34 @@ def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: 
         showlegend=False,
         dragmode=False,
         hoverlabel={"font": {"family": FONT, "size": 13}},
+        meta={"aloud": aloud(figure, title, source)},
     )
     return figure
+
+
+def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
+    """The figure in one paragraph for those who do not see it, made of its own texts: title, values, source.
+
+    Each text beside a bar belongs to the nearest name on the axis; a line with marks is read mark by mark. Lines and
+    clouds without texts are only named: their figures stand in the tables beside them. `aloud.js` puts it on the page.
+    """
+    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers"]
+    told = [(trace.name, [f"{x:g}: {y:.3g}×" for x, y in zip(trace.x, trace.y, strict=True)]) for trace in marked]
+    rest: list[str] = []
+    if not marked:
+        ticks = figure.layout.yaxis.tickvals or ()
+        told = [(_plain(name), []) for name in figure.layout.yaxis.ticktext or ()]
+        for note in figure.layout.annotations[:-1]:
+            far = [abs(tick - note.y) for tick in ticks]
+            (told[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
+    values = "; ".join(f"{name} {', '.join(texts)}" for name, texts in told)
+    said = ". ".join(text for text in (_plain(title), "; ".join(rest), values, *source) if text)
+    return said.replace("<", "‹").replace(">", "›")  # whatever might take it for HTML finds none
+
+
+def _plain(text: str) -> str:
+    """Without Plotly's tags and signs."""
+    return " ".join(re.sub(r"[●○◆◇■□▲△✕━┄†]", "", html.unescape(re.sub(r"<[^>]*>", "", text))).split())
 
 
 def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:

@@ -224,3 +224,26 @@ def test_an_endless_checkpoint_name_is_shortened() -> None:
 
 def test_the_page_s_style_recolours_the_blue_that_the_figures_use() -> None:
     assert "rgb(0, 114, 178)" in charts.PAGE_CSS and COMPILED == "#0072B2" and "{" + "{" not in charts.PAGE_CSS
+
+
+# In words
+
+
+def test_each_bars_figure_is_told_after_its_own_name() -> None:
+    figure = published_bars([row("A100", 0.02, 0.01), row("T4", 0.03, None)], "google/vit")
+    said = figure.layout.meta["aloud"]
+    assert said.startswith("What the guide measured, ms. A100 eager 20.0 ms; compiled 10.0 ms 2.00×; T4 eager 30.0 ms;")
+    assert "compiled out of memory" in said and said.endswith("Source: the Transformers guide on torch.compile")
+
+
+def test_every_figure_is_told_in_words_with_neither_tags_nor_signs() -> None:
+    for figure in figures():
+        said = figure.layout.meta["aloud"]
+        title = re.sub("<.*?>", "", figure.layout.title.text)
+        assert said.startswith(title) and len(said) > len(title)
+        assert not re.search("[<>●◆━┄]", said)
+
+
+def test_the_variants_of_the_trace_differ_in_shape() -> None:
+    eager, compiled = trace(result(measured(0.02, 0.03), measured(0.01, 0.01))).data
+    assert set(eager.marker.symbol).isdisjoint(compiled.marker.symbol)

@@ -247,3 +247,12 @@ def test_out_of_memory_on_either_side_is_written_out() -> None:
     said = texts(run_beside(result, beside(result, published.rows())))
     assert said[0] == "510 ms" and said[1] == "out of memory"
     assert said[4:8] == ["out of memory"] * 4
+
+
+def test_every_published_figure_is_told_in_words() -> None:
+    for figure in figures():
+        said = figure.layout.meta["aloud"]
+        assert said.startswith(re.sub("<.*?>", "", figure.layout.title.text))
+    lines = by_batch(published.select(published.rows(), "release"))
+    assert "A100, published 1: 1.45×, 4: 1.29×, 16: 1.22×" in lines.layout.meta["aloud"]
+    assert "ViT 9.32, 7.58 1.23×" in durations(rows()).layout.meta["aloud"]

@@ -63,7 +63,7 @@ def _cell(cells: Sequence[Cell], place: int, running: int | None, share: float) 
     if not cell.done:
         if place == running:
             return f'<td class="now" style="--share:{share * 100:.0f}%"><span>{share * 100:.0f} %</span></td>'
-        return '<td class="next"><span aria-label="not run yet">·</span></td>'
+        return '<td class="next"><span role="img" aria-label="not run yet">·</span></td>'
     kind, strength, sign = _heat(cell)
     figure = cell.value if cell.result and cell.result.failure is None else _failure(cell)
     times = words.times(cell.result) if cell.result and cell.result.failure is None else ""

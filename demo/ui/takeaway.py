@@ -111,7 +111,7 @@ def _piece(name: str, title: str, words: str, text: str) -> str:
     return (
         f"<details><summary>{title}</summary>"
         f'<p class="what">{words} <button type="button" data-copies="take-{name}">Copy the {title}</button></p>'
-        f'<pre tabindex="0" aria-label="{title}"><code id="take-{name}">{esc(text)}</code></pre></details>'
+        f'<pre tabindex="0" role="group" aria-label="{title}"><code id="take-{name}">{esc(text)}</code></pre></details>'
     )
 
 

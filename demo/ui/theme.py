@@ -33,7 +33,9 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}'
+ALOUD = f"<script>{Path(__file__).with_name('aloud.js').read_text(encoding='utf-8')}</script>"
+"""Names for what gradio and Plotly leave without one."""
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}{ALOUD}'
 
 _TEXT = sizes.Size(
     name="page",

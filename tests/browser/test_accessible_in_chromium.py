@@ -1,0 +1,435 @@
+"""The page for those who do not see it, do not see it well, or use no mouse: a real browser, and axe-core as judge.
+
+Every state of the page must break no rule of WCAG 2.2 A and AA that axe-core knows, in both themes, on a desktop and on
+a phone. No rule is left out. A fake runner stands for the models.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import failed_result, full_result, measurement, ok_result
+
+from demo.history import FOLDER_VARIABLE, History
+from demo.schema import BadInput, Progress, RunResult, RunSpec
+from demo.ui.fake import FakeRunner, progress
+from demo.ui.page import Page, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+ZOOMED = ({"width": 720, "height": 450}, {"width": 320, "height": 640})
+"""A desktop of 1440 by 900 at a zoom of 200 %; and 320 pixels, for which WCAG wants a page to reflow."""
+STANDARD = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+"""What a theme can break: the rest was judged in the other one."""
+REFUSED, FAILING = 13, 14
+"""Batch sizes that the fake runner refuses, and that end in a failure."""
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
+RESULT = full_result(
+    image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
+)
+
+sync_api = pytest.importorskip("playwright.sync_api")
+axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+    if spec.batch_size == REFUSED:
+        return BadInput("Batch size 13 is unlucky. Choose another one.")
+    if spec.batch_size == FAILING:
+        return failed_result()
+    if spec.batch_size == 4:  # of the sweep
+        return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
+    return RESULT if spec.task == "image-classification" else ok_result(spec=spec, compiled=measurement(0.009))
+
+
+class HeldRunner(FakeRunner):
+    """Stands still in the midst of the timing while it is held."""
+
+    def __init__(self) -> None:
+        super().__init__(answer, seconds=0.4)
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[Progress | RunResult]:
+        while not self.let_go.wait(0.1):
+            yield progress(7.0, 10.0, RESULT)
+        yield from super().run(spec, image, cancel)
+
+
+RUNNER = HeldRunner()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        history = History()
+        for result in (full_result(), failed_result(), ok_result()):
+            history.append(result)
+        page = Page(RUNNER, history=history)
+        page.sweep_tab._precompiler = None
+        _, url, _ = launch(page.blocks, prevent_thread_lock=True)
+        yield url
+        page.blocks.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, address: str) -> Iterator[Any]:
+    tab = chromium.new_page(viewport=DESKTOP, reduced_motion="reduce")  # else colours are judged as they pass over
+    tab.set_default_timeout(60_000)
+    _open(tab, address)
+    yield tab
+    RUNNER.let_go.set()
+    tab.close()
+
+
+def _open(tab: Any, address: str, query: str = "") -> None:
+    tab.goto(f"{address}?__theme=light{query}")
+    tab.locator("#chart .plot-container").wait_for(state="attached")
+    tab.locator(".machine b").wait_for()
+
+
+# The states of the page, each reached from the page as it opens
+
+
+def before(tab: Any) -> None:
+    tab.locator("#advanced .label-wrap").click()
+    tab.locator("#advanced input[type=checkbox]").first.wait_for()
+
+
+def during(tab: Any) -> None:
+    RUNNER.let_go.clear()
+    tab.locator("#run").click()
+    tab.locator(".live .narrowing:not(.empty)").wait_for()
+
+
+def after(tab: Any) -> None:
+    """With every section unfolded."""
+    tab.locator("#run").click()
+    tab.locator("#top .headline").wait_for()
+    for fold in tab.locator("#stage .fold > .label-wrap").all():
+        fold.click()
+    for fold in tab.locator("#stage details > summary").all():
+        fold.click()
+    tab.locator("#section-machine table").wait_for()
+
+
+def one_over_the_other(tab: Any) -> None:
+    tab.locator("#run").click()
+    tab.locator("#seen input[value=over]").check(force=True)
+    tab.locator("#seen .slide input[type=range]").wait_for()
+
+
+def refusal(tab: Any) -> None:
+    _batch(tab, REFUSED)
+    tab.locator("#run").click()
+    tab.locator("#notice .problem").wait_for()
+
+
+def failure(tab: Any) -> None:
+    _batch(tab, FAILING)
+    tab.locator("#run").click()
+    tab.locator("#top .problem").wait_for()
+
+
+def history(tab: Any) -> None:
+    """With rows, two of them compared, and the question whether to delete them."""
+    _room(tab, 1)
+    for row in (0, 1):
+        tab.locator("#runs .pick input").nth(row).check()
+    tab.locator("#compare").click()
+    tab.locator("#compared table").wait_for()
+    tab.locator("#delete").click()
+    tab.locator("#for-good").wait_for()
+
+
+def published(tab: Any) -> None:
+    _room(tab, 2)
+    for chart in ("durations", "improvements", "by-batch"):
+        tab.locator(f"#published-{chart} .plot-container").wait_for()
+    tab.locator(".explorer table").wait_for()
+
+
+def sweep_before(tab: Any) -> None:
+    _room(tab, 3)
+    tab.locator("#sweep-start").wait_for()
+
+
+def sweep_after(tab: Any) -> None:
+    """With a cell opened; the map has faster, slower and failed ones."""
+    sweep_before(tab)
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-status .progress[aria-valuenow='6']").wait_for()
+    tab.locator("#sweep-map button").first.click()
+    tab.locator("#sweep-opened section").first.wait_for()
+
+
+def stage_before(tab: Any) -> None:
+    tab.locator("[data-stage=on]").click()
+    tab.keyboard.press("2")
+    tab.locator("#stage-words .chosen").wait_for()
+
+
+def stage_during(tab: Any) -> None:
+    stage_before(tab)
+    during(_Pressing(tab))
+
+
+def stage_after(tab: Any) -> None:
+    stage_before(tab)
+    tab.keyboard.press("r")
+    tab.locator("#top .headline").wait_for()
+
+
+class _Pressing:
+    """A tab whose Run button is out of sight: R presses it."""
+
+    def __init__(self, tab: Any) -> None:
+        self._tab = tab
+
+    def locator(self, selector: str) -> Any:
+        return self if selector == "#run" else self._tab.locator(selector)
+
+    def click(self) -> None:
+        self._tab.keyboard.press("r")
+
+
+def _room(tab: Any, number: int) -> None:
+    tab.locator("#rooms button[role=tab]").nth(number).click()
+
+
+def _batch(tab: Any, size: int) -> None:
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(size))
+    field.press("Tab")
+
+
+STATES = (
+    before,
+    during,
+    after,
+    one_over_the_other,
+    refusal,
+    failure,
+    history,
+    published,
+    sweep_before,
+    sweep_after,
+    stage_before,
+    stage_during,
+    stage_after,
+)
+
+
+def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
+    """The rule, the element and what axe-core says of it, for each breach."""
+    found = axe_api.Axe().run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response
+    assert found["passes"], "nothing was judged"
+    return [
+        f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
+    tab.set_viewport_size(size)
+    tab.evaluate("dark => document.body.classList.toggle('dark', dark)", dark)
+    tab.wait_for_timeout(500)  # plotly draws to the new width, and aloud.js looks four times a second
+
+
+CONTRAST = """() => {
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => colour.map(part => part / 255)
+    .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, which) => sum + part * [0.2126, 0.7152, 0.0722][which], 0);
+  const behind = part => {
+    const colour = numbers(getComputedStyle(part).backgroundColor);
+    return colour.length === 3 ? colour : behind(part.parentElement);  // the fourth is an opacity: transparent
+  };
+  const texts = [...document.querySelectorAll('.js-plotly-plot :is(text, tspan)')];
+  return texts.filter(text => text.checkVisibility() && /[\\p{L}\\p{N}]/u.test(text.textContent)).map(text => {
+    const plot = text.closest('.js-plotly-plot'), paper = behind(plot);
+    let opacity = 1;
+    for (let part = text; part !== plot; part = part.parentElement) opacity *= getComputedStyle(part).opacity;
+    const ink = numbers(getComputedStyle(text).fill).slice(0, 3)
+      .map((part, which) => part * opacity + paper[which] * (1 - opacity));
+    const [dim, bright] = [light(ink), light(paper)].sort((one, other) => one - other);
+    return [text.textContent, (bright + 0.05) / (dim + 0.05)];
+  });
+}"""
+"""Of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or digit stand for
+a colour that a word beside them names."""
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_no_state_breaks_a_rule_in_either_theme_on_a_desktop_or_a_phone(tab: Any, state: Callable[[Any], None]) -> None:
+    state(tab)
+    broken = {}
+    for name, dark, size, rules in (
+        ("light, desktop", False, DESKTOP, STANDARD),
+        ("dark, desktop", True, DESKTOP, COLOURS),
+        ("dark, phone", True, PHONE, COLOURS),
+        ("light, phone", False, PHONE, STANDARD),
+    ):
+        _look(tab, dark, size)
+        broken[name] = _broken(tab, rules)
+        broken[name] += [f"{ratio:.2f}:1 {text}" for text, ratio in tab.evaluate(CONTRAST) if ratio < 4.5]
+    assert broken == {name: [] for name in broken}
+
+
+CUT_OFF = """() => [...document.querySelectorAll('main *')]
+  .filter(part => part.checkVisibility() && part.getBoundingClientRect().right > innerWidth + 1)
+  .filter(part => !part.closest('.js-plotly-plot, .unseen'))
+  .filter(part => {
+    for (let frame = part.parentElement; frame; frame = frame.parentElement)
+      if (/auto|scroll/.test(getComputedStyle(frame).overflowX) && frame.clientWidth < innerWidth) return false;
+    return true;
+  })
+  .map(part => part.outerHTML.slice(0, 120))"""
+"""What reaches beyond the window's edge and lies in no frame that can be scrolled by itself."""
+
+
+@pytest.mark.parametrize("state", [before, after, history, published, sweep_after], ids=lambda state: state.__name__)
+def test_zoomed_in_nothing_is_lost_and_the_page_does_not_scroll_sideways(
+    tab: Any, state: Callable[[Any], None]
+) -> None:
+    state(tab)
+    for size in ZOOMED:
+        _look(tab, False, size)
+        assert tab.evaluate("document.documentElement.scrollWidth") == size["width"]
+        assert tab.evaluate(CUT_OFF) == []
+
+
+def test_axe_finds_what_is_wrong(tab: Any) -> None:
+    tab.evaluate("""() => document.querySelector('#top').insertAdjacentHTML(
+        'beforeend', '<p style="color: #999; background: #fff">too pale</p><input><img src="data:,">')""")
+    rules = {breach.partition(":")[0] for breach in _broken(tab, STANDARD)}
+    assert rules >= {"color-contrast", "label", "image-alt"}
+
+
+# Names
+
+
+@pytest.mark.parametrize("state", [before, after, published], ids=lambda state: state.__name__)
+def test_every_figure_is_told_in_words(tab: Any, state: Callable[[Any], None]) -> None:
+    state(tab)
+    tab.wait_for_timeout(400)  # aloud.js looks four times a second
+    figures = tab.locator(".js-plotly-plot:visible")
+    assert figures.count() >= (4 if state is after else 1)
+    for figure in figures.all():
+        title = (figure.locator(".gtitle").first.text_content() or "").strip()
+        said = figure.get_attribute("aria-label")
+        assert figure.get_attribute("role") == "img"
+        assert said and title and said.startswith(title), (title, said)
+
+
+# Keys
+
+STOPS = {
+    "stage mode": "[data-stage]",
+    "tabs": "#rooms [role=tab]",
+    "task": "#fields [type=radio]:is([value^=image], [value^=object])",
+    "checkpoint": "#checkpoint input",
+    "picture": "#picture :is(button, input)",
+    "examples": "#examples button",
+    "batch size": "#batch input",
+    "mode": "#fields .field:nth-last-child(-n+4) input[role=combobox]",
+    "number format": "#fields [type=radio]:is([value^=float], [value=tf32], [value=bfloat16])",
+    "advanced": "#advanced .label-wrap",
+    "run": "#run",
+    "cancel": "#cancel",
+    "footer": "footer *",
+}
+"""What the Tab key meets from the top of the page, in this order."""
+FOCUSED = """stops => {
+  const part = document.activeElement;
+  const ring = [part, part.closest('label'), part.closest('.wrap')].filter(Boolean).some(near => {
+    const { outlineStyle, outlineWidth, opacity } = getComputedStyle(near);
+    return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && opacity !== '0';
+  });
+  const name = part === document.body ? '' : Object.keys(stops).find(stop => part.matches(stops[stop]));
+  return [name ?? part.outerHTML.slice(0, 200), ring];
+}"""
+
+
+def _walk(tab: Any, most: int = 60) -> list[str]:
+    """The stops of the Tab key from the top of the page to its end. Each must show that it has the focus."""
+    reached: list[str] = []
+    for _ in range(most):
+        tab.keyboard.press("Tab")
+        name, ring = tab.evaluate(FOCUSED, STOPS)
+        if not name:
+            break
+        assert ring, f"{name} does not show the focus"
+        if name not in reached[-1:]:
+            reached.append(name)
+    return reached
+
+
+def test_the_tab_key_goes_from_task_to_run_and_every_stop_shows_the_focus(tab: Any) -> None:
+    assert _walk(tab) == [name for name in STOPS if name != "cancel"]
+
+
+def test_the_tab_key_reaches_cancel_while_a_run_goes(tab: Any, address: str) -> None:
+    during(tab)
+    tab.reload()
+    tab.locator("#cancel:not([disabled])").wait_for()
+    assert _walk(tab) == [name for name in STOPS if name != "run"]
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_folds_open_by_key_and_close_by_it(tab: Any, key: str) -> None:
+    tab.locator("#run").click()
+    tab.locator("#top .headline").wait_for()
+    for title, content in (
+        ("#advanced .label-wrap", "#advanced input"),
+        ("#section-latency .label-wrap", "#section-latency table"),
+        ("#details summary", "#details td"),
+        ("#takeaway summary", "#takeaway pre"),
+    ):
+        for shown in ("visible", "hidden"):
+            tab.locator(title).first.focus()
+            tab.keyboard.press(key)
+            tab.locator(content).first.wait_for(state=shown)
+
+
+@pytest.mark.parametrize("state", [published, sweep_before], ids=lambda state: state.__name__)
+def test_the_fields_of_other_tabs_show_the_focus(tab: Any, state: Callable[[Any], None]) -> None:
+    state(tab)
+    tab.locator("#rooms [role=tab][aria-selected=true]").focus()
+    for _ in range(8):
+        tab.keyboard.press("Tab")
+        name, ring = tab.evaluate(FOCUSED, {})
+        assert ring, name
+
+
+def test_nothing_moves_anywhere_for_those_who_asked_for_calm(tab: Any) -> None:
+    during(tab)
+    moving = """() => [...document.querySelectorAll('main *')].filter(part => part.checkVisibility())
+      .filter(part => {
+        const { animationName, transitionProperty, transitionDuration } = getComputedStyle(part);
+        return animationName !== 'none' || (transitionProperty !== 'none' && transitionDuration !== '0s');
+      }).map(part => part.outerHTML.slice(0, 120))"""
+    assert tab.evaluate(moving) == []
