@@ -164,3 +164,12 @@ def test_a_text_query_that_is_missing_is_told_before_the_run(tab: Any) -> None:
     field = tab.get_by_label("What to look for")
     field.fill("")
     tab.locator("#forecast").get_by_text("Give it one or more text queries").wait_for()
+
+
+def test_masthead_tabs_and_the_run_button_stay_in_view_while_the_result_scrolls(tab: Any) -> None:
+    answered(tab)
+    tab.evaluate("window.scrollTo(0, 700)")
+    tab.wait_for_function("window.scrollY > 600")
+    for part in ("#masthead", "#rooms > .tab-wrapper", "#run"):
+        box = tab.locator(part).bounding_box()
+        assert 0 <= box["y"] and box["y"] + box["height"] <= 900, part
