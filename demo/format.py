@@ -45,7 +45,12 @@ def ratio(value: float) -> str:
 
 def ratio_interval(low: float, high: float) -> str:
     """'1.41 to 1.45×': always two decimals more than a reader could dispute."""
-    return f"{low:.2f} to {high:.2f}×"
+    return " to ".join(ratio_ends(low, high))
+
+
+def ratio_ends(low: float, high: float) -> tuple[str, str]:
+    """'1.41' and '1.45×'."""
+    return f"{low:.2f}", f"{high:.2f}×"
 
 
 def percent(share: float) -> str:

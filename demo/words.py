@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from demo import format as fmt
 from demo import stats
@@ -18,14 +19,27 @@ def headline(result: RunResult) -> str:
     return f"{' '.join(filter(None, parts))}, {times(result)}"
 
 
+Outcome = Literal["void", "faster", "slower", "same", "unsure"]
+
+
+def outcome(result: RunResult) -> Outcome | None:
+    """What the headline has to say; None where there is no figure to tell."""
+    if result.failure is not None or result.speedup is None:
+        return None
+    if result.compilation is not None and result.compilation.recompiles_while_timing:
+        return "void"
+    return result.speedup.verdict
+
+
 def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
     """The headline as (before, what is written very large, after); None where there is no figure to tell."""
     speedup = result.speedup
-    if result.failure is not None or speedup is None:
+    said = outcome(result)
+    if said is None or speedup is None:
         return None
-    if result.compilation is not None and result.compilation.recompiles_while_timing:
-        return "", "Void:", "the model was recompiled while timed"
-    match speedup.verdict:
+    match said:
+        case "void":
+            return "", "Void:", "the model was recompiled while timed"
         case "faster":
             return "Compiled is", fmt.ratio(speedup.ratio), "faster"
         case "slower":
@@ -54,8 +68,12 @@ def interval(result: RunResult) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    """'1.41 to 1.45×'; with a third decimal where two would make both ends the same."""
-    return f"{low:.3f} to {high:.3f}×" if high - low < 0.02 else fmt.ratio_interval(low, high)
+    return " to ".join(ends(low, high))
+
+
+def ends(low: float, high: float) -> tuple[str, str]:
+    """'1.41' and '1.45×'; with a third decimal where two would make both ends the same."""
+    return (f"{low:.3f}", f"{high:.3f}×") if high - low < 0.02 else fmt.ratio_ends(low, high)
 
 
 def _exact(value: float) -> str:
@@ -417,7 +435,7 @@ def _break_even(found: BreakEven | None) -> tuple[str, str]:
 
 def count(number: int, thing: str) -> str:
     """'no breaks', '1 break', '1 200 calls'."""
-    shown = _grouped(number) if number else "no"
+    shown = grouped(number) if number else "no"
     return f"{shown} {thing}{'' if number == 1 else 's'}"
 
 
@@ -563,7 +581,7 @@ def pays_title(result: RunResult) -> str:
         return f"{question} Never, here"
     if "cold" not in calls:
         return f"{question} From a filled cache after {count(calls['warm'], 'call')}"
-    warm = f", from a filled cache after {_grouped(calls['warm'])}" if "warm" in calls else ""
+    warm = f", from a filled cache after {grouped(calls['warm'])}" if "warm" in calls else ""
     return f"{question} After {count(calls['cold'], 'call')}{warm}"
 
 
@@ -585,15 +603,15 @@ def _paid(result: RunResult, seconds: float) -> str:
         return ", and never pays for itself"
     said = f"; it has paid for itself after {count(even.calls, 'call')}"
     if even.low is not None and even.high is not None:
-        said += f" (95 %: {_grouped(even.low)} to {_grouped(even.high)})"
+        said += f" (95 %: {grouped(even.low)} to {grouped(even.high)})"
     elif even.low is not None:
-        said += f" (95 %: {_grouped(even.low)} or more)"
+        said += f" (95 %: {grouped(even.low)} or more)"
     if result.spec.batch_size > 1 and even.images is not None:
         said += f", which is {count(even.images, 'image')}"
     return said
 
 
-def _grouped(number: int) -> str:
+def grouped(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
@@ -713,7 +731,7 @@ def forecast(expected: Forecast | None) -> str:
     """'About 12 s, about 512 MB of memory'; what it rests on stands in `forecast_basis`."""
     if expected is None:
         return "Nothing is known of this checkpoint yet, so nothing is foretold."
-    took = _about(expected.seconds, _rounded_duration)
+    took = _about(expected.seconds, rounded_duration)
     needs = _about(expected.memory_bytes, fmt.size) if expected.memory_bytes.likely else ""
     said = f"{took}, {needs} of memory" if needs else took
     return f"{said[:1].upper()}{said[1:]}"
@@ -732,13 +750,18 @@ def forecast_basis(expected: Forecast | None, checkpoint: Checkpoint | None) -> 
 
 def _about(expected: Range, told: Callable[[float], str]) -> str:
     """One figure where both ends are near, else the two ends."""
-    if expected.high <= 1.75 * expected.low:
-        return f"about {told(expected.likely)}"
-    low, high = told(expected.low), told(expected.high)
+    low, high = foretold(expected, told)
     return f"about {high}" if low == high else f"{low} to {high}"
 
 
-def _rounded_duration(seconds: float) -> str:
+def foretold(expected: Range, told: Callable[[float], str]) -> tuple[str, str]:
+    """The two ends, the likeliest for both where they are near."""
+    if expected.high <= 1.75 * expected.low:
+        return (told(expected.likely),) * 2
+    return told(expected.low), told(expected.high)
+
+
+def rounded_duration(seconds: float) -> str:
     """Nobody foretells 4 min 37 s: whole seconds up to ten, steps of five, then whole minutes."""
     if seconds < 10:
         return f"{max(1, round(seconds))} s"

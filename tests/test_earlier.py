@@ -45,7 +45,7 @@ def forecast(history: History, monkeypatch: pytest.MonkeyPatch, **changes: Any) 
     page = Page(FakeRunner(lambda *_: ok_result()))
     monkeypatch.setattr(page.run_tab, "_earlier", Earlier(history))
     values = {name: field.value for name, field in page.run_tab._form.inputs.items()} | changes
-    return page.run_tab._forecast(*values.values())
+    return page.run_tab._forecast(None, *values.values())
 
 
 def test_a_stored_run_of_this_machine_narrows_what_the_page_foretells(
@@ -70,4 +70,4 @@ def test_nothing_is_foretold_while_the_machine_is_unknown(monkeypatch: pytest.Mo
     runner = FakeRunner(lambda *_: ok_result())
     runner.machine = None
     page = Page(runner)
-    assert page.run_tab._forecast(*(field.value for field in page.run_tab._form.inputs.values())) == ""
+    assert page.run_tab._forecast(None, *(field.value for field in page.run_tab._form.inputs.values())) == ""

@@ -44,6 +44,7 @@ from demo.stats import Interval
 from demo.ui import form, live, results
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.line import Line
+from demo.ui.language import ENGLISH, translations
 from demo.ui.page import Page, build, launch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,7 +130,8 @@ class Tags(HTMLParser):
 
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
-        "import sys; from demo.ui.fake import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
+        "import sys; from demo.ui.fake import FakeRunner; from demo.ui.language import ENGLISH, translations
+from demo.ui.page import build; build(FakeRunner(None));"
         "import app; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -300,7 +302,7 @@ def test_a_failed_result_shows_message_and_remedy() -> None:
 def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     page = Page(answering(RuntimeError("secret words")))
     *_, last = pressed(page)
-    assert results.UNEXPECTED[0] in stage_of(page, last)
+    assert ENGLISH.texts["unexpected"] in stage_of(page, last)
     assert "secret" not in stage_of(page, last)
     assert "secret" in caplog.text
     assert is_ready(page, last)
@@ -525,7 +527,9 @@ def test_without_torch_compile_on_zero_gpu_only_the_published_figures_are_offere
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     page = Page(answering(ok_result()))
     assert page.run_tab._form.run.interactive is False
-    assert "There is no torch.compile here" in page.run_tab._stage.top.value
+    english = translations().translations["en"]
+    opening = json.loads(page.run_tab._stage.top.value.removeprefix("__i18n__"))["key"]
+    assert "There is no torch.compile here" in english[opening]
     *_, last = pressed(page)
     assert "There is no torch.compile on ZeroGPU" in stage_of(page, last)
 
@@ -556,7 +560,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
         results.predictions(result),
         results.details(result),
         results.failure(failed),
-        results.problem("No", HOSTILE),
+        results.refusal("cannot_be_run", HOSTILE),
         results.question(HOSTILE),
         results.published_note(HOSTILE, "object-detection"),
         results.checkpoint_note(None, HOSTILE),

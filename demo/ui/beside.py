@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from demo import published, published_charts
 from demo.beside import beside
 from demo.schema import RunResult
+from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc
 
 
@@ -33,9 +34,9 @@ def chart(result: RunResult) -> go.Figure | None:
     return None if found is None else published_charts.run_beside(result, found)
 
 
-def updates(result: RunResult, words: gr.HTML, figure: gr.Plot) -> dict[Any, Any]:
+def updates(result: RunResult, words: gr.HTML, figure: gr.Plot, say: Language = ENGLISH) -> dict[Any, Any]:
     """Shows the section and its chart, or hides both."""
-    text = section(result)
+    text = say.passage(section(result))
     return {
         words: gr.update(value=text, visible=bool(text)),
         figure: gr.update(value=chart(result), visible=bool(text)),

@@ -13,11 +13,12 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 from demo import catalog, schema
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
+from demo.ui.language import label, written
 
 TASKS = (
-    ("Classification", "image-classification"),
-    ("Detection", "object-detection"),
-    ("Segmentation", "image-segmentation"),
+    (label("task_classification"), "image-classification"),
+    (label("task_detection"), "object-detection"),
+    (label("task_segmentation"), "image-segmentation"),
 )
 BATCH_SIZES = (1, 64)
 OPTIONAL = ("iterations", "threads", "precision", "most_seconds")
@@ -116,104 +117,103 @@ class Form:
     def build(cls, choice: Choice, can_run: bool = True) -> Form:
         inputs: dict[str, Any] = {}
         with gr.Column(elem_id="fields"):
-            inputs["task"] = gr.Radio(TASKS, value=choice.task, label="Task", elem_classes="segmented")
+            inputs["task"] = gr.Radio(TASKS, value=choice.task, label=label("task"), elem_classes="segmented")
             with gr.Column(elem_classes="field"):
                 inputs["checkpoint"] = gr.Dropdown(
                     checkpoints(choice.task),
                     value=choice.checkpoint,
-                    label="Checkpoint",
-                    info="Pick one, or type a model id from the Hugging Face Hub",
+                    label=label("checkpoint"),
+                    info=label("checkpoint_info"),
                     allow_custom_value=True,
                     elem_id="checkpoint",
                 )
                 checkpoint_note = gr.HTML(
-                    results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint), apply_default_css=False
+                    written(
+                        lambda say: results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint, say)
+                    ),
+                    apply_default_css=False,
                 )
             with gr.Column(elem_classes="field"):
                 inputs["image"] = gr.Image(
                     value=str(choice.image),
-                    label="Picture",
+                    label=label("picture"),
                     sources=["upload", "clipboard"],
                     buttons=[],
                     height="11rem",
                     elem_id="picture",
-                    placeholder="Drop a picture here\nor click to choose one",
+                    placeholder=label("picture_placeholder"),
                     alt_text="The picture that the model will see",
                 )
                 gr.Examples(
                     [[str(path)] for path in examples()],
                     [inputs["image"]],
-                    label="Examples",
+                    label=label("examples"),
                     elem_id="examples",
                     api_visibility="private",
                 )
             inputs["text"] = gr.Textbox(
                 "a lion, a tree",
-                label="What to look for",
-                info="Separate things by commas",
+                label=label("text"),
+                info=label("text_info"),
                 lines=2,
                 max_lines=4,
                 visible=False,
             )
             inputs["batch_size"] = gr.Slider(
-                *BATCH_SIZES, value=1, step=1, label="Batch size", buttons=[], elem_id="batch"
+                *BATCH_SIZES, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
             )
             with gr.Column(elem_classes="field"):
-                inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label="Compile mode")
-                mode_note = gr.HTML(results.mode_note("default"), apply_default_css=False)
+                inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label=label("mode"))
+                mode_note = gr.HTML(written(lambda say: results.mode_note("default", say)), apply_default_css=False)
             inputs["dtype"] = gr.Radio(
-                list(schema.DTYPES), value="float32", label="Number format", elem_classes="segmented"
+                list(schema.DTYPES), value="float32", label=label("dtype"), elem_classes="segmented"
             )
-            with gr.Accordion("Advanced", open=False, elem_id="advanced"):
+            with gr.Accordion(label("advanced"), open=False, elem_id="advanced"):
                 inputs["weights"] = gr.Radio(
                     list(schema.WEIGHTS),
                     value="pretrained",
-                    label="Weights",
-                    info="Random ones need no download: latency stays true, predictions mean nothing",
+                    label=label("weights"),
+                    info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 inputs["device"] = gr.Radio(
-                    list(schema.DEVICES), value="auto", label="Device", info="auto takes the GPU where there is one",
+                    list(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
                     elem_classes="segmented",
                 )  # fmt: skip
-                inputs["fullgraph"] = gr.Checkbox(
-                    False, label="Full graph only", info="Fail instead of falling back to eager where the graph breaks"
-                )
+                inputs["fullgraph"] = gr.Checkbox(False, label=label("fullgraph"), info=label("fullgraph_info"))
                 inputs["channels_last"] = gr.Checkbox(
-                    False, label="Channels last", info="The memory format that convolutions on tensor cores like"
+                    False, label=label("channels_last"), info=label("channels_last_info")
                 )
                 inputs["attention"] = gr.Radio(
-                    list(schema.ATTENTIONS), value="auto", label="Attention", elem_classes="segmented",
-                    info="auto leaves it to the checkpoint's class",
+                    list(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
+                    info=label("attention_info"),
                 )  # fmt: skip
                 inputs["threads"] = gr.Textbox(
-                    "", label="Threads", placeholder="torch's own choice", info="On a CPU; a number, or empty"
+                    "", label=label("threads"), placeholder=label("threads_placeholder"), info=label("threads_info")
                 )
                 inputs["cache"] = gr.Radio(
-                    list(schema.CACHES), value="keep", label="Compile cache", elem_classes="segmented",
-                    info="empty measures a first call both cold and warm: it takes longer",
+                    list(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
+                    info=label("cache_info"),
                 )  # fmt: skip
-                inputs["graph_break"] = gr.Checkbox(
-                    False, label="Graph break", info="Put one between the model's layers, to show what it costs"
-                )
+                inputs["graph_break"] = gr.Checkbox(False, label=label("graph_break"), info=label("graph_break_info"))
                 inputs["protocol"] = gr.Radio(
-                    list(schema.PROTOCOLS), value="interleaved", label="Protocol", elem_classes="segmented",
-                    info="as published: the guide's recipe, 300 calls of eager, then 300 of compiled",
+                    list(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
+                    info=label("protocol_info"),
                 )  # fmt: skip
                 inputs["precision"] = gr.Textbox(
-                    "", label="Precision", placeholder="0.01", info="Stop at ±1 %: 0.001 to 0.2, or empty"
+                    "", label=label("precision"), placeholder="0.01", info=label("precision_info")
                 )
                 inputs["most_seconds"] = gr.Textbox(
-                    "", label="Seconds of timing", placeholder="3.5", info="At most, 0.5 to 300; doubled while unsure"
+                    "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
                 )
                 inputs["iterations"] = gr.Textbox(
                     "",
-                    label="Timed calls of each",
-                    placeholder="until the difference is known",
-                    info="10 to 10 000, or empty",
+                    label=label("iterations"),
+                    placeholder=label("iterations_placeholder"),
+                    info=label("iterations_info"),
                 )
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
-            run = gr.Button("Run", variant="primary", size="lg", interactive=can_run, elem_id="run")
-            cancel = gr.Button("Cancel", size="lg", interactive=False, elem_id="cancel")
+            run = gr.Button(label("run"), variant="primary", size="lg", interactive=can_run, elem_id="run")
+            cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
         return cls(inputs, checkpoint_note, mode_note, forecast, run, cancel)

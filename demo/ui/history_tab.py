@@ -14,6 +14,7 @@ from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
 from demo.ui import compare, links
+from demo.ui.language import label, of
 from demo.ui.parts import esc
 from demo.ui.run_tab import RunTab
 
@@ -50,25 +51,25 @@ class HistoryTab:
             gr.HTML(self._introduction(), apply_default_css=False)
             with gr.Row(elem_id="history-tools"):
                 self._search = gr.Textbox(
-                    label="Search",
-                    placeholder="A checkpoint, a mode, a device, a date, an outcome …",
+                    label=label("search"),
+                    placeholder=label("search_placeholder"),
                     elem_id="search",
                     scale=3,
                 )
-                self._compare = gr.Button(f"Compare {compare.FEWEST} to {compare.MOST}", elem_id="compare")
+                self._compare = gr.Button(label("compare"), elem_id="compare")
                 self._exports = {
                     format: gr.Button(name, elem_classes="export")
                     for format, name in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
                 }
-                self._delete = gr.Button("Delete …", visible=self._may_delete, elem_id="delete")
+                self._delete = gr.Button(label("delete"), visible=self._may_delete, elem_id="delete")
             self._message = gr.HTML("", elem_id="history-message", apply_default_css=False)
             with gr.Row(visible=False, elem_id="sure") as self._sure:
                 self._question = gr.HTML("", apply_default_css=False)
-                self._for_good = gr.Button("Delete for good", variant="primary", elem_id="for-good")
-                self._keep = gr.Button("Keep them", elem_id="keep")
+                self._for_good = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
+                self._keep = gr.Button(label("keep_them"), elem_id="keep")
             self._compared = gr.HTML("", elem_id="compared", apply_default_css=False)
             self._list = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
-            self._more = gr.Button("Show more", visible=False, elem_id="more")
+            self._more = gr.Button(label("show_more"), visible=False, elem_id="more")
             self._file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self._ticked = gr.Textbox("", visible=False)  # TICKED fills it as it is sent: ids, a space between
         self._doomed = gr.State(())
@@ -132,7 +133,7 @@ class HistoryTab:
                 self._message: _told("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str((event._data or {}).get("run", ""))
-        return {self._tabs: gr.update(selected=self._room), self._message: ""} | self._run_tab.open(id)
+        return {self._tabs: gr.update(selected=self._room), self._message: ""} | self._run_tab.open(id, of(request))
 
     def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
         try:

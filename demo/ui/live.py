@@ -8,44 +8,39 @@ from __future__ import annotations
 
 from demo import format as fmt
 from demo.schema import Progress, RunSpec
+from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import bar, esc, lane_name, percentage, ruler
 
-STEPS = ("Load", "Warm up", "Compile", "Time", "Check")
+STEPS = ("load", "warm_up", "compile", "time", "check")
 _STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
-_DOING = (
-    "Reading the model and the picture",
-    "First calls of the eager model",
-    "torch.compile is at work: the first call pays for all later ones",
-    "Eager and compiled take turns",
-    "Comparing what the two saw",
-    "Done",
-)
 
 
-def waiting(ahead: int) -> str:
+def waiting(ahead: int, say: Language = ENGLISH) -> str:
     """While others are in front; nobody is promised a time that nobody knows."""
-    who = "One run is" if ahead == 1 else f"{ahead} runs are"
+    who = say.html("waiting_one") if ahead == 1 else say.html("waiting_many", count=ahead)
     return (
-        '<section class="live"><p class="kicker">Waiting</p>'
-        f'<h2 class="display small">{who} ahead of yours.</h2>'
-        '<p class="lead">Runs go one at a time, so that none disturbs the timing of another. '
-        "Yours starts by itself; Cancel leaves the line.</p></section>"
+        f'<section class="live"><p class="kicker">{say.html("waiting")}</p>'
+        f'<h2 class="display small">{who}</h2><p class="lead">{say.html("waiting_lead")}</p></section>'
     )
 
 
-def strip(progress: Progress, spec: RunSpec) -> str:
+def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
     step = _STEP_OF_PHASE.get(progress.phase, 0)
-    steps = "".join(_step(name, number - step) for number, name in enumerate(STEPS))
+    steps = "".join(_step(say.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))
+    doing = "doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"
+    message = say.quoted(progress.message) if progress.message else say.html(doing)
+    asked = f"{spec.checkpoint} · batch {spec.batch_size} · {spec.mode} · {spec.dtype}"
     return (
-        '<section class="live" aria-label="The run in progress">'
-        f'<p class="kicker">{esc(spec.checkpoint)} · batch {spec.batch_size} · {esc(spec.mode)} · {esc(spec.dtype)}</p>'
+        f'<section class="live" aria-label="{esc(say.plain("live"))}">'
+        f'<p class="kicker">{say.value(asked)}</p>'
         f'<ol class="steps">{steps}</ol>'
-        f'<div class="progress" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" '
-        f'aria-valuenow="{progress.fraction * 100:.0f}"><i style="width:{percentage(progress.fraction)}"></i></div>'
-        f'<p class="clock"><span class="doing">{esc(progress.message or _DOING[step])}</span>'
-        f"<span>{_clock(progress)}</span></p>"
-        f'<div class="lanes">{_lanes(progress, spec)}</div>'
-        f"{_narrowing(progress)}</section>"
+        f'<div class="progress" role="progressbar" aria-label="{esc(say.plain("progress"))}" '
+        f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'
+        f'<i style="width:{percentage(progress.fraction)}"></i></div>'
+        f'<p class="clock"><span class="doing">{message}</span>'
+        f"<span>{_clock(progress, say)}</span></p>"
+        f'<div class="lanes">{_lanes(progress, spec, say)}</div>'
+        f"{_narrowing(progress, say)}</section>"
     )
 
 
@@ -55,41 +50,44 @@ def _step(name: str, distance: int) -> str:
     return f'<li class="{state}"{current}>{name}</li>'
 
 
-def _clock(progress: Progress) -> str:
-    elapsed = f"{fmt.duration(progress.elapsed_seconds)} elapsed"
+def _clock(progress: Progress, say: Language) -> str:
+    elapsed = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is None:
-        return elapsed
+        return say.html("clock", elapsed=elapsed)
     if progress.remaining_seconds < 1:
-        return f"{elapsed} · nearly done"
-    return f"{elapsed} · about {fmt.duration(progress.remaining_seconds)} left"
+        return say.html("clock_nearly", elapsed=elapsed)
+    return say.html("clock_left", elapsed=elapsed, left=fmt.duration(progress.remaining_seconds))
 
 
-def _lanes(progress: Progress, spec: RunSpec) -> str:
+def _lanes(progress: Progress, spec: RunSpec, say: Language) -> str:
     """A race over equal time: the faster one is as far as the timing is, the other behind it by the speed-up so far."""
     seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     lanes = "".join(
         f'<div class="lane">{lane_name(variant)}{bar(variant, done * fastest / seconds if seconds else 0.0)}'
-        f'<span class="value">{fmt.latency(seconds) if seconds else "–"}</span>'
-        f'<p class="counters">{_counters(progress, seconds, spec)}</p></div>'
+        f'<span class="value">{say.value(fmt.latency(seconds) if seconds else "–")}</span>'
+        f'<p class="counters">{_counters(progress, seconds, spec, say)}</p></div>'
         for variant, seconds in seen.items()
     )
-    return f'{lanes}<p class="rule">A lane shows the pictures served in equal time. In truth the two take turns.</p>'
+    return f'{lanes}<p class="rule">{say.html("lane_rule")}</p>'
 
 
-def _counters(progress: Progress, seconds: float | None, spec: RunSpec) -> str:
+def _counters(progress: Progress, seconds: float | None, spec: RunSpec, say: Language) -> str:
     calls = str(progress.calls) if seconds else "–"
-    rate = fmt.rate(spec.batch_size / seconds).split() if seconds else ["–", "images/s"]
-    return f"<span><b>{calls}</b> calls</span><span><b>{rate[0]}</b> {rate[1]}</span>"
+    rate = fmt.rate(spec.batch_size / seconds).split()[0] if seconds else "–"
+    return f"<span>{say.html('counter_calls', calls=calls)}</span><span>{say.html('counter_rate', rate=rate)}</span>"
 
 
-def _narrowing(progress: Progress) -> str:
+def _narrowing(progress: Progress, say: Language) -> str:
     interval = progress.speedup
     if interval is None:
-        return '<div class="narrowing empty"><p class="so-far">The speed-up so far appears here.</p></div>'
+        return f'<div class="narrowing empty"><p class="so-far">{say.html("so_far_empty")}</p></div>'
     width = interval.half_width
-    known = f"known to ±{fmt.percent(width)}" if width < 0.5 else "hardly known yet"
-    said = f"So far {fmt.ratio(interval.ratio)}, {known}"
-    axis = ruler(interval.ratio, interval.low, interval.high, 0.0)
+    ratio = fmt.ratio(interval.ratio)
+    if width < 0.5:
+        said = say.html("so_far", ratio=ratio, precision=f"±{fmt.percent(width)}")
+    else:
+        said = say.html("so_far_hardly", ratio=ratio)
+    axis = ruler(interval.ratio, interval.low, interval.high, 0.0, say)
     return f'<div class="narrowing"><p class="so-far">{said}</p>{axis}</div>'

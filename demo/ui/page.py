@@ -13,16 +13,16 @@ from demo import limits
 from demo.history import History
 from demo.precompiling import Precompiler
 from demo.schema import Machine
-from demo.ui import api
+from demo.ui import api, language
 from demo.ui.form import Choice, default_choice, examples
 from demo.ui.guard import Guard
 from demo.ui.history_tab import HistoryTab
+from demo.ui.language import ENGLISH, Language, Spoken, label, of, written
 from demo.ui.line import Line
-from demo.ui.parts import esc
 from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
-from demo.ui.stage import SWITCH, StageBar
+from demo.ui.stage import StageBar, switch
 from demo.ui.sweep_tab import SweepTab
 from demo.ui.theme import CSS, HEAD, Paper
 
@@ -59,7 +59,8 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
         # a run that waits or runs holds a thread; the others are for everything else that the page answers
         "max_threads": limits.current().queue + SPARE_THREADS,
         "allowed_paths": [],
-        "app_kwargs": {"middleware": [(Guard, (), {})]},
+        "app_kwargs": {"middleware": [(Guard, (), {}), (Spoken, (), {})]},
+        "i18n": language.translations(),
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
@@ -79,15 +80,17 @@ class Page:
         with gr.Blocks(
             title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
         ) as self.blocks:
-            self._masthead = gr.HTML(_masthead(runner.machine), elem_id="masthead", apply_default_css=False)
+            self._masthead = gr.HTML(
+                written(lambda say: _masthead(runner.machine, say=say)), elem_id="masthead", apply_default_css=False
+            )
             with gr.Tabs(elem_id="rooms") as tabs:
-                with gr.Tab("Run", id="run"):
+                with gr.Tab(label("tab_run"), id="run"):
                     self.run_tab = RunTab(runner, line, choice, history)
-                with gr.Tab("History", id="history") as tab:
+                with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
-                with gr.Tab("Published", id="published") as published:
+                with gr.Tab(label("tab_published"), id="published") as published:
                     self.published_tab = PublishedTab(published)
-                with gr.Tab("Sweep", id="sweep"):
+                with gr.Tab(label("tab_sweep"), id="sweep"):
                     self.sweep_tab = SweepTab(runner, line, history, Precompiler())
             StageBar(runner, self.run_tab.form)
             greeted = self.blocks.load(
@@ -109,34 +112,34 @@ class Page:
             gr.api(published_table, api_name="published", concurrency_limit=None)
             gr.api(api.stored(history), api_name="history", concurrency_limit=None)
 
-    def _greet(self) -> Iterator[tuple[Any, Any]]:
+    def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
         """Tells a new page what machine this is, as soon as the waiting worker has said so."""
         deadline = time.monotonic() + MACHINE_SECONDS
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
             yield gr.skip(), gr.skip()
-        yield _masthead(self._runner.machine, waited=True), gr.update(choices=list(self._runner.modes))
+        masthead = _masthead(self._runner.machine, waited=True, say=of(request))
+        yield masthead, gr.update(choices=list(self._runner.modes))
 
 
-def _masthead(machine: Machine | None, waited: bool = False) -> str:
+def _masthead(machine: Machine | None, waited: bool = False, say: Language = ENGLISH) -> str:
     if machine is None:
-        here = "" if waited else "<span>Looking at this machine …</span>"
+        here = "" if waited else f"<span>{say.html('looking')}</span>"
     else:
-        here = f"<b>{esc(machine.device_name)}</b><span>torch {esc(machine.torch)}</span>"
+        here = f"<b>{say.value(machine.device_name)}</b><span>{say.value(f'torch {machine.torch}')}</span>"
     return (
         '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
-        "<h1>Worth compiling?</h1></div>"
-        '<p class="promise">Times a vision model with and without <code>torch.compile</code>, '
-        "and says whether it pays on this machine.</p>"
-        f'<p class="machine">{here}</p>{SWITCH}</header>{_obstacles(machine)}'
+        f"<h1>{say.html('title')}</h1></div>"
+        f'<p class="promise">{say.html("promise")}</p>'
+        f'<p class="machine">{here}</p>{language.switch(say)}{switch(say)}</header>{_obstacles(machine, say)}'
     )
 
 
-def _obstacles(machine: Machine | None) -> str:
+def _obstacles(machine: Machine | None, say: Language) -> str:
     """What this machine lacks, said before anybody presses Run in vain."""
     lacks = []
     if machine is not None and machine.compiler is None:
-        lacks.append("No C++ compiler was found, and torch.compile needs one: install build-essential (or set CXX).")
+        lacks.append(say.html("obstacle_compiler"))
     if machine is not None and machine.gpu_problem:
-        lacks.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
-    return "".join(f'<p class="obstacle" role="status">{esc(sentence)}</p>' for sentence in lacks)
+        lacks.append(say.html("obstacle_gpu", problem=machine.gpu_problem))
+    return "".join(f'<p class="obstacle" role="status">{sentence}</p>' for sentence in lacks)

@@ -6,6 +6,7 @@ import math
 from html import escape
 
 from demo import format as fmt
+from demo.ui.language import ENGLISH, Language
 
 _REACHES = {
     1.1: 1.05,
@@ -36,7 +37,7 @@ def lane_name(variant: str) -> str:
     return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{variant.capitalize()}</span>'
 
 
-def ruler(ratio: float, low: float, high: float, noise: float) -> str:
+def ruler(ratio: float, low: float, high: float, noise: float, say: Language = ENGLISH) -> str:
     """Where the speed-up lies between slower and faster: a logarithmic axis around 1×, the interval on it.
 
     The hatched band around 1 is the noise floor. The axis reaches equally far to both sides, to the first of
@@ -54,15 +55,17 @@ def ruler(ratio: float, low: float, high: float, noise: float) -> str:
         f'<span class="tick" style="left:{percentage(place(value))}">{_short(value)}×</span>'
         for value in (1 / reach, 1 / between, 1.0, between, reach)
     )
-    said = f"Speed-up {fmt.ratio_interval(low, high)} on an axis from {_short(1 / reach)}× to {_short(reach)}×"
+    least, most = fmt.ratio_ends(low, high)
+    said = say.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
     return (
-        f'<div class="ruler" role="img" aria-label="{said}"><div class="axis">'
+        f'<div class="ruler" role="img" aria-label="{esc(said)}"{say.ltr}><div class="axis">'
         f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
         '<i class="one"></i>'
         f'<i class="range" style="left:{percentage(start)};width:{percentage(end - start)}"></i>'
         f'<b class="point" style="left:{percentage(place(ratio))}">{fmt.ratio(ratio)}</b>'
         f'</div><div class="ticks">{ticks}</div>'
-        '<div class="ends"><span>◀ compiled slower</span><span>compiled faster ▶</span></div></div>'
+        f'<div class="ends"><span>◀ {say.html("ruler_slower")}</span>'
+        f"<span>{say.html('ruler_faster')} ▶</span></div></div>"
     )
 
 

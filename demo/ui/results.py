@@ -14,22 +14,20 @@ from PIL import Image
 from demo import drawing, published, stats, words
 from demo import format as fmt
 from demo.forecast import Forecast
-from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
+from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult, Speedup
+from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc, lane_name, percentage, ruler
 
 VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")
-NBSP = "\N{NO-BREAK SPACE}"
 _UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
 
 
-def question(checkpoint: str) -> str:
+def question(checkpoint: str, say: Language = ENGLISH) -> str:
     """The stage before the first run: the question, and what pressing Run will do."""
     return (
-        '<section class="question"><p class="kicker">Before the run</p>'
-        f'<h2 class="display">Is it worth compiling <span class="model">{esc(short(checkpoint))}</span>?</h2>'
-        '<p class="lead">Press Run. The model is timed as it is, compiled with <code>torch.compile</code>, and the two '
-        "are timed in turn on this machine until their difference is known to ±1 %. You see whether it is faster, "
-        "what compiling costs, and whether the compiled model still sees the same.</p></section>"
+        f'<section class="question"><p class="kicker">{say.html("before_the_run")}</p>'
+        f'<h2 class="display">{say.html("question", model=short(checkpoint))}</h2>'
+        f'<p class="lead">{say.html("question_lead", precision="±1 %")}</p></section>'
     )
 
 
@@ -50,124 +48,148 @@ _RELATIVE_OF_TASK = {
 }
 
 
-def published_for(checkpoint: str, task: str) -> tuple[str, str]:
-    """The checkpoint whose published rows stand in for this one, and the sentence that says so."""
+def published_for(checkpoint: str, task: str, say: Language = ENGLISH) -> tuple[str, str]:
+    """The checkpoint whose published rows stand in for this one, and the sentence that says so, as HTML."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
-        return checkpoint, f"What the guide measured for {short(checkpoint)} in 2023, on GPUs. Yours will differ."
+        return checkpoint, say.html("published_own", model=short(checkpoint), year=2023)
     relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
-    kin = "larger relative" if checkpoint in _RELATIVES else "best-known model for this task"
-    return relative, (
-        f"The guide did not measure {short(checkpoint)}. "
-        f"Here is what it found in 2023 for its {kin} {short(relative)}, on GPUs."
-    )
+    kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
+    return relative, say.html(kin, model=short(checkpoint), relative=short(relative), year=2023)
 
 
-def published_note(checkpoint: str, task: str) -> str:
-    _, sentence = published_for(checkpoint, task)
-    return f'<p class="figure-title">{esc(sentence)}</p>'
+def published_note(checkpoint: str, task: str, say: Language = ENGLISH) -> str:
+    _, sentence = published_for(checkpoint, task, say)
+    return f'<p class="figure-title">{sentence}</p>'
 
 
-def headline(result: RunResult) -> str:
+def headline(result: RunResult, say: Language = ENGLISH) -> str:
     """The answer: a sentence with one very large figure, its interval and noise floor, and the warnings."""
-    parts = words.headline_parts(result)
-    if parts is None or result.speedup is None or result.eager is None or result.compiled is None:
-        return failure(result)
-    before, figure, after = parts
-    speedup = result.speedup
+    outcome, speedup = words.outcome(result), result.speedup
+    if outcome is None or speedup is None or result.eager is None or result.compiled is None:
+        return failure(result, say)
+    before, figure, after = _answer(outcome, speedup.ratio, say)
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
-    size = "number" if figure[0].isdigit() else "phrase"
+    size = "number" if outcome in ("faster", "slower") else "phrase"
     latencies = (
-        f"<span>{lane_name('eager')} <b>{fmt.latency(result.eager.median_seconds)}</b> →</span>"
-        f"<span>{lane_name('compiled')} <b>{fmt.latency(result.compiled.median_seconds)}</b></span>"
+        f"<span>{lane_name('eager')} <b>{say.value(fmt.latency(result.eager.median_seconds))}</b> →</span>"
+        f"<span>{lane_name('compiled')} <b>{say.value(fmt.latency(result.compiled.median_seconds))}</b></span>"
     )
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
     return (
-        f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result)}</p>'
-        f'<h2><span class="before">{esc(before)}</span> <span class="figure {size}">{esc(figure)}</span> '
-        f'<span class="after">{esc(after)}{mark}</span></h2>'
-        f'<p class="latencies">{latencies}<span class="per">a call{_batch_words(result)}</span></p>'
-        f"{ruler(speedup.ratio, speedup.low, speedup.high, stats.noise_floor(result.control))}"
-        f'<p class="interval">{esc(_capital(words.interval(result)))}.</p>'
-        f'<p class="floor">{esc(_capital(words.noise_floor(result)))}.</p>'
-        f"{_price(result)}{warnings(result)}</section>"
+        f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result, say)}</p>'
+        f'<h2><span class="before">{before}</span> <span class="figure {size}">{figure}</span> '
+        f'<span class="after">{after}{mark}</span></h2>'
+        f'<p class="latencies"><span class="pair"{say.ltr}>{latencies}</span>'
+        f'<span class="per">{_per_call(result, say)}</span></p>'
+        f"{ruler(speedup.ratio, speedup.low, speedup.high, stats.noise_floor(result.control), say)}"
+        f'<p class="interval">{_interval(speedup, say)}</p>'
+        f'<p class="floor">{_noise_floor(result, say)}</p>'
+        f"{_price(result, say)}{warnings(result, say)}</section>"
     )
 
 
-def _asked(result: RunResult) -> str:
+def _answer(outcome: words.Outcome, ratio: float, say: Language) -> tuple[str, str, str]:
+    """`words.headline_parts` in this language, as HTML."""
+    match outcome:
+        case "faster" | "slower":
+            figure = say.value(fmt.ratio(ratio if outcome == "faster" else 1 / ratio))
+            return say.html(f"{outcome}_before"), figure, say.html(f"{outcome}_after")
+        case "same":
+            return say.html("same_before"), say.html("same_figure"), ""
+        case _:
+            return "", say.html(f"{outcome}_figure"), say.html(f"{outcome}_after")
+
+
+def _interval(speedup: Speedup, say: Language) -> str:
+    if speedup.verdict == "slower":
+        low, high = words.ends(1 / speedup.high, 1 / speedup.low)
+        return say.html("interval_slowdown", low=low, high=high, confidence="95 %")
+    low, high = words.ends(speedup.low, speedup.high)
+    return say.html("interval_speedup", low=low, high=high, confidence="95 %")
+
+
+def _noise_floor(result: RunResult, say: Language) -> str:
+    if result.control is None:
+        return say.html("noise_floor_none")
+    return say.html("noise_floor", floor=f"±{fmt.percent(stats.noise_floor(result.control))}")
+
+
+def _asked(result: RunResult, say: Language = ENGLISH) -> str:
     spec, machine = result.spec, result.environment
     where = machine.device_name if machine else spec.device
-    return esc(" · ".join((spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype, where)))
+    return say.value(" · ".join((spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype, where)))
 
 
-def _batch_words(result: RunResult) -> str:
-    return f" of {result.spec.batch_size} images" if result.spec.batch_size > 1 else ""
+def _per_call(result: RunResult, say: Language) -> str:
+    images = result.spec.batch_size
+    return say.html("per_call_of_images", count=images) if images > 1 else say.html("per_call")
 
 
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
-
-
-def _price(result: RunResult) -> str:
+def _price(result: RunResult, say: Language) -> str:
     """What compiling cost, and when it has paid for itself."""
     compiled = result.compilation
     if compiled is None:
         return ""
-    took = {"cold": "Compiling took", "warm": "Compiling, mostly from the cache, took", "off": "Compiling took"}
-    sentence = f"{took[compiled.cache]} {fmt.duration(compiled.first_call_seconds)}"
-    calls = result.break_even_calls
-    if result.speedup is not None and result.speedup.verdict == "faster" and calls is not None:
-        sentence += f"; it has paid for itself after {words.count(calls, 'call')}."
-    elif result.speedup is not None and result.speedup.verdict == "unsure":
-        sentence += "."
+    took = "price_warm" if compiled.cache == "warm" else "price_cold"
+    time, calls = fmt.duration(compiled.first_call_seconds), result.break_even_calls
+    verdict = result.speedup.verdict if result.speedup is not None else None
+    if verdict == "faster" and calls is not None:
+        sentence = say.html(f"{took}_pays_{'one' if calls == 1 else 'many'}", time=time, count=words.grouped(calls))
     else:
-        sentence += ", and here it never pays for itself."
-    return f'<p class="price">{esc(sentence)}</p>'
+        sentence = say.html(f"{took}_unsure" if verdict == "unsure" else f"{took}_never", time=time)
+    return f'<p class="price">{sentence}</p>'
 
 
-def warnings(result: RunResult) -> str:
+def warnings(result: RunResult, say: Language = ENGLISH) -> str:
     if not result.warnings:
         return ""
-    items = "".join(f"<li>{esc(warning)}</li>" for warning in result.warnings)
-    return f'<div class="warnings"><b>Read with care</b><ul>{items}</ul></div>'
+    items = "".join(f"<li>{say.quoted(warning)}</li>" for warning in result.warnings)
+    return f'<div class="warnings"><b>{say.html("read_with_care")}</b><ul>{items}</ul></div>'
 
 
-def failure(result: RunResult) -> str:
+def failure(result: RunResult, say: Language = ENGLISH) -> str:
     """A run that gave no figures: what happened, what was asked, what to do."""
     failed = result.failure
-    message = failed.message if failed else "The run gave no figures."
-    remedy = failed.remedy if failed else "Run it again."
-    title = words.STATUS_WORDS.get(result.status, result.status)
-    return problem(title, message, remedy, _asked(result)) + warnings(result)
+    message = say.quoted(failed.message) if failed else say.html("no_figures")
+    remedy = say.quoted(failed.remedy) if failed else say.html("run_again")
+    return _card(say.html(f"status_{result.status}"), message, remedy, _asked(result, say), say) + warnings(result, say)
 
 
-def problem(title: str, message: str, remedy: str = "", kicker: str = "") -> str:
-    """A calm card. `kicker` is HTML already."""
-    way_out = f'<p class="remedy"><b>What to do</b> {esc(remedy)}</p>' if remedy else ""
+def refusal(title: str, english: str, say: Language = ENGLISH) -> str:
+    """A calm card; `title` is a key, the sentence the program's own."""
+    return _card(say.html(title), say.quoted(english), "", say.html("not_started"), say)
+
+
+def problem(title: str, message: str, remedy: str = "", say: Language = ENGLISH, **values: object) -> str:
+    """A calm card whose title, message and remedy are keys; `values` are the message's."""
+    told = say.html(message, **values)
+    return _card(say.html(title), told, say.html(remedy) if remedy else "", say.html("not_started"), say)
+
+
+def _card(title: str, message: str, remedy: str, kicker: str, say: Language) -> str:
+    """All of it HTML already."""
+    way_out = f'<p class="remedy"><b>{say.html("what_to_do")}</b> {remedy}</p>' if remedy else ""
     return (
-        f'<section class="problem" role="status"><p class="kicker">{kicker or "No run was started"}</p>'
-        f'<h2 class="display small">{esc(title)}</h2><p class="message">{esc(message)}</p>{way_out}</section>'
+        f'<section class="problem" role="status"><p class="kicker">{kicker}</p>'
+        f'<h2 class="display small">{title}</h2><p class="message">{message}</p>{way_out}</section>'
     )
 
 
-def predictions(result: RunResult) -> str:
+def predictions(result: RunResult, say: Language = ENGLISH) -> str:
     """What eager and compiled saw, side by side, with a sentence on whether they agree."""
     seen = result.predictions
     if seen is None or not all(variant in seen for variant in VARIANTS):
         if result.status == "ok" and result.spec.weights == "random":
-            return _section(
-                "What the model sees",
-                '<p class="aside">The weights are random, so predictions would mean nothing and are not drawn. '
-                "The latency is real: it does not depend on the values of the weights.</p>",
-            )
+            return _section(say, f'<p class="aside">{say.html("random_weights")}</p>')
         return ""
     agreement = words.agreement(result)
     told = f'<p class="agreement">{esc(agreement)}</p>' if agreement else ""
     body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen)
-    return _section("What the model sees", told + body)
+    return _section(say, say.passage(told + body))
 
 
-def _section(title: str, body: str) -> str:
-    return f'<section class="evidence"><h3>{esc(title)}</h3>{body}</section>'
+def _section(say: Language, body: str) -> str:
+    return f'<section class="evidence"><h3>{say.html("what_the_model_sees")}</h3>{body}</section>'
 
 
 def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
@@ -282,64 +304,85 @@ def _webp_uri(picture: Image.Image) -> str:
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def details(result: RunResult) -> str:
+def details(result: RunResult, say: Language = ENGLISH) -> str:
     """The engineer's part, folded: every figure with its explanation, and the result as JSON to take away."""
     rows = "".join(
         f'<tr><th scope="row">{esc(name)}</th><td class="value">{esc(value)}</td>'
         f'<td class="why">{esc(explanation)}</td></tr>'
         for name, value, explanation in words.details(result)
     )
-    title = "All figures, and how they were made" if result.status == "ok" else "What is known of this run"
+    title = say.html("all_figures" if result.status == "ok" else "known_of_run")
+    table = say.passage(f"<table><caption>{_asked(result)}</caption><tbody>{rows}</tbody></table>")
     data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
     return (
-        f'<section class="details"><details><summary>{title}</summary>'
-        f"<table><caption>{_asked(result)}</caption><tbody>{rows}</tbody></table></details>"
+        f'<section class="details"><details><summary>{title}</summary>{table}</details>'
         f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'
-        "Download this result as JSON</a></section>"
+        f"{say.html('download_json')}</a></section>"
     )
 
 
-def checkpoint_note(checkpoint: Checkpoint | None, named: str) -> str:
+def checkpoint_note(checkpoint: Checkpoint | None, named: str, say: Language = ENGLISH) -> str:
     """One line under the list: what was chosen."""
     if checkpoint is None:
-        return (
-            f"<p class='note'>{esc(named) or 'Nothing'} is not in the list: it is fetched from the Hugging Face "
-            "Hub, safetensors only.</p>"
-        )
-    facts = ["Bundled" if checkpoint.bundled else "From the Hub"]
+        return f"<p class='note'>{say.html('note_hub', named=named or say.plain('note_nothing'))}</p>"
+    facts = [say.html("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
-        facts.append(f"{fmt.parameters(checkpoint.parameters)} parameters")
-    facts.append("{} × {} px".format(*reversed(checkpoint.input_size)))
-    return f"<p class='note'>{esc(' · '.join(fact.replace(' ', NBSP) for fact in facts))}</p>"
+        facts.append(say.html("note_parameters", count=fmt.parameters(checkpoint.parameters)))
+    facts.append(say.value("{} × {} px".format(*reversed(checkpoint.input_size))))
+    return "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
 
 
-def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str]) -> str:
+def forecast(
+    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], say: Language = ENGLISH
+) -> str:
     """Beside the Run button: time and memory to expect, what that rests on, and why the choice may be pointless."""
-    basis = words.forecast_basis(expected, checkpoint)
-    shown = f" <small>{esc(basis)}</small>" if basis else ""
-    said = "".join(_doubt(words.DOUBT_WORDS[doubt]) for doubt in doubts)
-    return f'<div class="forecast"><p><b>{esc(words.forecast(expected))}</b>{shown}</p>{said}</div>'
+    basis = _basis(expected, checkpoint, say)
+    shown = f" <small>{basis}</small>" if basis else ""
+    said = "".join(_doubt(say.html(f"doubt_{doubt.replace(' ', '_')}")) for doubt in doubts)
+    return f'<div class="forecast"><p><b>{_expected(expected, say)}</b>{shown}</p>{said}</div>'
 
 
-def no_forecast(sentence: str) -> str:
+def _expected(expected: Forecast | None, say: Language) -> str:
+    """`words.forecast` in this language, as HTML."""
+    if expected is None:
+        return say.html("forecast_unknown")
+    figures = {"time": _about(words.foretold(expected.seconds, words.rounded_duration), say)}
+    if expected.memory_bytes.likely:
+        figures["memory"] = _about(words.foretold(expected.memory_bytes, fmt.size), say)
+    said = say.texts["forecast_time_memory" if "memory" in figures else "forecast_time"].format(**figures)
+    return said[:1].upper() + said[1:]
+
+
+def _about(ends: tuple[str, str], say: Language) -> str:
+    low, high = ends
+    return say.html("about", value=high) if low == high else say.html("between", low=low, high=high)
+
+
+def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, say: Language) -> str:
+    if expected is None:
+        return ""
+    if expected.basis == "parameters":
+        known = fmt.parameters(checkpoint.parameters) if checkpoint is not None else ""
+        return say.html("basis_parameters", parameters=known)
+    return say.html(f"basis_{expected.basis}_{'one' if expected.runs == 1 else 'many'}", count=expected.runs)
+
+
+def no_forecast(sentence: str, say: Language = ENGLISH) -> str:
     """The form as it stands would be refused: why."""
-    return f'<div class="forecast">{_doubt(sentence)}</div>'
+    return f'<div class="forecast">{_doubt(say.quoted(sentence))}</div>'
 
 
 def _doubt(sentence: str) -> str:
-    return f'<p class="doubt"><b aria-hidden="true">!</b> {esc(sentence)}</p>'
+    return f'<p class="doubt"><b aria-hidden="true">!</b> {sentence}</p>'
 
 
-def mode_note(mode: str) -> str:
-    return f"<p class='note'>{esc(words.mode_word(mode))}</p>"
+def mode_note(mode: str, say: Language = ENGLISH) -> str:
+    key = f"mode_{mode.replace('-', '_')}"
+    return f"<p class='note'>{say.html(key if key in say.texts else 'mode_unknown')}</p>"
 
 
-UNEXPECTED = (
-    "Something went wrong on the server",
-    "The page met an error that it did not expect. It is written to the server's log; nothing you entered is lost.",
-    "Press Run again. If it happens again, tell whoever runs this server.",
-)
+UNEXPECTED = ("unexpected", "unexpected_words", "unexpected_remedy")
 
 
 def zero_gpu() -> str:

@@ -22,6 +22,7 @@ from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
 from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
+from demo.ui.language import ENGLISH, Language, of, written
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 from demo.ui.sections import SECTIONS, Section
@@ -52,14 +53,14 @@ class _Fold:
     html: gr.HTML
     figure: gr.Plot | None
 
-    def shown(self, result: RunResult) -> dict[Any, Any]:
+    def shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
         """Updates that fill it from `result`, or hide it where there is nothing to tell."""
         title = self.section.title(result)
         if not title:
             return {self.accordion: gr.update(visible=False)}
         updates: dict[Any, Any] = {
             self.accordion: gr.update(visible=True, label=title, open=False),
-            self.html: self.section.html(result),
+            self.html: say.passage(self.section.html(result)),
         }
         if self.figure is not None and self.section.figure is not None:
             drawn = self.section.figure(result)
@@ -199,14 +200,15 @@ class RunTab:
         )
 
     def _build_stage(self) -> _Stage:
-        note, figure = _published(self._choice.checkpoint, self._choice.task)
+        checkpoint, task = self._choice.checkpoint, self._choice.task
+        note = written(lambda say: results.published_note(checkpoint, task, say))
         return _Stage(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
-            top=gr.HTML(self._opening(self._choice.checkpoint), elem_id="top", apply_default_css=False),
+            top=gr.HTML(written(lambda say: self._opening(checkpoint, say)), elem_id="top", apply_default_css=False),
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
-            chart=gr.Plot(figure, show_label=False, elem_id="chart"),
+            chart=gr.Plot(_published(checkpoint, task), show_label=False, elem_id="chart"),
             folds=[_fold(section) for section in SECTIONS],
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
@@ -214,8 +216,8 @@ class RunTab:
             takeaway=takeaway.component(),
         )
 
-    def _opening(self, checkpoint: str) -> str:
-        return results.zero_gpu() if self._zero_gpu else results.question(checkpoint)
+    def _opening(self, checkpoint: str, say: Language) -> str:
+        return say.passage(results.zero_gpu()) if self._zero_gpu else results.question(checkpoint, say)
 
     def _wire(self) -> None:
         form, stage, inputs = self._form, self._stage, self._form.inputs
@@ -234,7 +236,7 @@ class RunTab:
         )
         for fold in stage.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        inputs["mode"].change(results.mode_note, inputs["mode"], form.mode_note, **quiet)
+        inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **quiet)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
             self._forecast,
@@ -260,20 +262,20 @@ class RunTab:
         )
         form.cancel.click(self._cancel, self._visitor, form.cancel, queue=False, **quiet)
 
-    def _chosen(self, checkpoint: str | None, task: str, has_run: bool) -> list[Any]:
+    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request | None = None) -> list[Any]:
+        say = of(request)
         named = (checkpoint or "").strip()
-        notes = [results.checkpoint_note(catalog.find(named), named), gr.update(visible=takes_text(named, task))]
+        notes = [results.checkpoint_note(catalog.find(named), named, say), gr.update(visible=takes_text(named, task))]
         if has_run or not named:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
-        note, figure = _published(named, task)
         return [
             *notes,
-            self._opening(named),
-            gr.update(value=note, visible=True),
-            gr.update(value=figure, visible=True),
+            self._opening(named, say),
+            gr.update(value=results.published_note(named, task, say), visible=True),
+            gr.update(value=_published(named, task), visible=True),
         ]
 
-    def _forecast(self, *values: Any) -> str:
+    def _forecast(self, request: gr.Request, *values: Any) -> str:
         """What to expect of the form as it stands; nothing while the machine is not known."""
         machine = self._runner.machine
         if machine is None or self._zero_gpu:
@@ -282,14 +284,14 @@ class RunTab:
         try:
             spec = read_spec({name: value for name, value in asked.items() if name != "image"})
         except BadInput as refused:
-            return results.no_forecast(str(refused))
+            return results.no_forecast(str(refused), of(request))
         device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
         spec = spec.on(device)
         name = machine.device_name if device == "cuda" else machine.cpu
         earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
         checkpoint = catalog.find(spec.checkpoint)
         expected = forecast.forecast(spec, checkpoint, earlier, os.cpu_count() or 1)
-        return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier))
+        return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier), of(request))
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request | None = None
@@ -309,38 +311,40 @@ class RunTab:
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Iterator[dict[Any, Any]]:
         """One press of Run. Every way out leaves the form as it was and the Run button ready."""
+        say = of(request)
         try:
             spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
             job = self._jobs.start(_name(visitor, request), spec, image)
         except BadInput as refused:
-            yield self._ready | self._stage.refused(results.problem("That cannot be run", str(refused)))
+            yield self._ready | self._stage.refused(results.refusal("cannot_be_run", str(refused), say))
         except Exception:
             _log.exception("a run could not be started")
-            yield self._ready | self._stage.refused(results.problem(*results.UNEXPECTED))
+            yield self._ready | self._stage.refused(results.problem(*results.UNEXPECTED, say=say))
         else:
-            yield self._begun(spec)
-            yield from self._watch(job)
+            yield self._begun(spec, say)
+            yield from self._watch(job, say)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Iterator[dict[Any, Any]]:
         """A page has opened. It shows the stored run that its link names, else the visitor's run that still goes on
         or has ended unseen; else the link's settings fill the form."""
         name = visitor if _is_name(visitor) else uuid.uuid4().hex
         yield {self._visitor: name}
-        query = request.query_params
+        query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
-            yield self.open(asked) | (links.filled(self._form, spec) if spec else {})
+            yield self.open(asked, say) | (links.filled(self._form, spec) if spec else {})
         elif job is not None and not (job.ended and job.delivered):
-            yield self._begun(job.spec) | links.filled(self._form, job.spec)
-            yield from self._watch(job)
+            yield self._begun(job.spec, say) | links.filled(self._form, job.spec)
+            yield from self._watch(job, say)
         elif spec is not None:
             yield links.filled(self._form, spec)
         elif problem:
-            yield {self._has_run: True} | self._stage.only(results.problem("The link cannot be followed", problem))
+            told = results.refusal("link_cannot_be_followed", problem, say)
+            yield {self._has_run: True} | self._stage.only(told)
 
-    def _begun(self, spec: RunSpec) -> dict[Any, Any]:
-        form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec)
+    def _begun(self, spec: RunSpec, say: Language) -> dict[Any, Any]:
+        form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec, say)
         busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
         return busy | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
 
@@ -350,7 +354,7 @@ class RunTab:
         can_run = not self._zero_gpu
         return {form.run: gr.update(interactive=can_run), form.cancel: gr.update(interactive=False)}
 
-    def _watch(self, job: Job) -> Iterator[dict[Any, Any]]:
+    def _watch(self, job: Job, say: Language) -> Iterator[dict[Any, Any]]:
         """What the stage shows of a job, no oftener than the browser needs it, and then what became of it.
 
         Whoever stops watching ends nothing.
@@ -359,30 +363,32 @@ class RunTab:
         for news in job.watch():
             match news:
                 case Waiting(ahead):
-                    yield {stage.live: live.waiting(ahead) if ahead else live.strip(_AT_THE_START, job.spec)}
+                    shown = live.waiting(ahead, say) if ahead else live.strip(_AT_THE_START, job.spec, say)
+                    yield {stage.live: shown}
                 case Progress():
-                    yield {stage.live: live.strip(news, job.spec)}
+                    yield {stage.live: live.strip(news, job.spec, say)}
                 case RunResult():
-                    yield ready | self._shown(news) | {self._opened: news.id if self._is_stored(news) else ""}
+                    yield ready | self._shown(news, say) | {self._opened: news.id if self._is_stored(news) else ""}
                 case Left():
-                    yield ready | stage.refused(results.problem("Cancelled", "You left the line before your turn."))
+                    yield ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
                 case Refused(sentence):
-                    yield ready | stage.refused(results.problem("That cannot be run", sentence))
+                    yield ready | stage.refused(results.refusal("cannot_be_run", sentence, say))
                 case Broken():
-                    yield ready | stage.refused(results.problem(*results.UNEXPECTED))
+                    yield ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
-    def open(self, id: str) -> dict[Any, Any]:
+    def open(self, id: str, say: Language = ENGLISH) -> dict[Any, Any]:
         """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`."""
         Journal(self._history).recover()
         try:
             result = self._history.get(id)
         except HistoryError as error:
-            return {self._has_run: True} | self._stage.only(results.problem("That run cannot be read", str(error)))
+            return {self._has_run: True} | self._stage.only(results.refusal("unreadable_run", str(error), say))
         if result is None:
-            told = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
-            way_out = "The History tab lists the runs that are here."
-            return {self._has_run: True} | self._stage.only(results.problem("That run is not here", told, way_out))
-        return {self._has_run: True, self._opened: id} | self._shown(result) | links.filled(self._form, result.spec)
+            told = results.problem("missing_run", "missing_run_words", "missing_run_remedy", say, id=repr(id))
+            return {self._has_run: True} | self._stage.only(told)
+        return (
+            {self._has_run: True, self._opened: id} | self._shown(result, say) | links.filled(self._form, result.spec)
+        )
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run of this visitor goes on, and with it the stage."""
@@ -395,27 +401,27 @@ class RunTab:
         except HistoryError:
             return False
 
-    def _shown(self, result: RunResult) -> dict[Any, Any]:
+    def _shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
         stage = self._stage
-        return self._answer(result) | beside.updates(result, stage.beside, stage.beside_chart)
+        return self._answer(result, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
 
-    def _answer(self, result: RunResult) -> dict[Any, Any]:
+    def _answer(self, result: RunResult, say: Language) -> dict[Any, Any]:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
-            return stage.only(results.failure(result)) | {
-                stage.details: gr.update(value=results.details(result), visible=True),
-                stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
+            return stage.only(results.failure(result, say)) | {
+                stage.details: gr.update(value=results.details(result, say), visible=True),
+                stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
             }
         updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
         for fold in stage.folds:
-            updates |= fold.shown(result)
+            updates |= fold.shown(result, say)
         return {
             **updates,
-            stage.top: results.headline(result),
-            stage.seen: gr.update(value=results.predictions(result), visible=True),
+            stage.top: results.headline(result, say),
+            stage.seen: gr.update(value=results.predictions(result, say), visible=True),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
-            stage.details: gr.update(value=results.details(result), visible=True),
-            stage.takeaway: gr.update(value=takeaway.section(result), visible=True),
+            stage.details: gr.update(value=results.details(result, say), visible=True),
+            stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
         }
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
@@ -443,6 +449,10 @@ def _fold(section: Section) -> _Fold:
     return _Fold(section, fold, html, figure)
 
 
-def _published(checkpoint: str, task: str) -> tuple[str, Any]:
+def _mode_note(mode: str, request: gr.Request | None = None) -> str:
+    return results.mode_note(mode, of(request))
+
+
+def _published(checkpoint: str, task: str) -> Any:
     measured, _ = results.published_for(checkpoint, task)
-    return results.published_note(checkpoint, task), charts.published_bars(published.rows(), measured)
+    return charts.published_bars(published.rows(), measured)

@@ -10,8 +10,8 @@ import gradio as gr
 
 from demo import hub
 from demo.ui.form import Form, checkpoints, photographs, scenes
-from demo.ui.parts import esc
-from demo.ui.presets import SEGFORMER, Preset, presets
+from demo.ui.language import ENGLISH, Language, label, of, written
+from demo.ui.presets import SEGFORMER, presets
 from demo.ui.runs import AnyRunner
 
 KEYS = {"r": "run", "c": "cancel", "1": "preset-1", "2": "preset-2", "3": "preset-3"}
@@ -19,11 +19,14 @@ KEYS = {"r": "run", "c": "cancel", "1": "preset-1", "2": "preset-2", "3": "prese
 HEAD = "<script>{}</script>".format(
     Path(__file__).with_name("stage.js").read_text(encoding="utf-8").replace("KEYS_TO_BUTTONS", json.dumps(KEYS))
 )
-SWITCH = (
-    '<p class="stage-switch"><button type="button" data-stage="on">Stage mode</button>'
-    '<button type="button" data-stage="off">Leave the stage</button></p>'
-)
-"""Two buttons of which the style sheet shows one: the masthead may be drawn anew at any time and forgets nothing."""
+
+
+def switch(say: Language) -> str:
+    """Two buttons of which the style sheet shows one: the masthead may be drawn anew and forgets nothing."""
+    return (
+        f'<p class="stage-switch"><button type="button" data-stage="on">{say.html("stage_on")}</button>'
+        f'<button type="button" data-stage="off">{say.html("stage_off")}</button></p>'
+    )
 
 
 class StageBar:
@@ -34,9 +37,9 @@ class StageBar:
         self._form = form
         self._first = {name: field.value for name, field in form.inputs.items()}
         with gr.Row(elem_id="stage-bar"):
-            self._words = gr.HTML(_words(None), elem_id="stage-words", apply_default_css=False)
-            for number, preset in enumerate(presets(gpu=False), start=1):
-                gr.Button(f"{number}  {preset.title}", elem_id=f"preset-{number}").click(
+            self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
+            for number in (1, 2, 3):
+                gr.Button(f"{number}  {label(f'preset_{number}')}", elem_id=f"preset-{number}").click(
                     self._choose,
                     gr.State(number),
                     [self._words, *form.inputs.values()],
@@ -45,11 +48,11 @@ class StageBar:
                     queue=False,
                 )
             gr.HTML(
-                '<p class="keys"><kbd>R</kbd> run <kbd>C</kbd> cancel <kbd>D</kbd> light or dark</p>',
+                written(_keys),
                 apply_default_css=False,
             )
 
-    def _choose(self, number: int) -> list[Any]:
+    def _choose(self, number: int, request: gr.Request | None = None) -> list[Any]:
         """The form's values for a preset; everything that it does not name goes back to what it was at first."""
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
@@ -59,10 +62,14 @@ class StageBar:
         values = self._first | preset.values | {"image": str(picture)}
         updates = {name: gr.update(value=value) for name, value in values.items()}
         updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
-        return [_words(preset), *(updates[name] for name in self._form.inputs)]
+        return [_words(number, of(request)), *(updates[name] for name in self._form.inputs)]
 
 
-def _words(preset: Preset | None) -> str:
-    if preset is None:
-        return ""
-    return f'<p class="chosen" role="status"><b>{esc(preset.title)}</b><span>{esc(preset.words)}</span></p>'
+def _words(number: int, say: Language = ENGLISH) -> str:
+    title, words = say.html(f"preset_{number}"), say.html(f"preset_{number}_words")
+    return f'<p class="chosen" role="status"><b>{title}</b><span>{words}</span></p>'
+
+
+def _keys(say: Language) -> str:
+    keys = {name: f"<kbd>{key}</kbd>" for name, key in (("run", "R"), ("cancel", "C"), ("dark", "D"))}
+    return f'<p class="keys">{say.texts["stage_keys"].format(**keys)}</p>'

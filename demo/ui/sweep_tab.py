@@ -23,6 +23,7 @@ from demo.schema import BadInput, Machine, RunResult
 from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
 from demo.ui import results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap, said
+from demo.ui.language import label
 from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
@@ -57,39 +58,39 @@ class SweepTab:
                     "checkpoints": gr.Dropdown(
                         [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
                         value=list(smoke.checkpoints),
-                        label="Checkpoints",
+                        label=label("checkpoints"),
                         multiselect=True,
                         allow_custom_value=False,
                     ),
                     "batch_sizes": gr.Dropdown(
                         ["1", "2", "4", "8", "16", "32", "64"],
                         value=["1", "4"],
-                        label="Batch sizes",
+                        label=label("batch_sizes"),
                         multiselect=True,
                         allow_custom_value=True,
                     ),
-                    "modes": gr.Dropdown(list(schema.MODES), value=["default"], label="Modes", multiselect=True),
+                    "modes": gr.Dropdown(list(schema.MODES), value=["default"], label=label("modes"), multiselect=True),
                     "dtypes": gr.Dropdown(
-                        list(schema.DTYPES), value=["float32"], label="Number formats", multiselect=True
+                        list(schema.DTYPES), value=["float32"], label=label("dtypes"), multiselect=True
                     ),
                 }
                 self._weights = gr.Radio(
                     list(schema.WEIGHTS),
                     value="pretrained",
-                    label="Weights",
-                    info="Random ones need no download: latency stays true",
+                    label=label("weights"),
+                    info=label("sweep_weights_info"),
                     elem_classes="segmented",
                 )
-                self._fresh = gr.Checkbox(
-                    False, label="Run everything anew", info="Else a cell that is stored already is not run again"
-                )
+                self._fresh = gr.Checkbox(False, label=label("anew"), info=label("anew_info"))
                 self._presets = {
-                    name: gr.Button(words, size="sm", elem_classes="preset")
-                    for name, words in (("published", "The guide's table"), ("smoke", "The bundled three"))
+                    name: gr.Button(label(f"grid_{name}"), size="sm", elem_classes="preset")
+                    for name in ("published", "smoke")
                 }
                 with gr.Row(elem_id="sweep-actions"):
-                    self._start = gr.Button("Start", variant="primary", interactive=can_run, elem_id="sweep-start")
-                    self._stop = gr.Button("Stop", interactive=False, elem_id="sweep-stop")
+                    self._start = gr.Button(
+                        label("start"), variant="primary", interactive=can_run, elem_id="sweep-start"
+                    )
+                    self._stop = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 opening = _opening() if can_run else results.zero_gpu()
                 self._status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
@@ -101,7 +102,7 @@ class SweepTab:
                         )
                         for ending in (".csv", ".json")
                     }
-                    self._keep = gr.Button("Add to Published", visible=False, size="sm", elem_id="sweep-keep")
+                    self._keep = gr.Button(label("add_to_published"), visible=False, size="sm", elem_id="sweep-keep")
                 self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
         self._cells = gr.State([])
@@ -158,7 +159,7 @@ class SweepTab:
                 yield from self._watched(events, cells, stored, machine)
             yield ready | self._over(cells, cancel.is_set())
         except (BadInput, HistoryError) as refused:
-            yield ready | {self._status: results.problem("That cannot be run", str(refused))}
+            yield ready | {self._status: results.refusal("cannot_be_run", str(refused))}
         except Exception:
             _log.exception("a sweep failed inside the page")
             yield ready | {self._status: results.problem(*results.UNEXPECTED)}
@@ -254,7 +255,7 @@ class SweepTab:
             return ""
         cell = cells[place]
         if cell.result is None:
-            return results.problem("That cannot be run", cell.refused) if cell.refused else ""
+            return results.refusal("cannot_be_run", cell.refused) if cell.refused else ""
         if cell.result.failure is not None or cell.result.speedup is None:
             return results.failure(cell.result) + results.details(cell.result)
         return results.headline(cell.result) + results.predictions(cell.result) + results.details(cell.result)

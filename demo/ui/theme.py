@@ -12,9 +12,9 @@ import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
 from demo import charts
-from demo.ui import stage
+from demo.ui import language, stage
 
-STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css")
+STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css", "language.css")
 CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
@@ -35,7 +35,7 @@ ICON = (
 )
 ALOUD = f"<script>{Path(__file__).with_name('aloud.js').read_text(encoding='utf-8')}</script>"
 """Names for what gradio and Plotly leave without one."""
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}{ALOUD}'
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}{language.HEAD}{ALOUD}'
 
 _TEXT = sizes.Size(
     name="page",
