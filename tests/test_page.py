@@ -43,8 +43,8 @@ from demo.schema import (
 from demo.stats import Interval
 from demo.ui import form, live, results
 from demo.ui.fake import MACHINE, FakeRunner
-from demo.ui.line import Line
 from demo.ui.language import ENGLISH, translations
+from demo.ui.line import Line
 from demo.ui.page import Page, build, launch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,8 +130,7 @@ class Tags(HTMLParser):
 
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
-        "import sys; from demo.ui.fake import FakeRunner; from demo.ui.language import ENGLISH, translations
-from demo.ui.page import build; build(FakeRunner(None));"
+        "import sys; from demo.ui.fake import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
         "import app; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
