@@ -7,8 +7,8 @@ from typing import Literal
 
 from demo import format as fmt
 from demo import stats
-from demo.forecast import Forecast, Range
-from demo.schema import BreakEven, Checkpoint, Compilation, GpuState, RunResult
+from demo.forecast import Range
+from demo.schema import BreakEven, Compilation, GpuState, RunResult
 
 
 def headline(result: RunResult) -> str:
@@ -86,20 +86,6 @@ def noise_floor(result: RunResult) -> str:
     if result.control is None:
         return "noise floor not measured"
     return f"noise floor ±{fmt.percent(stats.noise_floor(result.control))}: eager timed against itself"
-
-
-MODE_WORDS: dict[str, str] = {
-    "default": "Fuses operations into fewer kernels. The place to start.",
-    "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
-    "max-autotune": "Tries many kernels for each operation, keeps the fastest, replays launches. Compiles longest.",
-    "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
-    "lite": "Leaves operations to eager's own kernels: compiles quickly, gains little.",
-}
-"""What each compile mode does, for somebody who chooses one."""
-
-
-def mode_word(mode: str) -> str:
-    return MODE_WORDS.get(mode, "A mode of this machine's torch that has no description here.")
 
 
 STATUS_WORDS: dict[str, str] = {
@@ -727,33 +713,6 @@ def compile_parts(result: RunResult) -> list[tuple[str, str, str]]:
 # Before the button.
 
 
-def forecast(expected: Forecast | None) -> str:
-    """'About 12 s, about 512 MB of memory'; what it rests on stands in `forecast_basis`."""
-    if expected is None:
-        return "Nothing is known of this checkpoint yet, so nothing is foretold."
-    took = _about(expected.seconds, rounded_duration)
-    needs = _about(expected.memory_bytes, fmt.size) if expected.memory_bytes.likely else ""
-    said = f"{took}, {needs} of memory" if needs else took
-    return f"{said[:1].upper()}{said[1:]}"
-
-
-def forecast_basis(expected: Forecast | None, checkpoint: Checkpoint | None) -> str:
-    if expected is None:
-        return ""
-    if expected.basis == "same":
-        return f"from {count(expected.runs, 'earlier run')} of this here"
-    if expected.basis == "alike":
-        return f"from {count(expected.runs, 'earlier run')} of this checkpoint here with other settings"
-    known = f"{fmt.parameters(checkpoint.parameters)} parameters" if checkpoint is not None else "parameters"
-    return f"a rough estimate from {known}; no download counted"
-
-
-def _about(expected: Range, told: Callable[[float], str]) -> str:
-    """One figure where both ends are near, else the two ends."""
-    low, high = foretold(expected, told)
-    return f"about {high}" if low == high else f"{low} to {high}"
-
-
 def foretold(expected: Range, told: Callable[[float], str]) -> tuple[str, str]:
     """The two ends, the likeliest for both where they are near."""
     if expected.high <= 1.75 * expected.low:
@@ -768,19 +727,3 @@ def rounded_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{5 * round(seconds / 5)} s"
     return f"{round(seconds / 60)} min"
-
-
-DOUBT_WORDS: dict[str, str] = {
-    "no gpu": "There is no GPU here that torch can use: choose the device auto or cpu.",
-    "no cuda graphs on a cpu": "reduce-overhead works through CUDA graphs, which a CPU lacks: default does the same.",
-    "few multiprocessors": "This GPU has too few multiprocessors for inductor's matrix-product tuning, which wants 68: "
-    "max-autotune compiles longer and finds little.",
-    "float16 on a cpu": "Most CPUs compute float16 by way of float32: slower than either float32 or bfloat16.",
-    "no tf32": "TensorFloat-32 needs a GPU of compute capability 8.0 or more, such as an A100: choose float32.",
-    "no bfloat16": "This GPU has no bfloat16 arithmetic and imitates it slowly: choose float16.",
-    "threads on a gpu": "The number of threads matters on a CPU only.",
-    "lost before": "Compiled was slower every time this ran here.",
-    "will not fit": "This needs more memory than there is: expect it to end out of memory.",
-    "may not fit": "This may need more memory than is free.",
-}
-"""Why a choice is known to be pointless, or doomed, on this machine."""

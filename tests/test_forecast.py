@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result
 
-from demo import catalog, published, words
+from demo import catalog, published
 from demo.forecast import Forecast, Range, doubts, forecast, multiprocessors, on_this_machine
 from demo.schema import Compilation, CompileCost, Machine, RunResult, RunSpec
+from demo.ui import results
 from demo.ui.fake import MACHINE
 
 VIT = catalog.find("google/vit-base-patch16-224")
@@ -174,7 +175,7 @@ def test_failures_and_other_machines_teach_nothing() -> None:
 
 def test_of_a_checkpoint_that_nobody_counted_nothing_is_foretold() -> None:
     assert forecast(RunSpec("someone/model", "image-classification", device="cpu"), None, [], 2) is None
-    assert words.forecast(None).startswith("Nothing is known")
+    assert "Nothing is known" in results.forecast(None, None, [])
 
 
 # What is known to be pointless
@@ -201,7 +202,7 @@ def test_a_choice_that_is_known_to_be_pointless_gets_a_word(
     changes: dict[str, object], machine: Machine, doubt: str
 ) -> None:
     assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
-    assert words.DOUBT_WORDS[doubt]
+    assert '<p class="doubt">' in results.forecast(None, None, [doubt])
 
 
 @pytest.mark.parametrize(
@@ -253,10 +254,11 @@ def test_multiprocessors_are_known_of_whole_names_only() -> None:
 )
 def test_near_ends_are_one_figure_and_far_ones_are_two(low: float, likely: float, high: float, said: str) -> None:
     expected = Forecast(Range(low, likely, high), Range(5e8, 5.12e8, 5.2e8), "same", 3)
-    assert words.forecast(expected) == f"{said}, about 512 MB of memory"
-    assert words.forecast_basis(expected, None) == "from 3 earlier runs of this here"
+    told = results.forecast(expected, None, [])
+    assert f"<b>{said}, about 512 MB of memory</b>" in told and "from 3 earlier runs of this here" in told
 
 
 def test_a_rough_estimate_says_what_it_rests_on() -> None:
     expected = Forecast(Range(10, 60, 300), Range(5e8, 1e9, 2e9), "parameters", 0)
-    assert words.forecast_basis(expected, VIT) == "a rough estimate from 86.6 M parameters; no download counted"
+    told = results.forecast(expected, VIT, [])
+    assert "a rough estimate from 86.6 M parameters; no download counted" in told

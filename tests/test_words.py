@@ -9,7 +9,6 @@ from samples import BOXES, failed_result, measurement, ok_result
 
 from demo import words
 from demo.schema import (
-    MODES,
     STATUSES,
     BackToBack,
     Compilation,
@@ -106,10 +105,8 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     assert words.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None)) == ""
 
 
-def test_every_mode_and_every_status_has_its_words() -> None:
-    assert set(words.MODE_WORDS) == set(MODES)
+def test_every_status_has_its_words() -> None:
     assert set(words.STATUS_WORDS) == set(STATUSES)
-    assert words.mode_word("a mode of tomorrow")
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:

@@ -1,4 +1,4 @@
-"""The runs of stage mode's keys 1 to 3: what each is called, what is said of it, and what it puts into the form.
+"""The runs of stage mode's keys 1 to 3: what each is called in English, and what it puts into the form.
 
 Small models, so that nobody waits: `python -m benchmarks.stage_presets` holds each to a minute on two CPU cores.
 """
@@ -14,7 +14,6 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 @dataclass(frozen=True)
 class Preset:
     title: str
-    words: str
     values: dict[str, Any] = field(default_factory=dict)
     """Of the form's fields, by name; the others go back to what they were at first."""
 
@@ -27,17 +26,14 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, Preset, Preset]:
     return (
         Preset(
             "Segformer on this machine",
-            "Every pixel gets a class. How long does one picture take, as it is and compiled?",
             full_size if gpu else bundled,
         ),
         Preset(
             "A graph break, live",
-            "The same small ViT, but Python steps in between two of its layers. What does it cost?",
             classifier | {"graph_break": True},
         ),
         Preset(
             "max-autotune",
-            "The compiler tries several kernels for each operation on this machine, and keeps the fastest.",
             classifier | {"mode": "max-autotune"},
         ),
     )

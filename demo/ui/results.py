@@ -344,7 +344,7 @@ def forecast(
 
 
 def _expected(expected: Forecast | None, say: Language) -> str:
-    """`words.forecast` in this language, as HTML."""
+    """'About 12 s, about 512 MB of memory'; what it rests on is told by `_basis`."""
     if expected is None:
         return say.html("forecast_unknown")
     figures = {"time": _about(words.foretold(expected.seconds, words.rounded_duration), say)}

@@ -55,7 +55,7 @@ class _Fold:
 
     def shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
         """Updates that fill it from `result`, or hide it where there is nothing to tell."""
-        title = self.section.title(result)
+        title = self.section.heading(result, say)
         if not title:
             return {self.accordion: gr.update(visible=False)}
         updates: dict[Any, Any] = {

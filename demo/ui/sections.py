@@ -12,6 +12,7 @@ from typing import Any
 from demo import charts, words
 from demo import format as fmt
 from demo.schema import GraphBreak, Measurement, RunResult
+from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc, lane_name, percentage
 
 
@@ -23,6 +24,13 @@ class Section:
     html: Callable[[RunResult], str]
     figure: Callable[[RunResult], Any] | None = None
     """A Plotly figure below the HTML, or None where this result has none."""
+
+    def heading(self, result: RunResult, say: Language) -> str:
+        """`title`, which answers in English; in another language what the section is about, with the bare figures."""
+        title = self.title(result)
+        if say is ENGLISH or not title:
+            return title
+        return say.plain(f"section_{self.name}", figures=title.partition(": ")[2])
 
 
 def latency(result: RunResult) -> str:

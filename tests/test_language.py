@@ -1,0 +1,231 @@
+"""Four languages: each says everything, each lets figures run from left to right, and a visitor gets the right one."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+import string
+from html.parser import HTMLParser
+from typing import get_args
+
+import pytest
+from samples import failed_result, full_result, measurement, ok_result
+
+from demo import words
+from demo.forecast import Doubt, Forecast, Range
+from demo.schema import MODES, STATUSES, Progress, RunResult
+from demo.stats import Interval
+from demo.ui import live, presets, results, sections
+from demo.ui.language import ENGLISH, LANGUAGES, Language, choose, label, translations, written
+
+ARABIC = LANGUAGES["ar"]
+EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
+HOSTILE = "<img src=x onerror=alert(1)>"
+ISOLATED = re.compile("\N{LEFT-TO-RIGHT ISOLATE}[^\N{POP DIRECTIONAL ISOLATE}]*\N{POP DIRECTIONAL ISOLATE}")
+FORECAST = Forecast(Range(4, 40, 290), Range(5e8, 5.12e8, 5.2e8), "same", 3)
+TIMING = Progress(
+    "time", 0.6, 3.0, 2.0, calls=29, eager_seconds=0.002, compiled_seconds=0.001, speedup=Interval(2.0, 1.97, 2.04)
+)
+RESULTS = {
+    "faster": ok_result(),
+    "slower": ok_result(compiled=measurement(0.004)),
+    "full": full_result(),
+    "a batch": ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4)),
+    "failed": failed_result(),
+}
+
+
+def placeholders(text: str) -> list[str]:
+    return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)
+
+
+def tags(text: str) -> list[str]:
+    return sorted(re.findall(r"</?\w+", text))
+
+
+class Loose(HTMLParser):
+    """Collects the text that stands in no element with `dir="ltr"`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: list[tuple[str, bool]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("img", "input", "br"):
+            self._open.append((tag, ("dir", "ltr") in attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if not any(ltr for _, ltr in self._open):
+            self.text += f"{data}\n"
+
+
+def loose(page: str) -> str:
+    reader = Loose()
+    reader.feed(page)
+    return reader.text
+
+
+def visible(page: str) -> str:
+    """The text alone, spaces made one."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+# ---- the texts
+
+
+@EVERY
+def test_no_text_is_missing_and_none_is_superfluous(language: Language) -> None:
+    assert set(language.texts) == set(ENGLISH.texts)
+
+
+@EVERY
+def test_placeholders_and_tags_are_the_same_in_all_languages(language: Language) -> None:
+    for key, text in ENGLISH.texts.items():
+        assert placeholders(language.texts[key]) == placeholders(text), key
+        assert tags(language.texts[key]) == tags(text), key
+
+
+@EVERY
+def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Language) -> None:
+    empty = {key for key, text in language.texts.items() if not text.strip()}
+    assert empty <= {"faster_after", "slower_after"}
+
+
+def test_no_other_language_was_left_in_english() -> None:
+    names = {"preset_3", "graph_break", "channels_last", "forecast_time"}
+    for language in LANGUAGES.values():
+        if language is not ENGLISH:
+            same = {key for key, text in language.texts.items() if text == ENGLISH.texts[key]}
+            assert same <= names, language.code
+
+
+def test_every_number_in_an_arabic_text_stands_in_an_isolate() -> None:
+    product = {"obstacle_compiler"}  # C++ and its kin hold no figure
+    for key, text in ARABIC.texts.items():
+        bare = re.sub(r"\{\w+\}|<[^>]+>", "", ISOLATED.sub("", text))
+        assert key in product or not re.search(r"\d", bare), key
+
+
+def test_every_mode_status_doubt_step_and_preset_has_its_text() -> None:
+    keys = {f"mode_{mode.replace('-', '_')}" for mode in MODES} | {f"status_{status}" for status in STATUSES}
+    keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
+    keys |= {f"{what}_{step}" for step in live.STEPS for what in ("step", "doing")}
+    keys |= {f"section_{section.name}" for section in sections.SECTIONS}
+    assert keys <= set(ENGLISH.texts)
+    titles = [preset.title for preset in presets.presets(gpu=False)]
+    assert titles == [ENGLISH.texts[f"preset_{number}"] for number in (1, 2, 3)]
+
+
+def test_a_label_that_no_language_knows_is_refused() -> None:
+    with pytest.raises(KeyError):
+        label("no such text")
+
+
+# ---- the same words as in the terminal
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_the_english_page_says_what_the_terminal_says(result: RunResult) -> None:
+    said = visible(results.headline(result))
+    parts = words.headline_parts(result)
+    if parts is None:
+        assert result.failure is not None and result.failure.message in said
+        return
+    assert " ".join(filter(None, parts)) in said
+    for sentence in (words.interval(result), words.noise_floor(result)):
+        assert f"{sentence[0].upper()}{sentence[1:]}." in said
+
+
+@EVERY
+def test_an_english_section_heading_answers_the_question_that_the_others_ask(language: Language) -> None:
+    for section in sections.SECTIONS:
+        heading = section.heading(full_result(), language)
+        asked = language.texts[f"section_{section.name}"].partition("{")[0]
+        assert heading.startswith(asked)
+        assert heading.count("ms") == section.title(full_result()).count("ms") or "{" not in asked
+
+
+# ---- direction
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_numbers_of_the_arabic_headline_run_from_left_to_right(result: RunResult) -> None:
+    page = results.headline(result, ARABIC)
+    assert re.search(r"\d", visible(page))
+    assert not re.search(r"\d", loose(page)), loose(page)
+
+
+@pytest.mark.parametrize("progress", [TIMING, Progress("start", 0.0, 0.0), dataclasses.replace(TIMING, speedup=None)])
+def test_numbers_of_the_arabic_race_run_from_left_to_right(progress: Progress) -> None:
+    page = live.strip(progress, ok_result().spec, ARABIC)
+    assert re.search(r"\d", visible(page))
+    assert not re.search(r"\d", loose(page)), loose(page)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        live.waiting(3, ARABIC),
+        results.question("vit-base-patch16-224", ARABIC),
+        results.published_note("shapes-vit", "image-classification", ARABIC),
+        results.checkpoint_note(None, "someone/model-7", ARABIC),
+        results.forecast(FORECAST, None, [], ARABIC),
+        results.problem("missing_run", "missing_run_words", "missing_run_remedy", ARABIC, id="0123"),
+    ],
+)
+def test_numbers_of_arabic_notes_run_from_left_to_right(page: str) -> None:
+    assert re.search(r"\d", visible(page))
+    assert not re.search(r"\d", loose(page)), loose(page)
+
+
+@EVERY
+def test_english_sentences_inside_another_language_are_marked_as_english(language: Language) -> None:
+    page = results.failure(failed_result(), language)
+    assert ('<span lang="en" dir="ltr">' in page) is (language is not ENGLISH)
+    assert ('<div lang="en" dir="ltr">' in results.details(ok_result(), language)) is (language is not ENGLISH)
+
+
+@EVERY
+def test_values_cannot_become_html_in_any_language(language: Language) -> None:
+    assert HOSTILE not in language.html("note_hub", named=HOSTILE)
+    assert HOSTILE not in language.quoted(HOSTILE) + language.value(HOSTILE)
+
+
+# ---- who hears which
+
+
+@pytest.mark.parametrize(
+    ("query", "cookie", "accepted", "code"),
+    [
+        (None, None, None, "en"),
+        (None, None, "ja,en;q=0.8", "ja"),
+        (None, None, "fr-CH, fr;q=0.9, ar-EG;q=0.4, ja;q=0.7", "ja"),
+        (None, None, "zh-TW", "zh-CN"),
+        (None, None, "fr, ja;q=0, *;q=0.5", "en"),
+        (None, None, "ja;q=much", "en"),
+        (None, "ar", "ja", "ar"),
+        ("ja", "ar", "zh-CN", "ja"),
+        ("zh", None, None, "zh-CN"),
+        ("tlh", "ar", "ja", "en"),
+        (None, "<script>", "ja", "en"),
+        ("", "", "ar", "ar"),
+    ],
+)
+def test_the_address_decides_then_the_switch_then_the_browser(
+    query: str | None, cookie: str | None, accepted: str | None, code: str
+) -> None:
+    assert choose(query, cookie, accepted).code == code
+
+
+def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language() -> None:
+    marker = written(lambda language: results.question("shapes-vit", language))
+    for code, language in LANGUAGES.items():
+        texts = translations().translations[code]
+        held = [text for key, text in texts.items() if key in marker]
+        assert held == [results.question("shapes-vit", language)]
+        assert texts["run"] == language.texts["run"]
