@@ -14,7 +14,7 @@ from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
 from demo.ui import compare, links
-from demo.ui.language import label, of
+from demo.ui.language import IN_ENGLISH, label, of
 from demo.ui.parts import esc
 from demo.ui.run_tab import RunTab
 
@@ -48,7 +48,7 @@ class HistoryTab:
         self._tabs = tabs
         self._may_delete = not os.environ.get("SPACE_ID")  # on a Space these are the runs of many people
         with gr.Column(elem_id="history"):
-            gr.HTML(self._introduction(), apply_default_css=False)
+            gr.HTML(self._introduction(), apply_default_css=False, html_template=IN_ENGLISH)
             with gr.Row(elem_id="history-tools"):
                 self._search = gr.Textbox(
                     label=label("search"),
@@ -62,13 +62,15 @@ class HistoryTab:
                     for format, name in (("csv", "CSV"), ("json", "JSON"), ("parquet", "Parquet"))
                 }
                 self._delete = gr.Button(label("delete"), visible=self._may_delete, elem_id="delete")
-            self._message = gr.HTML("", elem_id="history-message", apply_default_css=False)
+            self._message = gr.HTML("", elem_id="history-message", apply_default_css=False, html_template=IN_ENGLISH)
             with gr.Row(visible=False, elem_id="sure") as self._sure:
-                self._question = gr.HTML("", apply_default_css=False)
+                self._question = gr.HTML("", apply_default_css=False, html_template=IN_ENGLISH)
                 self._for_good = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
                 self._keep = gr.Button(label("keep_them"), elem_id="keep")
-            self._compared = gr.HTML("", elem_id="compared", apply_default_css=False)
-            self._list = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+            self._compared = gr.HTML("", elem_id="compared", apply_default_css=False, html_template=IN_ENGLISH)
+            self._list = gr.HTML(
+                "", elem_id="runs", apply_default_css=False, html_template=IN_ENGLISH, js_on_load=OPEN_ON_CLICK
+            )
             self._more = gr.Button(label("show_more"), visible=False, elem_id="more")
             self._file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self._ticked = gr.Textbox("", visible=False)  # TICKED fills it as it is sent: ids, a space between

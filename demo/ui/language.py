@@ -64,6 +64,10 @@ class Language:
         return ' dir="ltr"' if self.rtl else ""
 
 
+IN_ENGLISH = '<div lang="en" dir="ltr">${value}</div>'
+"""The template of an HTML component whose text has not been translated: marked as English on every page."""
+
+
 def _read(code: str) -> dict[str, str]:
     texts: dict[str, str] = json.loads(
         Path(__file__).with_name("languages").joinpath(f"{code}.json").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from demo import format as fmt
 from demo import published, published_charts
 from demo.measured import OOM
 from demo.schema import BadInput, PublishedRow, plain
+from demo.ui.language import IN_ENGLISH
 from demo.ui.parts import esc
 
 ALL = ""
@@ -45,12 +46,12 @@ class PublishedTab:
                 self.filters["model"] = gr.Textbox(
                     label="Search model", placeholder="ViT, resnet-50 …", max_length=80, min_width=120
                 )
-            self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
+            self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False, html_template=IN_ENGLISH)
             with gr.Row(elem_id="published-charts", equal_height=False):
                 self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
                 self.improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
             self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
-            self.table = gr.HTML(elem_id="published-table", apply_default_css=False)
+            self.table = gr.HTML(elem_id="published-table", apply_default_css=False, html_template=IN_ENGLISH)
         inputs = list(self.filters.values())
         outputs = [*inputs[:-1], self.scope, self.durations, self.improvements, self.by_batch, self.table]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}

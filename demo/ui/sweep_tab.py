@@ -23,7 +23,7 @@ from demo.schema import BadInput, Machine, RunResult
 from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
 from demo.ui import results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap, said
-from demo.ui.language import label
+from demo.ui.language import IN_ENGLISH, label
 from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
@@ -93,8 +93,12 @@ class SweepTab:
                     self._stop = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 opening = _opening() if can_run else results.zero_gpu()
-                self._status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
-                self._map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+                self._status = gr.HTML(
+                    opening, elem_id="sweep-status", apply_default_css=False, html_template=IN_ENGLISH
+                )
+                self._map = gr.HTML(
+                    "", elem_id="sweep-map", apply_default_css=False, html_template=IN_ENGLISH, js_on_load=OPEN_ON_CLICK
+                )
                 with gr.Row(elem_id="sweep-exports"):
                     self._exports = {
                         ending: gr.DownloadButton(
@@ -103,8 +107,8 @@ class SweepTab:
                         for ending in (".csv", ".json")
                     }
                     self._keep = gr.Button(label("add_to_published"), visible=False, size="sm", elem_id="sweep-keep")
-                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
-                self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
+                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False, html_template=IN_ENGLISH)
+                self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False, html_template=IN_ENGLISH)
         self._cells = gr.State([])
         self._wire()
 

@@ -1,0 +1,187 @@
+"""The page in other languages, as a visitor meets it: chosen by the browser, the address or the switch."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from samples import ok_result
+
+from demo.history import History
+from demo.ui.fake import FakeRunner
+from demo.ui.language import LANGUAGES
+from demo.ui.page import build, launch
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+PATIENCE = 60_000
+"""Milliseconds; for a machine that does other things."""
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    page = build(FakeRunner(lambda spec, _: ok_result(spec=spec), seconds=2.0), history=history)
+    _, address, _ = launch(page, prevent_thread_lock=True)
+    yield address
+    page.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(chromium: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Each call is a visitor with a browser of their own. No page may meet an error."""
+    contexts: list[Any] = []
+    troubles: list[str] = []
+
+    def arrive(query: str = "", browser: str = "en-US", width: int = 1440) -> Any:
+        context = chromium.new_context(locale=browser, viewport={"width": width, "height": 900})
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        tab.goto(address + query)
+        greeted(tab)
+        return tab
+
+    yield arrive
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def greeted(tab: Any) -> None:
+    tab.locator("#run").wait_for()
+    tab.get_by_text("A made-up CPU").first.wait_for()
+
+
+def language_of(tab: Any) -> tuple[str, str]:
+    """What the page says it is, after checking that labels, the server's HTML and the switch say the same."""
+    code, direction = tab.evaluate("[document.documentElement.lang, document.documentElement.dir]")
+    texts = LANGUAGES[code].texts
+    tab.locator("#run", has_text=texts["run"]).wait_for()
+    tab.locator("#masthead h1", has_text=texts["title"]).wait_for()
+    tab.locator("#top .kicker", has_text=texts["before_the_run"]).wait_for()
+    tab.get_by_role("tab", name=texts["tab_history"]).wait_for()
+    assert tab.locator("#language").input_value() == code
+    return code, direction
+
+
+def is_too_wide(tab: Any) -> bool:
+    width: bool = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return width
+
+
+def outside(tab: Any) -> list[str]:
+    """What the window's edges cut: texts and controls that are shown and can be scrolled to by nobody."""
+    found: list[str] = tab.evaluate(
+        """() => [...document.querySelectorAll('#masthead *, #form *, #top *')].filter(e => {
+          const box = e.getBoundingClientRect();
+          return e.checkVisibility() && box.width > 1 && (box.left < -1 || box.right > innerWidth + 1);
+        }).map(e => e.outerHTML.slice(0, 120))"""
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("browser", "said"),
+    [("en-US", ("en", "ltr")), ("ja-JP", ("ja", "ltr")), ("zh-Hans-CN", ("zh-CN", "ltr")), ("fr-FR", ("en", "ltr"))],
+)
+def test_the_browser_chooses(visitor: Any, browser: str, said: tuple[str, str]) -> None:
+    assert language_of(visitor(browser=browser)) == said
+
+
+def test_the_address_chooses_over_the_browser(visitor: Any) -> None:
+    assert language_of(visitor("?lang=ar", browser="ja-JP")) == ("ar", "rtl")
+
+
+def test_the_switch_chooses_and_is_remembered(visitor: Any, address: str) -> None:
+    tab = visitor()
+    with tab.expect_navigation():
+        tab.get_by_label("Language").select_option("ar")
+    greeted(tab)
+    assert language_of(tab) == ("ar", "rtl")
+    tab.goto(address)
+    greeted(tab)
+    assert language_of(tab) == ("ar", "rtl")
+
+
+def test_the_switch_waits_for_the_enter_key_of_whoever_steps_through_it(visitor: Any) -> None:
+    tab = visitor()
+    tab.get_by_label("Language").focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowDown")
+    assert tab.evaluate("document.documentElement.lang") == "en"
+    assert tab.locator("#language").input_value() == "ja"
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    greeted(tab)
+    assert language_of(tab) == ("ja", "ltr")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
+def test_a_run_is_told_in_the_language_and_fits(visitor: Any, code: str, width: int) -> None:
+    texts = LANGUAGES[code].texts
+    tab = visitor(f"?lang={code}", width=width)
+    language_of(tab)
+    assert not is_too_wide(tab) and outside(tab) == []
+    tab.locator("#run").click()
+    tab.locator("#live .steps", has_text=texts["step_warm_up"]).wait_for()
+    assert not is_too_wide(tab)
+    tab.locator("#top .headline .before", has_text=texts["faster_before"]).wait_for()
+    assert tab.locator("#top .headline .figure").inner_text() == "2.00×"
+    tab.locator("#section-latency", has_text=texts["section_latency"].partition("{")[0]).wait_for()
+    assert not is_too_wide(tab) and outside(tab) == []
+
+
+def test_arabic_puts_the_form_on_the_right_and_leaves_figures_and_charts_as_they_are(visitor: Any) -> None:
+    tab = visitor("?lang=ar")
+    tab.locator("#run").click()
+    tab.locator("#top .headline .figure").wait_for()
+    form, stage = (tab.locator(part).bounding_box() for part in ("#form", "#stage"))
+    assert form["x"] >= stage["x"] + stage["width"] - 1
+    directions = tab.evaluate(
+        """() => Object.fromEntries(['#top .interval', '#top .figure bdi', '#top .ruler', '#chart', '#forecast bdi',
+          '#batch input[type=range]'].map(part => [part, getComputedStyle(document.querySelector(part)).direction]))"""
+    )
+    assert directions.pop("#top .interval") == "rtl"
+    assert set(directions.values()) == {"ltr"}
+    # the digits themselves: where each character of "2.00×" stands
+    places = tab.evaluate(
+        """() => { const text = document.querySelector('#top .figure bdi').firstChild;
+          return [...text.data].map((_, place) => { const range = document.createRange();
+            range.setStart(text, place); range.setEnd(text, place + 1);
+            return range.getBoundingClientRect().left; }); }"""
+    )
+    assert len(places) == 5 and places == sorted(places)
+
+
+def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
+    tab = visitor("?lang=ar")
+    texts = LANGUAGES["ar"].texts
+    for room, sentence in (("history", "Every run so far"), ("sweep", "Which models are worth compiling here?")):
+        tab.get_by_role("tab", name=texts[f"tab_{room}"]).click()
+        element = tab.get_by_text(sentence)
+        element.wait_for()
+        assert element.evaluate("e => e.closest('[lang]').lang") == "en"
+        assert element.evaluate("e => getComputedStyle(e).direction") == "ltr"
