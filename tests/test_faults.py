@@ -145,7 +145,8 @@ def test_nothing_of_a_run_is_left_over(faulty: Any, tmp_path: Path, monkeypatch:
     while descriptors() > before and time.monotonic() < deadline:
         time.sleep(0.05)  # the listening threads close their pipes by themselves
     assert descriptors() <= before
-    assert list((tmp_path / "temp").iterdir()) == []
+    left = [path.name for path in (tmp_path / "temp").iterdir()]
+    assert [name for name in left if not name.startswith("torchinductor_")] == []  # that is torch's cache, for all runs
     assert list((tmp_path / "data").glob("*.running/*")) == []
 
 

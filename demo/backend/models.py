@@ -412,6 +412,8 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
     text = " ".join(str(cause) for cause in causes)
     name = _named(checkpoint)
     other = f"{OTHER.capitalize()}."
+    if "attention implementation" in text:
+        return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     known = catalog.find(checkpoint)
     if known is not None and known.bundled:
         return CannotLoad(
@@ -447,8 +449,6 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
         return BadInput(f"{checkpoint!r} is not a valid Hub id. It is owner/name, such as microsoft/resnet-50.")
     if any_of(LocalEntryNotFoundError):
         return CannotLoad(f"The Hub cannot be reached and {name} is not complete in the local cache.", other)
-    if "attention implementation" in text:
-        return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
     system = any_of(OSError)
     if isinstance(system, OSError) and system.errno in NO_ROOM:
         return CannotLoad(

@@ -44,7 +44,9 @@ class FakeRunner:
         self.running = 0
         self.closed = False
 
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[Progress | RunResult]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
         answer = self._answer(spec, image)
         self.running += 1
         started = time.monotonic()

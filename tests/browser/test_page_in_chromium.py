@@ -76,19 +76,12 @@ def chromium() -> Iterator[Any]:
 def tab(chromium: Any, address: str) -> Iterator[Any]:
     """A fresh tab with the page. It must not log an error, nor ask anything of another machine."""
     tab = chromium.new_page(viewport={"width": 1440, "height": 900})
-    troubles: list[str] = []
-    tab.on("console", lambda message: troubles.append(message.text) if _is_error(message) else None)
-    # A page that is left while the server still answers it says AbortError: that is the browser's, not the page's.
-    tab.on("pageerror", lambda error: None if "AbortError" in str(error) else troubles.append(str(error)))
+    troubles = heard(tab)
     tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
     _open(tab, address)
     yield tab
     tab.close()
     assert troubles == []
-
-
-def _is_error(message: Any) -> bool:
-    return message.type == "error" and "AbortError" not in message.text
 
 
 def _is_outside(url: str, address: str) -> bool:

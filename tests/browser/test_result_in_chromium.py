@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from samples import full_result
+from troubles import heard
 
 from demo.history import FOLDER_VARIABLE
 from demo.schema import BadInput, RunResult, RunSpec
@@ -58,9 +59,7 @@ def chromium() -> Iterator[Any]:
 def tab(chromium: Any, address: str) -> Iterator[Any]:
     """A fresh tab with the page, which must not log an error."""
     tab = chromium.new_page(viewport={"width": 1440, "height": 900})
-    troubles: list[str] = []
-    tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    troubles = heard(tab)
     tab.goto(address)
     tab.locator("#forecast .forecast").wait_for()
     yield tab

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from samples import ok_result
+from troubles import heard
 
 from demo.schema import RunSpec
 from demo.ui.fake import FakeRunner
@@ -57,9 +58,7 @@ def tab(chromium: Any, served: Any) -> Iterator[Any]:
     """A projector's tab with the page. It must not log an error, nor ask anything of another machine."""
     address, _ = served
     tab = chromium.new_page(viewport={"width": 1920, "height": 1080})
-    troubles: list[str] = []
-    tab.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    troubles = heard(tab)
     tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
     tab.goto(address)
     tab.locator("#chart .plot-container").wait_for()

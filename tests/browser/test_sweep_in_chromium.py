@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from samples import failed_result, measurement, ok_result
+from troubles import heard
 
 from demo.history import FOLDER_VARIABLE
 from demo.schema import RunResult, RunSpec
@@ -61,9 +62,7 @@ def tab(browser: Any, address: str) -> Iterator[Any]:
     """The tab in a fresh page, which must not log an error."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(60_000)
-    troubles: list[str] = []
-    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: troubles.append(str(error)))
+    troubles = heard(page)
     page.goto(address)
     page.get_by_role("tab", name="Sweep").click()
     page.locator("#sweep-start").wait_for()
