@@ -31,7 +31,7 @@ MOST_CALLS_HALF_BLOCK = 20
 LEAST_BLOCKS = 6
 DEVICE_CALLS = 20
 RENEW = 1.1
-BACK_TO_BACK_SECONDS = {"cpu": 0.3, "cuda": 1.0}
+BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
 """On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 
 
@@ -242,7 +242,6 @@ def alone(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
 def _no_collection() -> Iterator[None]:
     """Python's garbage collector off, as `timeit` does: it would fall on whichever variant is running."""
     was_on = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield
@@ -276,7 +275,7 @@ def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> 
 def back_to_back(
     call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
 ) -> BackToBack:
-    """Calls that do not wait for one another, for 0.3 s on a CPU and 1 s on a GPU, three at least.
+    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least.
 
     `wall_seconds` is what one call took. `energy` reads the device's counter, in joules, before and after.
     """

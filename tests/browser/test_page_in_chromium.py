@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from troubles import heard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
