@@ -100,6 +100,8 @@ def test_a_choice_changes_table_and_charts_together(browser: Any, address: str) 
     page.get_by_role("option", name="16").click()
     page.wait_for_selector("#published-table td:has-text('OOM')")
     page.wait_for_selector("#published-durations text:has-text('batch of 16')")
+    rows = page.locator("#published-table tbody tr").all_inner_texts()
+    assert rows and all("T4" in row and "A100" not in row and "V100" not in row for row in rows)
     page.close()
 
 
