@@ -64,6 +64,10 @@ MOST_LABEL = 200
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 BYTES_A_PARAMETER = 8
 """The widest number that a weights file holds."""
+os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
+"""Else transformers sends the id and the user's token of a model in pickle to a service that converts it."""
+NO_SAFETENSORS = ("no file named model.safetensors", "cannot be loaded with `safetensors`")
+"""What transformers says of a folder, and of a repository of the Hub."""
 TEXT_MODELS = ("owlvit", "owlv2")
 """Zero-shot detectors whose queries are a list of short texts; others join them in ways of their own."""
 
@@ -461,7 +465,7 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
         )
     if "trust_remote_code" in text or "custom code" in text:
         return BadInput(f"{name} brings Python code of its own, which is never run here; {OTHER}.")
-    if "no file named model.safetensors" in text or "a file named pytorch_model.bin" in text:
+    if any(sign in text for sign in NO_SAFETENSORS):
         return BadInput(f"{name} has no safetensors weights, the only kind that is read; {OTHER}.")
     if any_of(json.JSONDecodeError, UnicodeDecodeError, SafetensorError):
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", "Download or write the checkpoint again.")

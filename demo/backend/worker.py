@@ -27,7 +27,6 @@ from typing import Any, TextIO
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")  # else transformers asks the Hub to convert .bin weights
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # lets a waiting worker look for a GPU without a context
 
 import torch

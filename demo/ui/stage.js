@@ -1,8 +1,11 @@
 // Stage mode. The class on the root element is its only state; ?stage=1 in the address keeps it over a reload.
+// On a narrow window, which has no room for it, the address opens the page as it otherwise is.
 (() => {
   const root = document.documentElement;
   const keys = KEYS_TO_BUTTONS;
   const typing = 'input, textarea, select, [contenteditable], [role=textbox], [role=combobox]';
+
+  const wide = matchMedia('(min-width: 801px)');
 
   const show = on => {
     root.classList.toggle('on-stage', on);
@@ -14,7 +17,9 @@
     window.dispatchEvent(new Event('resize'));  // Plotly draws its charts to the new width
   };
 
-  if (new URLSearchParams(location.search).get('stage') === '1') root.classList.add('on-stage');
+  const fit = () => root.classList.toggle('on-stage', wide.matches && new URLSearchParams(location.search).get('stage') === '1');
+  fit();
+  wide.addEventListener('change', fit);
 
   document.addEventListener('click', event => {
     const button = event.target.closest?.('[data-stage]');
