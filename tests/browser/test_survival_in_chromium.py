@@ -20,6 +20,7 @@ from demo.history import History
 from demo.schema import RunResult, RunSpec
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
+from demo.ui.run_tab import BROWSER_KEY
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = (
@@ -110,6 +111,7 @@ def opened(tab: Any, url: str = "") -> None:
         tab.reload()
     tab.locator("#run").wait_for()
     tab.get_by_text("A made-up CPU").first.wait_for()
+    tab.wait_for_function("key => localStorage.getItem(key)", arg=BROWSER_KEY)  # by which a visitor's run is found
 
 
 def batch(tab: Any) -> Any:
