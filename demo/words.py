@@ -8,7 +8,7 @@ from typing import Literal
 from demo import format as fmt
 from demo import stats
 from demo.forecast import Range
-from demo.schema import BreakEven, Compilation, GpuState, RunResult
+from demo.schema import BreakEven, Compilation, GpuState, RunResult, RunSpec
 
 
 def headline(result: RunResult) -> str:
@@ -48,6 +48,23 @@ def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
             return "Compiled makes", "no difference", ""
         case _:
             return "", "Too noisy", "to tell"
+
+
+def asked(spec: RunSpec) -> str:
+    """'shapes-vit · batch 4 · default · float32', and whatever else was asked that is not the default."""
+    parts = [spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype]
+    if spec.weights == "random":
+        parts.append("random weights")
+    if spec.protocol != "interleaved":
+        parts.append(spec.protocol)
+    if spec.attention != "auto":
+        parts.append(f"{spec.attention} attention")
+    if spec.threads is not None:
+        parts.append(count(spec.threads, "thread"))
+    if spec.cache == "empty":
+        parts.append("empty cache")
+    switches = {"fullgraph": "full graph only", "channels_last": "channels last", "graph_break": "a graph break put in"}
+    return " · ".join([*parts, *(said for name, said in switches.items() if getattr(spec, name))])
 
 
 def times(result: RunResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from samples import ENVIRONMENT, failed_result, ok_result
 from demo import export
 from demo.__main__ import main
 from demo.history import FOLDER_VARIABLE, History
-from demo.schema import BadInput, Failure, RunResult
+from demo.schema import BadInput, Failure, RunResult, RunSpec
 
 RESULTS = [ok_result(), failed_result()]
 
@@ -141,3 +142,8 @@ def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.Ca
     assert failed_result().id in out and ok_result().id not in out
     assert main(["history", "--search", "nothing like it"]) == 0
     assert "No stored result holds 'nothing like it'" in capsys.readouterr().out
+
+
+def test_every_field_of_a_spec_has_a_column() -> None:
+    elsewhere = {"threads": "threads_asked"}  # 'threads' is what torch used
+    assert {elsewhere.get(field.name, field.name) for field in dataclasses.fields(RunSpec)} <= set(export.COLUMNS)

@@ -141,7 +141,7 @@ def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
     assert message == ""
     said = text(html)
     assert "3 runs compared" in said
-    assert "They differ in: checkpoint, batch size." in said
+    assert "They differ in: checkpoint, task, batch size, device, what to look for, picture." in said
     assert said.index("2026-11-21 09:00") < said.index("2026-11-21 09:01") < said.index("2026-11-21 10:00")
     assert "A 2.00× B Out of memory C 0.50×" in said
 
@@ -152,6 +152,22 @@ def test_in_the_chart_a_faster_run_lies_right_of_one_and_a_slower_one_left() -> 
     faster, slower = (float(left) for left in re.findall(r'class="point" style="left:([\d.]+)%', html))
     assert 0 <= slower < one < faster <= 100
     assert slower + faster == pytest.approx(2 * one, abs=0.5)  # 0.5 and 2 are equally far from 1
+
+
+OTHERWISE: dict[str, Any] = {
+    "checkpoint": "shapes-segformer", "task": "image-segmentation", "batch_size": 2, "mode": "lite", "fullgraph": True,
+    "dtype": "bfloat16", "device": "cuda", "weights": "random", "text": ("a lion",), "iterations": 10,
+    "protocol": "as published", "precision": 0.02, "most_seconds": 9.0, "channels_last": True, "attention": "eager",
+    "threads": 1, "cache": "empty", "graph_break": True, "profile": "on",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunSpec)])
+def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_only(field: str) -> None:
+    result = ok_result()
+    other = dataclasses.replace(result.spec, **{field: OTHERWISE[field]})
+    html = compare.comparison([result, ok_result(id="other", spec=other)])
+    assert "what differs is noise" not in html and "They differ in: " in html
 
 
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:

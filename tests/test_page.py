@@ -404,6 +404,14 @@ def test_a_link_to_a_run_that_is_not_here_says_so(id: str, history: History) -> 
         assert shown == []
 
 
+def test_a_link_may_name_a_task_alone_and_set_every_switch() -> None:
+    page = Page(answering(ok_result()))
+    inputs = page.run_tab._form.inputs
+    (filled,) = opened(page, task="object-detection", graph_break="1", channels_last="no")
+    assert filled[inputs["checkpoint"]]["value"] == form.checkpoints("object-detection")[0]
+    assert filled[inputs["graph_break"]]["value"] is True and filled[inputs["channels_last"]]["value"] is False
+
+
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
     page = Page(answering(ok_result()))
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}

@@ -20,6 +20,7 @@ from demo.schema import (
     Measurement,
     Parity,
     RunResult,
+    RunSpec,
 )
 
 
@@ -178,3 +179,16 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "GPU power": "250 W",
     }.items():
         assert told in lines[name], (name, lines[name])
+
+
+def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
+    spec = RunSpec("shapes-vit", "image-classification", batch_size=4)
+    assert words.asked(spec) == "shapes-vit · batch 4 · default · float32"
+    special = dataclasses.replace(
+        spec, weights="random", protocol="as published", fullgraph=True, channels_last=True, attention="eager",
+        threads=1, cache="empty", graph_break=True,
+    )  # fmt: skip
+    assert words.asked(special).removeprefix(words.asked(spec)) == (
+        " · random weights · as published · eager attention · 1 thread · empty cache · full graph only · channels last"
+        " · a graph break put in"
+    )

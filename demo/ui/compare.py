@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from demo import format as fmt
 from demo import stats, words
-from demo.schema import RunResult
+from demo.schema import RunResult, RunSpec
 from demo.ui.links import RUN
 from demo.ui.parts import esc, lane_name, percentage
 
@@ -37,15 +38,14 @@ def listing(results: Sequence[RunResult], stored: int, search: str) -> str:
 def _row(result: RunResult) -> str:
     when = result.started_at[:16].replace("T", " ")
     spec, machine = result.spec, result.environment
-    asked = f"batch {spec.batch_size} · {spec.mode} · {spec.dtype}"
-    weights = " · random weights" if spec.weights == "random" else ""
-    name = f"{spec.checkpoint}, {asked}, {when}"
+    _, _, asked = words.asked(spec).partition(" · ")
+    name = f"{spec.checkpoint}, {asked.replace(' · ', ', ')}, {when}"
     return (
         f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
         f'<span class="unseen">Select {esc(name)}</span></label></td>'
         f'<td class="when">{esc(when)}</td>'
         f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
-        f"{esc(spec.checkpoint)}</a><span>{esc(asked + weights)}</span></td>"
+        f"{esc(spec.checkpoint)}</a><span>{esc(asked)}</span></td>"
         f'<td class="where">{esc(machine.device_name if machine else spec.device)}</td>'
         f'<td class="times">{esc(words.times(result)) or "–"}</td>'
         f'<td class="outcome">{_outcome(result)}</td></tr>'
@@ -84,17 +84,44 @@ def _differences(results: Sequence[RunResult]) -> str:
     return f'<p class="aside">They differ in: {esc(", ".join(different))}.</p>'
 
 
-_FACTS = {
-    "Checkpoint": lambda result: result.spec.checkpoint,
-    "Batch size": lambda result: str(result.spec.batch_size),
-    "Compile mode": lambda result: result.spec.mode,
-    "Number format": lambda result: result.spec.dtype,
-    "Weights": lambda result: result.spec.weights,
-    "Protocol": lambda result: result.spec.protocol,
+_NAMES = {
+    "mode": "Compile mode",
+    "dtype": "Number format",
+    "fullgraph": "Full graph only",
+    "text": "What to look for",
+    "iterations": "Timed calls of each",
+    "most_seconds": "Seconds of timing",
+    "cache": "Compile cache",
+}
+"""Of the fields of a spec that the page calls by another name than their own."""
+
+
+def _asked(name: str) -> Callable[[RunResult], str]:
+    def value(result: RunResult) -> str:
+        asked = getattr(result.spec, name)
+        return ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
+
+    return value
+
+
+def _known(name: str) -> Callable[[RunResult], str]:
+    return lambda result: (getattr(result.environment, name) or "") if result.environment else ""
+
+
+_FACTS: dict[str, Callable[[RunResult], str]] = {
+    _NAMES.get(field.name, field.name.replace("_", " ").capitalize()): _asked(field.name)
+    for field in dataclasses.fields(RunSpec)
+} | {
+    "Picture": lambda result: f"{result.image.name}, {result.image.sha256[:8]}" if result.image else "",
     "Machine": lambda result: result.environment.device_name if result.environment else result.spec.device,
-    "torch": lambda result: result.environment.torch if result.environment else "–",
+    "CPU": _known("cpu"),
+    "torch": _known("torch"),
+    "transformers": _known("transformers"),
+    "Driver": _known("driver"),
 }
 """What was asked, and where."""
+_ALWAYS = ("Checkpoint", "Batch size", "Compile mode", "Number format", "Weights", "Protocol", "Machine", "torch")
+"""The facts that the table shows; of the others only those that differ."""
 
 
 def _chart(results: Sequence[RunResult], letters: str) -> str:
@@ -162,7 +189,8 @@ def _lines(results: Sequence[RunResult]) -> list[tuple[str, list[str]]]:
         return fmt.rate(result.spec.batch_size / measured.median_seconds) if measured and measured.wall_seconds else ""
 
     lines = [line("Started (UTC)", *(result.started_at[:16].replace("T", " ") for result in results))]
-    lines += [line(name, *(value(result) for result in results)) for name, value in _FACTS.items()]
+    facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
+    lines += [line(name, *values) for name, values in facts.items() if name in _ALWAYS or len(set(values)) > 1]
     lines += [
         line("Outcome", *(words.STATUS_WORDS.get(result.status, result.status) for result in results)),
         line(f"{lane_name('eager')} latency", *(latency(result, "eager") for result in results)),

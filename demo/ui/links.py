@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from demo import catalog
-from demo.schema import BadInput, RunSpec
+from demo.schema import TASKS, BadInput, RunSpec
 from demo.ui.form import OPTIONAL, Form, checkpoints, takes_text
 
 RUN = "run"
@@ -43,10 +43,14 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     given: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not given:
         return None
-    for name in ("fullgraph", "channels_last"):
+    for name in ("fullgraph", "channels_last", "graph_break"):
         if name in given:
             given[name] = _SWITCHES.get(given[name].lower(), given[name])
-    return catalog.make_spec(given.pop("checkpoint", checkpoint), given.pop("task", None), **given)
+    task = given.pop("task", None)
+    if "checkpoint" not in given and task in TASKS:
+        fitting = checkpoints(task)
+        checkpoint = checkpoint if checkpoint in fitting else fitting[0]
+    return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:

@@ -7,6 +7,7 @@ progress: then bars change their length and nothing else is drawn anew.
 from __future__ import annotations
 
 from demo import format as fmt
+from demo import words
 from demo.schema import Progress, RunSpec
 from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import bar, esc, lane_name, percentage, ruler
@@ -29,10 +30,9 @@ def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
     steps = "".join(_step(say.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))
     doing = "doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"
     message = say.quoted(progress.message) if progress.message else say.html(doing)
-    asked = f"{spec.checkpoint} · batch {spec.batch_size} · {spec.mode} · {spec.dtype}"
     return (
         f'<section class="live" aria-label="{esc(say.plain("live"))}">'
-        f'<p class="kicker">{say.value(asked)}</p>'
+        f'<p class="kicker">{say.value(words.asked(spec))}</p>'
         f'<ol class="steps">{steps}</ol>'
         f'<div class="progress" role="progressbar" aria-label="{esc(say.plain("progress"))}" '
         f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'

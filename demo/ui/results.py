@@ -115,9 +115,8 @@ def _noise_floor(result: RunResult, say: Language) -> str:
 
 
 def _asked(result: RunResult, say: Language = ENGLISH) -> str:
-    spec, machine = result.spec, result.environment
-    where = machine.device_name if machine else spec.device
-    return say.value(" · ".join((spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype, where)))
+    where = result.environment.device_name if result.environment else result.spec.device
+    return say.value(f"{words.asked(result.spec)} · {where}")
 
 
 def _per_call(result: RunResult, say: Language) -> str:
