@@ -62,6 +62,12 @@ def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), _preview(image))
 
 
+def decode(path: Path) -> Image.Image:
+    """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
+    name = _shown(Path(path).name)
+    return _decode(_bytes(Path(path), name), name)
+
+
 def encode_mask(mask: np.ndarray) -> str:
     """Base64 of a 1-bit PNG of a (height, width) mask, brought to at most `MASK_SIDE` on its long side.
 

@@ -1,8 +1,7 @@
 """A run as a stand-alone Python script that repeats it by the same protocol, with torch, transformers and pillow alone.
 
 The script is put together from pieces: settings, the protocol, then what belongs to the checkpoint and its task. Text
-from outside appears in it as literals of `repr` only. Its bootstrap comes from the standard library, so that even the
-same times would give an interval that differs by the luck of the draw.
+from outside appears in it as literals of `repr` only. Its statistics are those of `demo.stats`, in the standard library.
 """
 
 from __future__ import annotations
@@ -297,20 +296,21 @@ print(json.dumps(answer | {"recompiles_while_timing": recompiles}))
 '''
 
 _INTERLEAVED = """
-def ratio(slow, fast, draws):  # trimmed mean log ratio of paired blocks' medians; 95 % bootstrap over the blocks
-    size, rng = 2 * half, random.Random(0)
+def ratio(slow, fast):  # trimmed mean log ratio of paired blocks' medians; Tukey and McLaughlin's 95 % interval
+    size, few = 2 * half, {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
     blocks = ([statistics.median(side[at : at + size]) for at in range(0, len(side), size)] for side in (slow, fast))
-    logs = [math.log(a / b) for a, b in zip(*blocks)]
-    cut, widen = len(logs) // 10, math.sqrt(len(logs) / (len(logs) - 1))
-    samples = [logs] + [rng.choices(logs, k=len(logs)) for _ in range(draws)]
-    middle, *means = (statistics.fmean(sorted(sample)[cut : len(logs) - cut]) for sample in samples)
-    low, high = (middle + widen * (sorted(means)[int(share * draws)] - middle) for share in (0.025, 0.975))
-    return {"ratio": math.exp(middle), "low": math.exp(low), "high": math.exp(high)}
+    logs = sorted(math.log(a / b) for a, b in zip(*blocks))
+    cut = len(logs) // 10
+    kept = logs[cut : len(logs) - cut]
+    free = len(kept) - 1
+    t = few.get(free, 1.959964 + 2.372 / free + 2.8225 / free**2 + 2.5558 / free**3)
+    error = statistics.stdev(min(max(log, kept[0]), kept[-1]) for log in logs) * math.sqrt(len(logs)) / len(kept)
+    middle, width = statistics.fmean(kept), error * t
+    return {"ratio": math.exp(middle), "low": math.exp(middle - width), "high": math.exp(middle + width)}
 
 
-def judge(draws=10_000):  # the control is eager against itself: what this machine answers when the truth is 1
-    speedup = ratio(times["eager"], times["compiled"], draws)
-    control = ratio(times["eager"][half:], times["control"], draws)
+def judge():  # the control is eager against itself: what this machine answers when the truth is 1
+    speedup, control = ratio(times["eager"], times["compiled"]), ratio(times["eager"][half:], times["control"])
     margin = 1 + max(0.01, abs(control["low"] - 1), abs(control["high"] - 1))
     verdict = "same" if speedup["high"] <= 1.03 and speedup["low"] >= 1 / 1.03 else "unsure"
     verdict = "faster" if speedup["low"] > 1 and speedup["ratio"] > margin else verdict
@@ -331,7 +331,7 @@ def enough(elapsed, most=[MOST_SECONDS]):  # narrow enough, or time is up: twice
     calls, shortest = len(times["compiled"]), min(sum(times["eager"]), sum(times["compiled"]))
     if calls < max(10, 6 * half):
         return False
-    found, _, verdict = judge(draws=200)
+    found, _, verdict = judge()
     if elapsed >= most[-1] and verdict == "unsure" and len(most) == 1:
         most.append(2 * MOST_SECONDS)
     late = calls >= 5_000 or elapsed >= most[-1]

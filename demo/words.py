@@ -219,7 +219,7 @@ def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
             (
                 "Speed-up",
                 f"{_exact(speedup.ratio)}× ({_exact(speedup.low)} to {_exact(speedup.high)}×)",
-                "Eager time divided by compiled time; above 1 compiled is faster. Paired bootstrap over blocks, 95 %.",
+                "Eager time divided by compiled time; above 1 compiled is faster. From paired blocks, 95 % confidence.",
             )
         )
     if result.control is not None:

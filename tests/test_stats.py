@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from demo import stats
 from demo.stats import Interval
@@ -172,3 +173,18 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
 
 def test_one_control_block_is_too_few():
     assert stats.control_ratio([1.0] * 8, [1.0] * 4, 4) is None
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 30), 60, 1000])
+def test_students_t_is_that_of_scipy(freedom: int) -> None:
+    assert stats.t_quantile(freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), abs=0.003)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
+def test_the_interval_keeps_its_word_for_few_blocks_and_for_many(count: int) -> None:
+    rng = np.random.default_rng(count)
+    covered = 0
+    for _ in range(2_000):
+        interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
+        covered += interval.low <= 1.3 <= interval.high
+    assert 0.935 <= covered / 2_000 <= 0.965

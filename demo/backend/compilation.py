@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import PyCodeCache
 
@@ -119,9 +121,8 @@ class Watch:
         Read from the modules that it loaded, so that it is known with a warm cache too; None where there is no such
         code (no graph was compiled, or it was wrapped in C++).
         """
-        sources = [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
-        calls = [source[source.index("def call(") :] for source in sources if "def call(" in source]
-        if not calls:
+        calls = [_calls(inspect.getsource(module)) for module in PyCodeCache.modules[self._modules_before :]]
+        if not any(calls):
             return None, None
         return tuple(sum(len(pattern.findall(call)) for call in calls) for pattern in (_KERNEL_CALL, _EXTERN_CALL))  # type: ignore[return-value]
 
@@ -140,6 +141,11 @@ class Watch:
             return "skipped: there are no CUDA graphs on a CPU"
         if int(counters["inductor"]["cudagraph_skips"]):
             return f"skipped: {_skip_reason() or 'inductor gave no reason'}"
+        if not int(counters["stats"]["unique_graphs"]):
+            return "skipped: torch.compile captured no graph"
+        trees = torch._inductor.cudagraph_trees
+        if trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) is None:
+            return "skipped: inductor recorded none and gave no reason"
         return "used"
 
 
@@ -150,6 +156,15 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
+
+
+def _calls(source: str) -> str:
+    """The part of a module by inductor that calls kernels, '' of a module that holds one kernel only.
+
+    With CUDA graphs the calls stand in functions of their own, one a graph, before the one that calls those.
+    """
+    starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
+    return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
 
 
 def _reason(message: str) -> str:
@@ -228,6 +243,14 @@ def break_graph(model: torch.nn.Module) -> None:
 
 def _graph_break(*_: Any) -> None:
     torch._dynamo.graph_break("asked for by the run's own switch")
+
+
+def forget() -> None:
+    """Gives back everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
+    torch._dynamo.reset()
+    torch._inductor.cudagraph_trees.reset_cudagraph_trees()
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def own_copy(outputs: Any) -> Any:

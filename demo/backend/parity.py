@@ -17,7 +17,7 @@ from demo.schema import Box, Parity, Predictions, Segment
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models."""
-MULTIPLES = {"float32": 2.0, "tf32": 3.0, "float16": 3.0, "bfloat16": 3.0}
+MULTIPLES = {"float32": 2.0, "tf32": 2.0, "float16": 3.0, "bfloat16": 3.0}
 """How many times eager's own error compiled may be away from float64: dynamo's `same()`."""
 MATCHING_IOU = 0.9
 
@@ -39,8 +39,8 @@ def compare(
     """
     ours, second, theirs = _tensors(eager), _tensors(again), _tensors(compiled)
     task = _task(*predictions) if predictions else {}
-    if [tensor.shape for tensor in ours] != [tensor.shape for tensor in theirs]:
-        return Parity("differ", None, "Compiled returns tensors of other shapes than eager.", task)
+    if _kinds(eager) != _kinds(compiled):
+        return Parity("differ", None, "Compiled returns tensors of other shapes or number formats than eager.", task)
     if not _close(ours, second):
         return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
     error = _largest_error(ours, theirs)
@@ -54,7 +54,7 @@ def compare(
         )
     try:
         exact = _tensors(reference())
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as reason:
+    except Exception as reason:  # a model may refuse float64 in any way; the answer then is that it was skipped
         why = str(reason).splitlines()[0][:120] if str(reason) else type(reason).__name__
         return Parity(
             "not comparable",
@@ -64,6 +64,8 @@ def compare(
         )
     multiple = MULTIPLES[dtype]
     for mine, other, true in zip(ours, theirs, exact, strict=True):
+        if _close([mine], [other]):
+            continue
         own, compiled_error = _rmse(mine, true), _rmse(other, true)
         if not compiled_error <= multiple * own + TOLERANCE / 10:
             return Parity(
@@ -118,6 +120,11 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
     return [
         leaf.detach().cpu().double() for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
     ]
+
+
+def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
+    leaves = torch.utils._pytree.tree_leaves(outputs)
+    return [(leaf.shape, leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
 
 def _close(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,36 @@ def decode(
     loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
 ) -> Predictions:
     """What the model says of the first picture of the batch. `inputs` are the prepared ones of that one picture."""
+    found = find(loaded, outputs, inputs, image, text)
+    if loaded.checkpoint.task == "image-classification":
+        return Predictions(labels=found)
+    if loaded.checkpoint.task == "object-detection":
+        return Predictions(boxes=found)
+    segments = (Segment(mask.label, mask.score, mask.area, images.encode_mask(mask.pixels)) for mask in found)
+    return Predictions(segments=tuple(segments))
+
+
+@dataclass(frozen=True)
+class Mask:
+    label: str
+    score: float | None
+    area: float
+    """Share of the picture."""
+    pixels: np.ndarray
+    """(height, width), bool."""
+
+
+def find(
+    loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
+) -> Any:
+    """A tuple of Label, Box or Mask, by the checkpoint's task: what a request needs, before anything is stored."""
     first = _first_picture(outputs)
     task = loaded.checkpoint.task
     if task == "image-classification":
-        return Predictions(labels=_labels(loaded, first))
+        return _labels(loaded, first)
     if task == "object-detection":
-        return Predictions(boxes=_boxes(loaded, first, image, text))
-    return Predictions(segments=_segments(loaded, first, inputs, image))
+        return _boxes(loaded, first, image, text)
+    return _masks(loaded, first, inputs, image)
 
 
 def _first_picture(outputs: Any) -> Any:
@@ -120,7 +144,7 @@ def _boxes(loaded: Loaded, outputs: Any, image: Image.Image, text: tuple[str, ..
     return tuple(sorted(boxes, key=lambda box: -box.score)[:MOST_BOXES])
 
 
-def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image) -> tuple[Segment, ...]:
+def _masks(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image) -> tuple[Mask, ...]:
     width, height = images.mask_size(image.size)
     left, top, right, bottom = seen(loaded.processor, image.width, image.height)
     # The processor may have cropped to the centre: the model's answer belongs to that part of the picture only.
@@ -132,7 +156,7 @@ def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], ima
     used_height, used_width = _unpadded(inputs)
     target = (round(inner_height * padded_height / used_height), round(inner_width * padded_width / used_width))
 
-    segments: list[Segment] = []
+    masks: list[Mask] = []
 
     def add(label: str, score: float | None, inner: np.ndarray) -> None:
         mask = np.zeros((height, width), dtype=bool)
@@ -140,7 +164,7 @@ def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], ima
         mask[row : row + cut.shape[0], column : column + cut.shape[1]] = cut
         area = float(mask.mean())
         if area > 0:
-            segments.append(Segment(label, score, area, images.encode_mask(mask)))
+            masks.append(Mask(label, score, area, mask))
 
     if loaded.checkpoint.segmentation == "panoptic":
         found = loaded.processor.post_process_panoptic_segmentation(outputs, target_sizes=[target])[0]
@@ -153,7 +177,7 @@ def _segments(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], ima
             inner = (found == index).numpy()
             if inner.mean() >= SMALLEST_SEGMENT:
                 add(_name(loaded, int(index)), None, inner)
-    return tuple(sorted(segments, key=lambda segment: -segment.area)[:MOST_SEGMENTS])
+    return tuple(sorted(masks, key=lambda mask: -mask.area)[:MOST_SEGMENTS])
 
 
 def _unpadded(inputs: dict[str, torch.Tensor]) -> tuple[int, int]:

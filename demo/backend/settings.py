@@ -42,9 +42,12 @@ def found(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
     """The settings as they are in force, read back from torch and the model rather than from the spec."""
     pixels = batch["pixel_values"]
     last = pixels.is_contiguous(memory_format=torch.channels_last) and not pixels.is_contiguous()
-    return {
+    told = {
         "attention": str(getattr(model.config, "_attn_implementation", None) or "none"),
         "memory format": "channels last" if last else "contiguous",
         "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
+    if pixels.is_cuda:
+        told["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+    return told

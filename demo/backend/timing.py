@@ -30,6 +30,7 @@ BLOCK_SECONDS = 0.03
 MOST_CALLS_HALF_BLOCK = 20
 LEAST_BLOCKS = 6
 DEVICE_CALLS = 20
+LOOK_SECONDS = 0.3
 RENEW = 1.1
 BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
 """On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
@@ -98,16 +99,17 @@ class Samples:
         return len(self.compiled) // (2 * self.half)
 
     def interval(self) -> stats.Interval | None:
-        """The speed-up so far, from fewer resamples than the final one.
+        """The speed-up so far.
 
-        Worked out anew when there is a tenth more to know: in short blocks it would cost as much as the calls do.
+        Looked at anew only when there is a tenth more to know: who looks at every block stops at every lucky one, and
+        the interval then keeps its word less often.
         """
         if self.blocks < 2:
             return None
         if self.blocks >= max(2, self._known[0] * RENEW):
             size = 2 * self.half
             eager, compiled = stats.block_medians(self.eager, size), stats.block_medians(self.compiled, size)
-            self._known = (self.blocks, stats.paired_ratio(eager, compiled, resamples=500))
+            self._known = (self.blocks, stats.paired_ratio(eager, compiled))
         return self._known[1]
 
     def unsure(self) -> bool:
@@ -215,10 +217,19 @@ def _done(samples: Samples, plan: Plan, most_seconds: float) -> bool:
     return interval is not None and interval.half_width <= plan.precision
 
 
-def in_a_row(call: Call, clock: Clock, calls: int) -> list[float]:
-    """So many calls of one variant: the guide's recipe."""
+def in_a_row(
+    call: Call, clock: Clock, calls: int, look: Callable[[list[float]], None] = lambda times: None
+) -> list[float]:
+    """So many calls of one variant: the guide's recipe. `look` is called between two calls, a few times a second."""
+    times: list[float] = []
     with _no_collection():
-        return [clock.time(call) for _ in range(calls)]
+        looked = clock.now()
+        for _ in range(calls):
+            times.append(clock.time(call))
+            if clock.now() - looked > LOOK_SECONDS:
+                look(times)
+                looked = clock.now()
+    return times
 
 
 def alone(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
@@ -258,7 +269,7 @@ def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> 
     is left between the events is the work alone. A model that waits for the GPU in its own forward is
     still timed with its gaps.
     """
-    cycles = int(2.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 2 GHz by much
+    cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
     for _ in range(calls):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -292,11 +303,15 @@ def back_to_back(
     return BackToBack(calls, seconds, drawn)
 
 
-def peak_memory(call: Call, device: torch.device) -> tuple[int | None, int | None]:
+def peak_memory(call: Call, device: torch.device, replays: bool = False) -> tuple[int | None, int | None]:
     """Peak bytes (in use, reserved) during one more call, in a pass of its own; None where the system does not tell.
 
     On CUDA those of torch's allocator, weights included; on a CPU the peak resident set of the whole process (Linux),
     and nothing is known of a reserve.
+
+    A CUDA graph holds the memory of all that it computes in a pool of its own, for as long as it lives, and asks the
+    allocator for none when it is replayed. So that pool counts as in use for the variant that `replays` it, whole, and
+    not at all for the other.
     """
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -304,7 +319,9 @@ def peak_memory(call: Call, device: torch.device) -> tuple[int | None, int | Non
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()
-        return int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+        held, live = _graph_pools()
+        used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+        return (used - live + held, reserved) if replays else (used - live, reserved - held)
     try:
         Path("/proc/self/clear_refs").write_text("5")
         call()
@@ -314,3 +331,9 @@ def peak_memory(call: Call, device: torch.device) -> tuple[int | None, int | Non
     except OSError:
         pass
     return None, None
+
+
+def _graph_pools() -> tuple[int, int]:
+    """Bytes that the pools of CUDA graphs hold of the GPU, and how many of them are given out."""
+    pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
+    return sum(part["total_size"] for part in pools), sum(part["allocated_size"] for part in pools)

@@ -22,12 +22,12 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # lets a waiting worker look for a GPU without a context
 
 import torch
 from PIL import Image
@@ -55,6 +55,7 @@ SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, for the time left only."""
 
 
+BFLOAT16_CAPABILITY = (8, 0)
 PROCESSOR_CLOCK = timing.WallClock(torch.device("cpu"))
 PUBLISHED_NOTE = (
     "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the speed-up, "
@@ -110,6 +111,8 @@ class Run:
         self.phase = "load"
         self.known: dict[str, Any] = {**identity, "spec": spec, "status": "ok"}
         self.warnings: list[str] = []
+        self.compiled_outputs: Any = None
+        """Only where eager and compiled do not fit in memory together: nothing else is left of compiled then."""
 
     def execute(self) -> RunResult:
         """Load, prepare, warm up, compile, time, examine, check. Raises BadInput; all else becomes a result."""
@@ -120,8 +123,8 @@ class Run:
                 self.warm_up_eager()
                 self.compile()
                 self.measure()
-                self.examine()
-                self.check()
+                for further in (self.examine, self.check):
+                    self.without_loss(further)
                 self.explain()
                 self.compile_again()
         except models.CannotLoad as fault:
@@ -132,15 +135,22 @@ class Run:
             self.known |= self.failure(error)
         return RunResult(**self.known, warnings=tuple(self.warnings))
 
+    def without_loss(self, further: Callable[[], None]) -> None:
+        """The timing has ended: whatever fails from here on costs its own figures only."""
+        try:
+            further()
+        except Exception as error:
+            self.warnings.append(f"Not all could be examined after the timing: {compilation.first_line(error)}.")
+            if len(self.known.get("predictions") or {}) == 1:
+                self.known["predictions"] = None
+
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
     def load(self) -> None:
         self.enter("load", 0.02)
-        started = time.perf_counter()
         self.picture, self.known["image"] = images.read(self.image)
-        self.decode_seconds = time.perf_counter() - started
         self.device = machine.pick_device(self.spec.device)
         self.spec = self.known["spec"] = self.spec.on(self.device.type)
         if self.spec.mode not in machine.modes():
@@ -175,7 +185,8 @@ class Run:
             self.batch = predictions.to_batch(self.inputs, self.spec, self.device)
 
         prepare()  # pays for lazy imports
-        self.preprocess_seconds = self.decode_seconds + timing.median_of_few(prepare, PROCESSOR_CLOCK)
+        self.preprocess_seconds = timing.median_of_few(lambda: images.decode(self.image), PROCESSOR_CLOCK)
+        self.preprocess_seconds += timing.median_of_few(prepare, PROCESSOR_CLOCK)
         self.clock = timing.WallClock(self.device)
         copy()
         self.copy_seconds = timing.median_of_few(copy, self.clock)
@@ -195,12 +206,19 @@ class Run:
         self.eager_outputs = compilation.own_copy(self.eager())
         self.known["eager"] = Measurement(tuple(self.eager_warmup[1:]), None, tuple(self.eager_warmup), 1)
         if self.spec.weights == "pretrained":
-            self.known["predictions"] = {"eager": self.decoded(self.eager_outputs)}
+            try:
+                self.known["predictions"] = {"eager": self.decoded(self.eager_outputs)}
+            except Exception as error:  # a processor of somebody's model: the timing needs no answer in words
+                self.warnings.append(
+                    f"The outputs could not be turned into predictions: {compilation.first_line(error)}."
+                )
 
     def decoded(self, outputs: Any) -> schema.Predictions:
         return predictions.decode(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
 
     def compile(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what eager left is of no use to the pool of a CUDA graph, and not given up for it
         tensors = len(list(self.loaded.model.parameters()))
         eager_seconds = min(self.eager_warmup)
         self.enter("compile", 0.2, remaining_seconds=tensors * SECONDS_A_TENSOR, eager_seconds=eager_seconds)
@@ -217,7 +235,12 @@ class Run:
         if not settled:
             self.warnings.append(UNSETTLED.format(variant="Compiled"))
         # Once more for eager: compiling has filled the caches with other things, and warmed the machine.
-        self.eager_again, _ = timing.warm_up(self.eager, self.clock, self.watch.events)
+        self.eager_again = self.eager_warmup
+        self.fit_together = True
+        try:
+            self.eager_again, _ = timing.warm_up(self.eager, self.clock, self.watch.events)
+        except torch.OutOfMemoryError:
+            self.fit_together = False
 
     def measure(self) -> None:
         spec, plan = self.spec, timing.Plan.of(self.spec)
@@ -230,53 +253,92 @@ class Run:
         if spec.protocol == "as published":
             self.warnings.append(PUBLISHED_NOTE)
             self.known["interleaved"], half = False, 1
-            eager = timing.in_a_row(self.eager, self.clock, schema.PUBLISHED_CALLS)
-            self.observer.look()
-            self.events.progress("time", 0.7, calls=len(eager), eager_seconds=statistics.median(eager))
-            compiled = timing.in_a_row(self.compiled, self.clock, schema.PUBLISHED_CALLS)
+            eager = timing.in_a_row(self.eager, self.clock, schema.PUBLISHED_CALLS, self.look_at_one("eager"))
+            compiled = timing.in_a_row(self.compiled, self.clock, schema.PUBLISHED_CALLS, self.look_at_one("compiled"))
         else:
-            try:
-                look = self.look(plan, started)
-                samples = timing.interleaved(self.eager, self.compiled, self.clock, plan, half, look)
+            samples = self.in_turns(plan, half, started) if self.fit_together else None
+            if samples is not None:
                 eager, compiled, control = samples.eager, samples.compiled, samples.control
-            except torch.OutOfMemoryError:
-                torch.cuda.empty_cache()
-                self.known["interleaved"] = False
-                self.warnings.append(
-                    "Eager and compiled do not fit in memory together: they were timed one after the other, so drift "
-                    "of the machine is not cancelled."
-                )
-                compiled = timing.alone(self.compiled, self.clock, plan, half)
-                torch.cuda.empty_cache()
-                self.observer.look()
-                eager = timing.alone(self.eager, self.clock, plan, half)
+            else:
+                eager, compiled = self.apart(plan, half, events_before)
         self.known["timing_seconds"] = time.perf_counter() - started
         self.observer.look()
         self.known["machine_states"] = tuple(self.observer.states)
-        recompiles = self.watch.events() - events_before
-        self.known["compilation"] = self.watch.compilation(spec, self.device, self.compiled_warmup[0], recompiles)
         self.known["eager"] = Measurement(tuple(eager), None, tuple(self.eager_warmup), 2 * half)
-        self.known["compiled"] = Measurement(tuple(compiled), None, tuple(self.compiled_warmup), 2 * half)
+        if self.compiled_outputs is None:
+            self.note_compiled(compiled, half, events_before)
         if control:
             self.known["control_times"] = Measurement(tuple(control), None, (), 2 * half)
-        self.judge(recompiles)
+        self.judge()
+
+    def note_compiled(self, times: list[float], half: int, events_before: int) -> None:
+        recompiles = self.watch.events() - events_before
+        self.known["compilation"] = self.watch.compilation(self.spec, self.device, self.compiled_warmup[0], recompiles)
+        self.known["compiled"] = Measurement(tuple(times), None, tuple(self.compiled_warmup), 2 * half)
+
+    def in_turns(self, plan: timing.Plan, half: int, started: float) -> timing.Samples | None:
+        """None where the two do not fit in memory together."""
+        look = self.look(plan, started)
+        try:
+            return timing.interleaved(self.eager, self.compiled, self.clock, plan, half, look)
+        except torch.OutOfMemoryError:
+            return None
+
+    def apart(self, plan: timing.Plan, half: int, events_before: int) -> tuple[list[float], list[float]]:
+        """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU."""
+        self.known["interleaved"] = False
+        self.warnings.append(
+            "Eager and compiled do not fit in memory together: they were timed one after the other, so drift "
+            "of the machine is not cancelled."
+        )
+        torch.cuda.empty_cache()
+        compiled = timing.alone(self.compiled, self.clock, plan, half)
+        self.note_compiled(compiled, half, events_before)
+        self.examine_one("compiled", self.compiled)
+        self.compiled_outputs = compilation.own_copy(self.compiled())
+        compilation.forget()
+        self.observer.look()
+        return timing.alone(self.eager, self.clock, plan, half), compiled
 
     def examine(self) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        for name, call in (("eager", self.eager), ("compiled", self.compiled)):
-            timed: Measurement = self.known[name]
-            device = self.device
-            on_device = timing.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
-            throughput = timing.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
-            peak, reserved = timing.peak_memory(call, device)
-            self.known[name] = dataclasses.replace(
-                timed,
-                device_seconds=on_device,
-                back_to_back=throughput,
-                peak_memory_bytes=peak,
-                peak_reserved_bytes=reserved,
+        self.examine_one("eager", self.eager)
+        if self.compiled_outputs is None:
+            self.examine_one("compiled", self.compiled)
+
+    def examine_one(self, name: str, call: timing.Call) -> None:
+        timed: Measurement = self.known[name]
+        device = self.device
+        replays = name == "compiled" and self.known["compilation"].cudagraphs == "used"
+        on_device = timing.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
+        throughput = timing.back_to_back(call, device, timed.median_seconds, self.observer.energy_joules)
+        peak, reserved = timing.peak_memory(call, device, replays)
+        self.known[name] = dataclasses.replace(
+            timed,
+            device_seconds=on_device,
+            back_to_back=throughput,
+            peak_memory_bytes=peak,
+            peak_reserved_bytes=reserved,
+        )
+
+    def look_at_one(self, variant: str) -> Any:
+        """What happens between two calls of the guide's recipe, which times one variant after the other."""
+
+        def look(times: list[float]) -> None:
+            self.observer.look()
+            done = (len(times) / schema.PUBLISHED_CALLS + (variant == "compiled")) / 2
+            seconds = statistics.median(times[-20:])
+            self.events.progress(
+                "time",
+                0.5 + 0.42 * done,
+                remaining_seconds=seconds * schema.PUBLISHED_CALLS * 2 * (1 - done),
+                calls=len(times),
+                timing_done=done,
+                **{f"{variant}_seconds": seconds},
             )
+
+        return look
 
     def look(self, plan: timing.Plan, started: float) -> Any:
         """What happens between two blocks: a look at the machine, and news for the page."""
@@ -306,10 +368,11 @@ class Run:
 
         return look
 
-    def judge(self, recompiles: int) -> None:
+    def judge(self) -> None:
         """Everything that a reader of the figures should know before using them."""
         done = RunResult(**self.known)
         compiled = self.known["compilation"]
+        recompiles = compiled.recompiles_while_timing
         if compiled.graphs == 0:
             self.warnings.append("torch.compile captured no graph at all: 'compiled' ran as eager.")
         if compiled.graph_breaks:
@@ -351,23 +414,25 @@ class Run:
             }
 
     def check(self) -> None:
-        outputs = compilation.own_copy(self.compiled())
+        outputs = self.compiled_outputs
+        if outputs is None:
+            outputs = compilation.own_copy(self.compiled())
         again = compilation.own_copy(self.eager())
-        # With random weights the answers mean nothing and are not kept; what decoding them costs is still known.
-        compiled = self.decoded(outputs)
-        decode_seconds = timing.median_of_few(lambda: self.decoded(outputs), PROCESSOR_CLOCK)
-        self.known["end_to_end"] = EndToEnd(self.preprocess_seconds, self.copy_seconds, decode_seconds)
         pair = None
-        if self.spec.weights == "pretrained":
-            pair = (self.known["predictions"]["eager"], compiled)
-            self.known["predictions"] = {"eager": pair[0], "compiled": compiled}
+        if "predictions" in self.known:
+            pair = (self.known["predictions"]["eager"], self.decoded(outputs))
+            self.known["predictions"] = {"eager": pair[0], "compiled": pair[1]}
         reference = parity.float64_reference(self.loaded.model, self.batch, self.known["eager"].peak_memory_bytes)
         self.known["parity"] = parity.compare(self.eager_outputs, again, outputs, self.spec.dtype, reference, pair)
+        # With random weights the answers mean nothing and are not kept; what finding them costs is known all the same.
+        found = (self.loaded, outputs, self.inputs, self.picture, self.spec.text)
+        decode_seconds = timing.median_of_few(lambda: predictions.find(*found), PROCESSOR_CLOCK)
+        self.known["end_to_end"] = EndToEnd(self.preprocess_seconds, self.copy_seconds, decode_seconds)
 
     def explain(self) -> None:
         """Kernels and the roofline: why it is as fast as it is. Whatever fails here costs no figure of the run."""
-        if not profile.wanted(self.spec, self.device):
-            return
+        if self.compiled_outputs is not None or not profile.wanted(self.spec, self.device):
+            return  # the compiled model is gone where the two did not fit in memory together
         self.events.progress("check", 0.94, message="Looking for the reason: kernels, operations, bytes")
         try:
             found = profile.profiles({"eager": self.eager, "compiled": self.compiled}, self.device, self.trace)
@@ -400,7 +465,7 @@ class Run:
             smaller = max(1, spec.batch_size // 4)
             where = f"{self.device_name()} while it was in phase '{self.phase}'"
             first = f"batch size {smaller}" if spec.batch_size > 1 else "a smaller checkpoint"
-            remedy = f"Try {first}, or dtype bfloat16."
+            remedy = f"Try {first}{self.narrower()}."
             return {
                 "status": "out_of_memory",
                 "failure": Failure(self.phase, f"Batch size {spec.batch_size} ran out of memory on {where}.", remedy),
@@ -421,6 +486,13 @@ class Run:
             "failure": Failure(self.phase, f"The run failed in phase '{self.phase}': {text}", REMEDIES[self.phase]),
         }
 
+    def narrower(self) -> str:
+        """', or dtype bfloat16': what takes half the memory here, '' where the run has it already."""
+        if self.spec.dtype in ("float16", "bfloat16"):
+            return ""
+        old = self.spec.device == "cuda" and torch.cuda.get_device_capability() < BFLOAT16_CAPABILITY
+        return f", or dtype {'float16' if old else 'bfloat16'}"
+
     def device_name(self) -> str:
         environment = self.known.get("environment")
         return f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else self.spec.device
@@ -433,7 +505,7 @@ REMEDIES = {
     "prepare": "Choose another image: the checkpoint's processor could not prepare this one.",
     "warm up": "The model does not run eagerly with these settings: choose dtype float32, or another checkpoint.",
     "time": "Run it again; if it happens again, choose another mode.",
-    "check": "The timing had ended; run it again for the outputs.",
+    "check": "The timing had ended; run it again for the rest.",
 }
 
 
@@ -449,6 +521,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         isinstance(error, torch.OutOfMemoryError | MemoryError)
         or "can't allocate memory" in text
         or "out of memory" in text
+        or "status_alloc_failed" in text  # of cuBLAS and cuDNN
     )
 
 
