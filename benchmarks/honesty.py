@@ -1,9 +1,10 @@
 """Does the 95 % interval cover the truth? The protocol on a simulated clock whose true speed-up is known.
 
 Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call,
-slow drift, and bursts in which everything is slower. Reported for each kind and for all: how often the interval covers
-the truth (aim 93 to 97 %), how often the verdict is plainly wrong (aim under 2 %), and how often two equal variants are
-called 'same' (aim at least 97 %).
+slow drift, and bursts in which everything is slower; and for models of three speeds, because a slow one leaves time
+for few blocks. Reported for each kind and for all: how often the interval covers the truth (aim 93 to 97 %), how often the
+verdict is plainly wrong (aim under 2 %), and how often two equal variants are called 'same' (aim at least 97 % for calls
+of 4 ms; for slower ones time is up before that can be said, and the verdict is 'unsure').
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from demo import stats
 from demo.backend import timing
 
 RUNS = 1_000
-EAGER_SECONDS = 0.004
+"""Of each speed."""
+EAGER_SECONDS = (0.004, 0.03, 0.3)
 PLAN = timing.Plan()
 
 
@@ -71,10 +73,10 @@ class SimulatedClock:
         return self.seconds
 
 
-def one_run(machine: Machine, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
+def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
     clock = SimulatedClock(machine, seed)
-    eager, compiled = (lambda: EAGER_SECONDS), (lambda: EAGER_SECONDS / truth)
-    half = timing.half_block([EAGER_SECONDS] * 3, [EAGER_SECONDS / truth] * 3, None)
+    eager, compiled = (lambda: seconds), (lambda: seconds / truth)
+    half = timing.half_block([seconds] * 3, [seconds / truth] * 3, None)
     samples = timing.interleaved(eager, compiled, clock, PLAN, half, lambda samples: None)
     size = 2 * half
     interval = stats.paired_ratio(stats.block_medians(samples.eager, size), stats.block_medians(samples.compiled, size))
@@ -87,31 +89,43 @@ def wrong(verdict: stats.Verdict, truth: float) -> bool:
     return verdict not in (right, "unsure")
 
 
+def judged(machine: Machine, seconds: float, runs: int) -> np.ndarray:
+    """How many of so many runs cover the truth, are plainly wrong, have equal variants, and call these 'same'."""
+    counts = np.zeros(4)
+    for seed in range(runs):
+        truth = (1.0, 1.43, 0.7, 1.05)[seed % 4]
+        interval, verdict = one_run(machine, seconds, truth, seed)
+        equal = truth == 1.0
+        covered = interval.low <= truth <= interval.high
+        counts += [covered, wrong(verdict, truth), equal, equal and verdict == "same"]
+    return counts
+
+
 def main() -> None:
-    rows = []
-    totals = {"covered": 0, "wrong": 0, "same": 0, "equal": 0, "runs": 0}
+    rows, kept = [], True
     each = RUNS // len(MACHINES) + 1
-    for machine in MACHINES:
-        covered = mistaken = same = equal = 0
-        for seed in range(each):
-            truth = (1.0, 1.43, 0.7, 1.05)[seed % 4]
-            interval, verdict = one_run(machine, truth, seed)
-            covered += interval.low <= truth <= interval.high
-            mistaken += wrong(verdict, truth)
-            if truth == 1.0:
-                equal += 1
-                same += verdict == "same"
-        rows.append(
-            [machine.name, str(each), *(f"{part:.1%}" for part in (covered / each, mistaken / each, same / equal))]
-        )
-        for name, count in zip(totals, (covered, mistaken, same, equal, each), strict=True):
-            totals[name] += count
-    coverage, mistakes = totals["covered"] / totals["runs"], totals["wrong"] / totals["runs"]
-    equals = totals["same"] / totals["equal"]
-    rows.append(["all", str(totals["runs"]), *(f"{part:.1%}" for part in (coverage, mistakes, equals))])
-    header = ["simulated machine", "runs", "interval covers the truth", "verdict wrong", "equal variants called same"]
+    for seconds in EAGER_SECONDS:
+        total = np.zeros(4)
+        for machine in (*MACHINES, None):
+            runs = each if machine else each * len(MACHINES)
+            counts = judged(machine, seconds, runs) if machine else total.copy()
+            covered, mistaken, same = counts[0] / runs, counts[1] / runs, counts[3] / counts[2]
+            total += counts
+            name = machine.name if machine else "**all**"
+            rows.append(
+                [f"{seconds * 1e3:.0f} ms", name, str(runs), *(f"{part:.1%}" for part in (covered, mistaken, same))]
+            )
+        kept &= 0.93 <= covered <= 0.97 and mistaken < 0.02 and (same >= 0.97 or seconds > min(EAGER_SECONDS))
+    header = [
+        "eager call",
+        "simulated machine",
+        "runs",
+        "interval covers the truth",
+        "verdict wrong",
+        "equal called same",
+    ]
     report.publish("honesty", "Does the interval keep its word?", report.table(header, rows))
-    if not (0.93 <= coverage <= 0.97 and mistakes < 0.02 and equals >= 0.97):
+    if not kept:
         sys.exit("outside the aims")
 
 

@@ -1,7 +1,8 @@
 """A run as a stand-alone Python script that repeats it by the same protocol, with torch, transformers and pillow alone.
 
 The script is put together from pieces: settings, the protocol, then what belongs to the checkpoint and its task. Text
-from outside appears in it as literals of `repr` only. Its statistics are those of `demo.stats`, in the standard library.
+from outside appears in it as literals of `repr` only. Its statistics are those of `demo.stats`, without
+numpy.
 """
 
 from __future__ import annotations

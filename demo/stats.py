@@ -120,8 +120,8 @@ def _trimmed(values: np.ndarray) -> tuple[float, float, float]:
 def t_quantile(freedom: float) -> float:
     """Student's t that leaves 2.5 % above it, to three digits.
 
-    By the expansion for many degrees of freedom (Abramowitz and Stegun 26.7.5), and from a table for the very few, where
-    that does not hold; between the table's lines the smaller number of degrees is taken.
+    By the expansion for many degrees of freedom (Abramowitz and Stegun 26.7.5), and from a table for the very few,
+    where that does not hold; between the table's lines the smaller number of degrees is taken.
     """
     for few, found in _FEW_DEGREES:
         if freedom < few + 1:

@@ -218,7 +218,7 @@ class Run:
 
     def compile(self) -> None:
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # what eager left is of no use to the pool of a CUDA graph, and not given up for it
+            torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
         tensors = len(list(self.loaded.model.parameters()))
         eager_seconds = min(self.eager_warmup)
         self.enter("compile", 0.2, remaining_seconds=tensors * SECONDS_A_TENSOR, eager_seconds=eager_seconds)
