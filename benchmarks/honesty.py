@@ -2,9 +2,9 @@
 
 Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call,
 slow drift, and bursts in which everything is slower; and for models of three speeds, because a slow one leaves time
-for few blocks. Reported for each kind and for all: how often the interval covers the truth (aim 93 to 97 %), how often the
-verdict is plainly wrong (aim under 2 %), and how often two equal variants are called 'same' (aim at least 97 % for calls
-of 4 ms; for slower ones time is up before that can be said, and the verdict is 'unsure').
+for few blocks. Reported for each kind and for all: how often the interval covers the truth (aim 93 to 97 %), how often
+the verdict is plainly wrong (aim under 2 %), and how often two equal variants are called 'same' (aim at least 97 % for
+calls of 4 ms; for slower ones time is up before that can be said, and the verdict is 'unsure').
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import statistics
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from unittest import mock
 import torch
 
 from demo import catalog, schema
-from demo.backend import compilation, models, profile, settings, state, timing
+from demo.backend import compilation, models, profile, settings, state, timing, worker
 from demo.runner import Runner
 from demo.schema import Progress, RunResult, RunSpec
 
@@ -208,3 +209,29 @@ def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
         assert (result.compilation.graphs, result.compilation.graph_breaks) == (1, ())
         assert result.parity.verdict == "match"
         assert result.spec.device == "cuda"
+
+
+def test_the_memory_of_a_cuda_graph_counts_for_the_compiled_model_and_not_for_eager() -> None:
+    plain, graphs = (run(spec_of(batch_size=8, mode=mode)) for mode in ("default", "reduce-overhead"))
+    assert graphs.compilation.cudagraphs == "used"
+    assert graphs.compiled.peak_memory_bytes > 0.5 * plain.compiled.peak_memory_bytes
+    assert 0.8 < graphs.eager.peak_memory_bytes / plain.eager.peak_memory_bytes < 1.25
+    assert graphs.compilation.kernels == plain.compilation.kernels > 0
+
+
+def test_a_model_that_does_not_fit_beside_its_compiled_self_is_timed_apart() -> None:
+    spec = spec_of(FULL_SIZE, batch_size=32, mode="reduce-overhead")
+    real = timing.interleaved
+
+    def full(*given: Any) -> Any:
+        raise torch.OutOfMemoryError("made up")
+
+    seen = worker.Run(spec, SCENE, {"id": "apart", "started_at": "2026-11-21T09:00:00Z"}, worker.Events(io.StringIO()))
+    try:
+        timing.interleaved = full
+        result = seen.execute()
+    finally:
+        timing.interleaved = real
+    assert result.status == "ok" and not result.interleaved
+    assert result.speedup is not None and result.parity is not None and result.parity.verdict != "differ"
+    assert result.eager.peak_memory_bytes and result.compiled.peak_memory_bytes
