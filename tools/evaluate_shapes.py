@@ -37,6 +37,8 @@ CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 # Where the scenes of each purpose begin. No set shares a scene with another, nor with the training.
 CARD_SEED, TEST_SEED, CALIBRATION_SEED = 500_000, 700_000, 900_000
 SCORE_THRESHOLD = 0.55
+"""The page's. On 400 scenes of a set of their own (seeds 800000 on) the thresholds from 0.35 to 0.6 make equally few
+errors, shapes missed and false boxes together (0.14 to 0.15 an image); of these it has few false boxes."""
 COUNT = 200
 
 

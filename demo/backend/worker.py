@@ -390,9 +390,9 @@ class Run:
         if done.speedup is not None and self.spec.iterations is None and self.spec.protocol == "interleaved":
             width = max(done.speedup.high / done.speedup.ratio - 1, 1 - done.speedup.low / done.speedup.ratio)
             if width > self.spec.precision:
+                known = f"known to ±{fmt.percent(width)} only" if width < 0.5 else "hardly known"
                 self.warnings.append(
-                    f"The speed-up is known to ±{fmt.percent(width)} only: "
-                    f"time was up before ±{fmt.percent(self.spec.precision)} was reached."
+                    f"The speed-up is {known}: time was up before ±{fmt.percent(self.spec.precision)} was reached."
                 )
         self.warnings += state.warnings(done.machine_states)
         for name in ("eager", "compiled"):
