@@ -54,7 +54,10 @@ _COLUMNS = (
     "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
     "device_name", "torch", "result"
 )  # fmt: skip
-_INSERT = f"INSERT INTO results VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
+_INSERT = (
+    f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    "ON CONFLICT (id) DO NOTHING"
+)
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip

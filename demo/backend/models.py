@@ -267,8 +267,11 @@ def _refuse_other_parts(source: _Source) -> None:
 
     transformers would read them with pickle, whatever `use_safetensors` says.
     """
-    found = huggingface_hub.try_to_load_from_cache(source.name, WEIGHTS_INDEX, revision=source.options.get("revision"))
-    index = Path(source.name, WEIGHTS_INDEX) if Path(source.name).is_absolute() else Path(str(found))
+    if Path(source.name).is_absolute():
+        index = Path(source.name, WEIGHTS_INDEX)
+    else:
+        revision = source.options.get("revision")
+        index = Path(str(huggingface_hub.try_to_load_from_cache(source.name, WEIGHTS_INDEX, revision=revision)))
     if index.is_file():
         parts = set(json.loads(index.read_bytes())["weight_map"].values())
         if not all(str(part).endswith(".safetensors") for part in parts):
