@@ -55,8 +55,7 @@ _COLUMNS = (
     "device_name", "torch", "result"
 )  # fmt: skip
 _INSERT = (
-    f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
-    "ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
 )
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"

@@ -277,7 +277,10 @@ class _Outcome:
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)
         why = os.strerror(error.errno) if error.errno else "there is no folder for temporary files"
-        remedy = "Free memory, processes and room in the folder for temporary files (TMPDIR), and run it again."
+        remedy = (
+            "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
+            "(TORCHINDUCTOR_CACHE_DIR), and run it again."
+        )
         return self._failed("failed", f"No worker process could be started: {why}.", remedy)
 
     def cancelled(self) -> RunResult:
@@ -405,7 +408,7 @@ class Worker:
     """One worker process with its pipe. Its own session, so that whatever it starts can be killed with it."""
 
     def __init__(self, module: str) -> None:
-        """Raises OSError where there is no room for temporary files, no memory, no process or no thread left."""
+        """Raises OSError where there is no room for files, no memory, no process or no thread left."""
         self.machine: Machine | None = None
         self.unreadable = False
         """It sent a whole message that is none, or one without an end. Half a message is but a sign of its death."""
@@ -417,6 +420,9 @@ class Worker:
             undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
             # what libraries print: shown only after a crash
             self._noise = undo.enter_context(tempfile.TemporaryFile(dir=self._folder))
+            environment = worker_environment(self._folder)
+            # torch's import would fail for want of it, and the run would be a crash without a reason
+            os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
             reading, writing = os.pipe()
             undo.callback(os.close, reading)
             try:
@@ -428,7 +434,7 @@ class Worker:
                     pass_fds=[writing],
                     start_new_session=True,
                     cwd=ROOT,
-                    env=worker_environment(self._folder),
+                    env=environment,
                 )
             finally:
                 os.close(writing)

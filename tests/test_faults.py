@@ -771,8 +771,10 @@ def test_a_file_that_the_hub_cache_cannot_take_is_told_with_the_way_out(tmp_path
 FAILING = {401: "not found on the Hub, or is private", 404: "not found on the Hub", 429: "answered 429", 500: "500"}
 
 
-@pytest.mark.parametrize("checkpoint", ["stub/any", "microsoft/resnet-50"])
-@pytest.mark.parametrize("status", FAILING)
+@pytest.mark.parametrize(
+    ("checkpoint", "status"),
+    [*(("stub/any", status) for status in FAILING), ("microsoft/resnet-50", 404), ("microsoft/resnet-50", 500)],
+)
 def test_a_hub_that_fails_is_a_stored_result_with_the_way_out(
     checkpoint: str, status: int, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -815,21 +817,29 @@ def test_a_full_disk_under_the_compile_cache_is_a_failed_compile_with_the_reason
     assert result.eager.median_seconds > 0
 
 
-@pytest.mark.parametrize(
-    ("fault", "folder", "says"), [("no room on the disk", "cache", "File too large"), ("", "file/cache", "Not a dir")]
-)
 def test_a_compile_cache_that_takes_nothing_is_a_failed_compile_with_the_reason(
-    fault: str, folder: str, says: str, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_text("a file where a folder should be")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / folder))
-    monkeypatch.setenv("FAULT", fault)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAULT", "no room on the disk")
     result = in_the_real_worker(history)
     assert (result.status, result.failure.stage) == ("compile_failed", "compile")
-    assert says in result.failure.message
+    assert "File too large" in result.failure.message
     assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
     assert str(tmp_path) not in result.failure.message
     assert result.eager.median_seconds > 0
+
+
+def test_a_compile_cache_that_cannot_even_be_made_is_a_stored_result_with_the_way_out(
+    faulty: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch cannot be imported then."""
+    (tmp_path / "file").write_text("a file where a folder should be")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    result = last(faulty(""))
+    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert "Not a directory" in result.failure.message and "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
+    assert history.get(result.id) == result
 
 
 def test_a_cache_that_cannot_be_written_is_a_failed_compile_with_the_reason(
