@@ -168,8 +168,8 @@ class History:
             stored = database.execute(_INSERT, row)
             if stored.rowcount:
                 return
-            (other,) = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
-        if other != text.encode():
+            other = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
+        if other != (text.encode(),):
             raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
 
     def all(self, limit: int | None = None, search: str = "") -> list[RunResult]:
@@ -375,7 +375,7 @@ def _is_sound(path: Path) -> bool:
             return 0 <= version <= MOST_VERSION and database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     except UnicodeDecodeError:
         return False
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         return getattr(error, "sqlite_errorcode", 0) & 0xFF not in (*DAMAGED, sqlite3.SQLITE_ERROR)
 
 

@@ -359,7 +359,12 @@ def own_folder() -> tuple[str, int]:
         with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
             fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.isdir(folder):
-                Path(folder, MARK).touch()
+                try:
+                    Path(folder, MARK).touch()
+                except OSError:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(hold)
+                    raise
                 _share_headers(folder)
                 return folder, hold
         os.close(hold)

@@ -723,9 +723,9 @@ def test_a_worker_that_cannot_write_its_temporary_file_is_a_stored_result(
     assert last(runner).status == "ok"  # with room the same worker ends well
 
 
-@pytest.mark.parametrize("what", ["mkdtemp", "TemporaryFile"])
+@pytest.mark.parametrize(("where", "what"), [(tempfile, "mkdtemp"), (tempfile, "TemporaryFile"), (Path, "touch")])
 def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
-    what: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    where: Any, what: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*args: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -733,7 +733,7 @@ def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
     runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with monkeypatch.context() as broken:
-        broken.setattr(tempfile, what, full)
+        broken.setattr(where, what, full)
         result = last(runner)
     assert (result.status, result.failure.stage) == ("failed", "start")
     assert "No worker process could be started: No space left on device" in result.failure.message
