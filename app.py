@@ -13,7 +13,7 @@ import sys
 from importlib.metadata import version
 
 from demo import dataset, limits
-from demo.runner import Runner
+from demo.runner import Runner, hide_environment
 from demo.schema import BadInput
 
 
@@ -26,6 +26,8 @@ def main(mcp: bool = False) -> None:
     name = os.environ.get("GRADIO_SERVER_NAME", everybody)
     port = _port()
     limits.current()
+    if limits.on_space():
+        hide_environment()
     with dataset.opened() as history, contextlib.closing(Runner(history, spare=True)) as runner:
         from demo.ui.page import build, launch  # gradio: it loads while the worker loads torch
 

@@ -62,13 +62,15 @@ class PushedHistory(History):
         self._start()
 
     def append(self, result: RunResult) -> str | None:
-        notice = super().append(result)
+        """As in any history; what cannot be stored in its file is pushed all the same."""
         try:
-            self._write(result)
-        except Exception as error:  # whatever it is, it must not harm the run
-            _log.warning("a result was not prepared for the dataset %s: %s", self._dataset, error)
-        self._start()
-        return notice
+            return super().append(result)
+        finally:
+            try:
+                self._write(result)
+            except Exception as error:  # whatever it is, it must not harm the run
+                _log.warning("a result was not prepared for the dataset %s: %s", self._dataset, error)
+            self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
         """As in any history; what was pushed already stays in the dataset, what was not never gets there."""
@@ -98,7 +100,11 @@ class PushedHistory(History):
 
     def _start(self) -> None:
         if self._scheduler is None and self._starting.acquire(blocking=False):
-            threading.Thread(target=self._connect, daemon=True).start()
+            try:
+                threading.Thread(target=self._connect, daemon=True).start()
+            except RuntimeError as error:  # no thread is to be had
+                self._starting.release()
+                _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
 
     def _connect(self) -> None:
         try:

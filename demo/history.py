@@ -50,6 +50,13 @@ CREATE TABLE IF NOT EXISTS results (
 );
 CREATE INDEX IF NOT EXISTS results_by_time ON results (started_at);
 """
+_COLUMNS = (
+    "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
+    "device_name", "torch", "result"
+)  # fmt: skip
+_INSERT = (
+    f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
+)
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip
@@ -94,7 +101,17 @@ class DamagedFile(HistoryError):
     """SQLite cannot read the file: it is none of its own, or parts of it were overwritten."""
 
 
+class _StrangeVersion(sqlite3.DatabaseError):
+    """The file's version is none that this program will ever have."""
+
+
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+DOUBTFUL = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
+"""What SQLite says of a file with other tables than ours, or a changed header, too: one has to look."""
+MOST_VERSION = 1000
+HEADER_BYTES, WRITE_VERSION = 20, 18
+LATEST_WRITE_VERSION = 2
+"""The header's byte that tells who may write: SQLite takes a file with a higher one for one that nobody may."""
 
 
 class History:
@@ -148,12 +165,11 @@ class History:
             text,
         )
         with self._database("stored") as database:
-            marks = ", ".join("?" * len(row))
-            stored = database.execute(f"INSERT INTO results VALUES ({marks}) ON CONFLICT (id) DO NOTHING", row)
+            stored = database.execute(_INSERT, row)
             if stored.rowcount:
                 return
-            (other,) = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
-        if other != text.encode():
+            other = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
+        if other != (text.encode(),):
             raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
 
     def all(self, limit: int | None = None, search: str = "") -> list[RunResult]:
@@ -242,8 +258,8 @@ class History:
                 yield database
             finally:
                 database.close()
-        except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            if _is_damage(error, path):
                 self._damaged = True
                 raise DamagedFile(
                     f"Results cannot be {purpose} in {path}: the file is damaged ({error}). The next run keeps it "
@@ -290,6 +306,8 @@ def _matching(search: str) -> tuple[str, list[Any]]:
 
 def _prepare(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= MOST_VERSION:
+        raise _StrangeVersion(f"its format is said to be {version}")
     if version > FILE_VERSION:
         raise sqlite3.DatabaseError(f"a newer version of this program wrote the file (format {version})")
     database.execute("PRAGMA synchronous = FULL")
@@ -306,6 +324,14 @@ def _is_at_its_limit(path: Path) -> bool:
     files = (path, path.with_name(path.name + "-wal"))
     size = sum(file.stat().st_size for file in files if file.exists())
     return size > 0.9 * limits.current().history_bytes
+
+
+def _is_damage(error: Exception, path: Path) -> bool:
+    """Whether the file itself is why SQLite, or Python with a message of SQLite's that is no text, raised `error`."""
+    if isinstance(error, UnicodeDecodeError | _StrangeVersion):
+        return True
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in DAMAGED or (code in DOUBTFUL and not _is_sound(path))
 
 
 def _set_aside(path: Path) -> Path | None:
@@ -333,13 +359,24 @@ def _set_aside(path: Path) -> Path | None:
 
 
 def _is_sound(path: Path) -> bool:
+    """Whether SQLite can read and write the file, and it holds our table, if any. Where nobody can say, it is."""
     if not path.exists():
         return True
     try:
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        if len(header) == HEADER_BYTES and header[WRITE_VERSION] > LATEST_WRITE_VERSION:
+            return False
         with contextlib.closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
-            return bool(database.execute("PRAGMA quick_check").fetchone() == ("ok",))
-    except sqlite3.DatabaseError as error:
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGED
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version == FILE_VERSION:
+                database.execute(f"EXPLAIN {_INSERT}", [None] * len(_COLUMNS))
+                database.execute(f"EXPLAIN SELECT {', '.join(_COLUMNS)} FROM results")
+            return 0 <= version <= MOST_VERSION and database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    except UnicodeDecodeError:
+        return False
+    except (sqlite3.Error, OSError) as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in (*DAMAGED, sqlite3.SQLITE_ERROR)
 
 
 def _enter_wal(database: sqlite3.Connection) -> None:
@@ -374,4 +411,7 @@ def _compiled(spec: RunSpec) -> RunSpec:
 @lru_cache(maxsize=_KEPT_READ)
 def _result(text: bytes) -> RunResult:
     """Raises ValueError for anything that is not a result."""
-    return RunResult.from_json(json.loads(text))
+    try:
+        return RunResult.from_json(json.loads(text))
+    except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing
+        raise ValueError(f"it is no result: {error}") from error

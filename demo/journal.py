@@ -7,6 +7,7 @@ or two containers, share the folder.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -41,7 +42,9 @@ class Journal:
         entry = Entry(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(file, if_lost.dumps().encode("utf-8", "backslashreplace"))
+            rest = if_lost.dumps().encode("utf-8", "backslashreplace")
+            while rest:  # a disk that is nearly full takes a part, and says only at the next one that it is
+                rest = rest[os.write(file, rest) :]
             os.fsync(file)
         except OSError as error:
             _log.warning("a run that has begun could not be written down: %s", error)
@@ -84,6 +87,10 @@ class Entry:
         self._file = file
 
     def end(self) -> None:
-        """The run has ended and its result is stored, or could not be: nothing is left to recover."""
-        self._path.unlink(missing_ok=True)
+        """The run has ended and its result is stored, or could not be: nothing is left to recover.
+
+        Where the file cannot be removed, as on a disk that has become read-only, the next start does so.
+        """
+        with contextlib.suppress(OSError):
+            self._path.unlink()
         os.close(self._file)

@@ -7,7 +7,9 @@ next spare is started when a run has ended, never while one is being timed.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
+import errno
 import fcntl
 import getpass
 import json
@@ -46,7 +48,18 @@ MOST_MESSAGE_CHARACTERS = 64_000_000
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading garbage raises."""
 FOLDER_PREFIX = "worth-compiling-"
-SECRETS = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|OAUTH", re.IGNORECASE)
+MARK = ".of-a-worker"
+"""The file that says that a folder is a worker's, whatever else may be called as such folders are."""
+NEEDED = re.compile(
+    "PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|XDG_CACHE_HOME|VIRTUAL_ENV|CONDA_PREFIX|SPACE_ID"
+    "|CC|CXX|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|HF_HOME|HF_ENDPOINT"
+    "|(HF_HUB|PYTHON|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|CUDA|NVIDIA|OMP|GOMP|KMP|MKL|WORTH_COMPILING)[A-Z0-9_]*"
+)
+"""Variables that a worker gets on a Space: what Python, torch, the compilers and the Hub's library go by."""
+SECRETS = re.compile("TOKEN|SECRET|PASSW|CREDENTIAL|KEY|AUTH|WORTH_COMPILING_DATASET")
+"""And no such one, should its name begin like those."""
+PR_SET_DUMPABLE = 4
 
 _log = logging.getLogger(__name__)
 
@@ -264,7 +277,10 @@ class _Outcome:
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)
         why = os.strerror(error.errno) if error.errno else "there is no folder for temporary files"
-        remedy = "Free memory, processes and room in the folder for temporary files (TMPDIR), and run it again."
+        remedy = (
+            "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
+            "(TORCHINDUCTOR_CACHE_DIR), and run it again."
+        )
         return self._failed("failed", f"No worker process could be started: {why}.", remedy)
 
     def cancelled(self) -> RunResult:
@@ -308,11 +324,13 @@ def worker_environment(folder: str) -> dict[str, str]:
     """What a worker sees: this process's environment with `folder` for temporary files.
 
     The compile cache stays where torch would have put it, outside of `folder`. On a Space, where strangers choose what
-    a worker loads, it gets no token and no secret.
+    a worker loads, it gets only what is known to be needed: a secret may have any name.
     """
     environment = dict(os.environ)
     if limits.on_space():
-        environment = {name: value for name, value in environment.items() if not SECRETS.search(name)}
+        environment = {
+            name: value for name, value in environment.items() if NEEDED.fullmatch(name) and not SECRETS.search(name)
+        }
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
     return {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), _torch_folder()),
@@ -323,6 +341,16 @@ def worker_environment(folder: str) -> dict[str, str]:
     }
 
 
+def hide_environment() -> None:
+    """Where this is Linux: no other process of the user can read this one's environment or memory under /proc.
+
+    A worker is one, and this process holds what `worker_environment` leaves out. Root with the capability to trace
+    processes reads it all the same, which a container's root does not have unless it was given.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def own_folder() -> tuple[str, int]:
     """A new folder for temporary files, and the lock that says that its app is alive. Raises OSError."""
     while True:
@@ -331,6 +359,12 @@ def own_folder() -> tuple[str, int]:
         with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
             fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.isdir(folder):
+                try:
+                    Path(folder, MARK).touch()
+                except OSError:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(hold)
+                    raise
                 _share_headers(folder)
                 return folder, hold
         os.close(hold)
@@ -355,14 +389,15 @@ def _share_headers(folder: str) -> None:
 
 
 def _clear_abandoned_folders() -> None:
-    """Removes what the workers of an app that was killed have left: whose lock nobody holds."""
+    """Removes what the workers of an app that was killed have left: marked as theirs, and their lock held by nobody."""
     with contextlib.suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
             with contextlib.suppress(OSError):
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
+                    if (folder / MARK).is_file():
+                        shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(lock)
 
@@ -378,13 +413,21 @@ class Worker:
     """One worker process with its pipe. Its own session, so that whatever it starts can be killed with it."""
 
     def __init__(self, module: str) -> None:
-        """Raises OSError where there is no room for temporary files, no memory or no process left."""
+        """Raises OSError where there is no room for files, no memory, no process or no thread left."""
+        self.machine: Machine | None = None
+        self.unreadable = False
+        """It sent a whole message that is none, or one without an end. Half a message is but a sign of its death."""
+        self._ready = threading.Event()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         with contextlib.ExitStack() as undo:
             self._folder, self._hold = own_folder()
             undo.callback(os.close, self._hold)
             undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
             # what libraries print: shown only after a crash
             self._noise = undo.enter_context(tempfile.TemporaryFile(dir=self._folder))
+            environment = worker_environment(self._folder)
+            # torch's import would fail for want of it, and the run would be a crash without a reason
+            os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
             reading, writing = os.pipe()
             undo.callback(os.close, reading)
             try:
@@ -396,19 +439,18 @@ class Worker:
                     pass_fds=[writing],
                     start_new_session=True,
                     cwd=ROOT,
-                    env=worker_environment(self._folder),
+                    env=environment,
                 )
             finally:
                 os.close(writing)
+            undo.callback(self._kill)
+            try:
+                threading.Thread(target=self._listen, args=[reading], daemon=True).start()
+            except RuntimeError as error:  # the system that has no thread left says no more than that
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
             undo.pop_all()
         with contextlib.suppress(OSError):  # when memory runs out, Linux shall end this process, not the app
             Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("1000")
-        self.machine: Machine | None = None
-        self.unreadable = False
-        """It sent a whole message that is none, or one without an end. Half a message is but a sign of its death."""
-        self._ready = threading.Event()
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, args=[reading], daemon=True).start()
 
     def _listen(self, reading: int) -> None:
         """Puts what the worker says on the queue, and at its end, or at the first thing that is no message, END."""
@@ -491,12 +533,15 @@ class Worker:
         """Kills the process and everything that it started, and removes its temporary files."""
         if self._process.returncode is not None:
             return
+        self._kill()
+        self._noise.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._hold)
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-        self._noise.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        os.close(self._hold)

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import itertools
+import math
 import os
 import re
 import statistics
@@ -58,7 +59,8 @@ class Grid:
         if not all(axes):
             missing = next(name for name in AXES if not getattr(self, name))
             raise BadInput(f"The sweep has no {missing.replace('_', ' ')}. Give one at least.")
-        count = len(list(itertools.product(*axes)))
+        axes = [_each_once(name, values) for name, values in zip(AXES, axes, strict=True)]
+        count = math.prod(map(len, axes))
         if count > MOST_CELLS:
             raise BadInput(f"A sweep has at most {MOST_CELLS} cells. Given: {count}.")
         cells = (dict(zip(AXES.values(), values, strict=True)) for values in itertools.product(*axes))
@@ -97,6 +99,13 @@ def read_grid(given: Mapping[str, Any], where: str) -> Grid:
         raise BadInput(f"{where} has the entry {unknown[0]!r}, which means nothing. Allowed: {', '.join(allowed)}.")
     lists = {name: _listed(given[name]) for name in AXES if name in given}
     return Grid(**{"checkpoints": (), **lists}, settings={name: given[name] for name in given if name not in AXES})
+
+
+def _each_once(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(dict.fromkeys(values))
+    except TypeError:
+        raise BadInput(f"The sweep's {name.replace('_', ' ')} must be single values, and no lists of them.") from None
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

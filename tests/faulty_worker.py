@@ -69,6 +69,8 @@ def fault(model: Tiny) -> None:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, resource.RLIM_INFINITY))
         torch.ones(1_000_000_000)
+    if FAULT == "no room on the disk":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     if FAULT == "garbage":
         os.write(int(sys.argv[1]), b'{"event": "prog\n\x00\xff not json\n')
         time.sleep(600)

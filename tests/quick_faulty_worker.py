@@ -69,6 +69,10 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         folder = Path(os.environ["TMPDIR"])
         (folder / "left").write_text("over")
         os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "a temporary file of a megabyte":
+        Path(os.environ["TMPDIR"], "large").write_bytes(b"x" * 1_000_000)
+        quick_worker.work(events, job)
+        return
     elif FAULT == "paths and control characters":
         failure = {"stage": "compile", "message": "/home/me/secret/file.py: \x1b[31mred", "remedy": "see /etc/passwd"}
         events.send("result", result=good | {"status": "failed", "failure": failure, "warnings": ["~/x/y\x07"]})

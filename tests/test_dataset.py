@@ -14,8 +14,8 @@ import pytest
 from huggingface_hub import CommitScheduler
 from samples import failed_result, ok_result
 
-from demo import dataset
-from demo.history import FOLDER_VARIABLE, History
+from demo import dataset, limits
+from demo.history import FOLDER_VARIABLE, History, HistoryError
 from demo.schema import BadInput, RunResult
 
 
@@ -88,6 +88,31 @@ def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
     pushed = json.loads(hub.files["runs/2026-11-21/20261121T090000-abcdef.json"])
     assert RunResult.from_json(pushed) == ok_result()
     assert History().get(ok_result().id) == ok_result()
+
+
+def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub()
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+        with pytest.raises(HistoryError, match="reached its limit"):
+            history.append(ok_result())
+    assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+
+
+def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    hub = Hub()
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        history = dataset.PushedHistory("somebody/runs", pushing(hub))
+        assert history.append(ok_result()) is None
+    history.append(failed_result())
+    connected(history)
+    history.close()
+    assert len(hub.files) == 2
 
 
 def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:

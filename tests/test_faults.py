@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
+import json
 import os
+import random
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -19,10 +24,13 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo import catalog, limits, runner
-from demo.history import History, HistoryError
+from demo.history import DamagedFile, History, HistoryError
 from demo.journal import Journal
 from demo.runner import Runner, worker_environment
-from demo.schema import RunResult, RunSpec
+from demo.schema import BadInput, RunResult, RunSpec
+from demo.ui.fake import FakeRunner
+from demo.ui.jobs import Jobs
+from demo.ui.line import Line
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -195,6 +203,69 @@ def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     assert not sys.platform.startswith("linux") or descriptors() == before
 
 
+def no_thread(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_no_thread_to_listen_on_is_a_stored_result_and_leaves_nothing(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    marker = f"TRUST_MARKER={tmp_path}"
+    monkeypatch.setenv(*marker.split("="))
+    runner = faulty("")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = descriptors() if sys.platform.startswith("linux") else 0
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        result = last(runner)
+    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert "No worker process could be started: Resource temporarily unavailable" in result.failure.message
+    assert history.all() == [result]
+    assert not list(tmp_path.glob("worth-compiling-*"))
+    assert not sys.platform.startswith("linux") or (descriptors() == before and gone(marker))
+    assert last(runner).status == "ok"
+
+
+def test_no_thread_for_the_next_spare_does_not_cost_the_result(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = faulty("", spare=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        assert last(runner).status == "ok"
+    assert runner._spare is None
+    assert last(runner).status == "ok"
+
+
+def test_a_run_of_the_page_that_gets_no_thread_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Jobs(FakeRunner(lambda spec, image: ok_result(spec=spec)), Line(longest=1))
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(BadInput, match="Try again"):
+            jobs.start("one", SPEC, SCENE)
+    assert jobs.of("one") is None
+    for visitor in ("one", "two"):
+        *_, outcome = jobs.start(visitor, SPEC, SCENE).watch()
+        assert isinstance(outcome, RunResult) and outcome.status == "ok"
+
+
+def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, hold = runner.own_folder()
+    Path(left, "left").write_text("over")
+    living, lock = runner.own_folder()
+    kept = History(tmp_path / "worth-compiling-data" / "history.sqlite3")
+    kept.append(ok_result())
+    (tmp_path / "worth-compiling-main").mkdir()
+    (tmp_path / "worth-compiling-main" / "README.md").write_text("a clone of the project")
+    os.close(hold)  # as a process's end does
+    Runner(kept, worker_module=FAULTY).close()
+    assert kept.count() == 1
+    assert (tmp_path / "worth-compiling-main" / "README.md").exists()
+    assert Path(living).is_dir() and not Path(left).exists()
+    os.close(lock)
+
+
 @needs_linux
 def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
     worker = runner.Worker(FAULTY)
@@ -356,6 +427,52 @@ def test_a_folder_that_cannot_be_written_does_not_stop_a_run(faulty: Any, histor
     assert len(history.all()) == 1
 
 
+def test_a_disk_that_turns_read_only_in_a_run_does_not_cost_its_result(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    runner = faulty("", spare=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", refused)
+        result = last(runner)
+    assert result.status == "ok"
+    assert runner._spare is not None
+    journal = Journal(history)
+    assert len(list(journal.folder.iterdir())) == 1
+    assert journal.recover() == 0  # its lock was given back, and its run is stored
+    assert list(journal.folder.iterdir()) == []
+    assert history.all() == [result]
+
+
+@pytest.mark.parametrize("room", [10_000_000, 500])
+def test_a_disk_that_takes_a_run_under_way_in_pieces_takes_all_of_it_or_nothing(
+    room: int, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def a_piece(file: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(file, data[: min(room, 100)])
+        room -= written
+        return written
+
+    journal = Journal(history)
+    with monkeypatch.context() as nearly_full:
+        nearly_full.setattr(os, "write", a_piece)
+        entry = journal.begin(failed_result())
+    if entry is None:
+        assert room == 0 and list(journal.folder.iterdir()) == []
+    else:
+        (file,) = journal.folder.iterdir()
+        assert RunResult.from_json(json.loads(file.read_bytes())) == failed_result()
+        entry.end()
+    assert (entry is None) == (room == 0)
+
+
 # ---- the file of results
 
 
@@ -375,10 +492,36 @@ def corrupt(history: History, how: str) -> None:
         data[4096 : len(data) - 4096] = b"\xa5" * (len(data) - 8192)
     elif how == "cut short":
         del data[len(data) // 2 :]
+    elif how == "the table's name is no text":
+        data = data.replace(b"results", b"re\xfeults")
+    elif how == "the table has another name":
+        data = data.replace(b"results", b"resultz")
+    elif how == "a column has another name":
+        data = data.replace(b"id TEXT PRIMARY", b"jd TEXT PRIMARY")
+    elif how == "its version":
+        data[60] = 0x55
+    elif how == "the version of its tables":
+        data[44:48] = b"\x00\x00\x00\x63"
+    elif how == "who may write":
+        data[18] = 0x7A
     history.path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", ["another file", "its first bytes", "its middle", "cut short"])
+HOWS = [
+    "another file",
+    "its first bytes",
+    "its middle",
+    "cut short",
+    "the table's name is no text",
+    "the table has another name",
+    "a column has another name",
+    "its version",
+    "the version of its tables",
+    "who may write",
+]
+
+
+@pytest.mark.parametrize("how", HOWS)
 def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, faulty: Any, history: History) -> None:
     corrupt(history, how)
     damaged = history.path.read_bytes()
@@ -394,6 +537,61 @@ def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, fa
     assert aside.read_bytes() == damaged
     assert aside.name in told
     assert last(faulty("")).warnings == ()
+
+
+def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_next_result_is_stored(
+    tmp_path: Path,
+) -> None:
+    """Bytes at random places, the header and the table's description more often than others."""
+    whole = History(tmp_path / "whole" / "history.sqlite3")
+    for number in range(3):
+        whole.append(ok_result(id=str(number)))
+    with contextlib.closing(sqlite3.connect(whole.path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    good = whole.path.read_bytes()
+    chance = random.Random(20261121)
+    found_damaged = 0
+    for round in range(200):
+        data = bytearray(good)
+        first, end = chance.choice([(16, 100), (2400, 4096), (0, len(data))])
+        for _ in range(chance.choice([1, 1, 3, 30])):
+            data[chance.randrange(first, end)] = chance.randrange(256)
+        history = History(tmp_path / f"{round}" / "history.sqlite3")
+        history.path.parent.mkdir()
+        history.path.write_bytes(data)
+        calls: list[Callable[[], object]] = [
+            history.all,
+            lambda history=history: history.count("vit"),
+            lambda history=history: history.get("1"),
+            lambda history=history: history.compile_costs(ok_result()),
+            lambda history=history: history.delete(["2"]),
+        ]
+        for call in chance.sample(calls, 2):
+            try:
+                call()
+            except DamagedFile:
+                found_damaged += 1
+            except HistoryError:
+                pass
+        if 1 < int.from_bytes(data[60:64], "big") <= 1000:
+            continue  # as if a newer version of this program had written the file: that one is left alone
+        history.append(failed_result(id="new"))
+        assert history.get("new") == failed_result(id="new")
+    assert found_damaged > 50
+
+
+def test_a_file_that_may_not_be_written_is_no_damaged_one(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    history.append(ok_result())
+    opened = sqlite3.connect
+
+    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
+        return opened(f"file:{path}?mode=ro", uri=True, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sqlite3, "connect", read_only)
+        with pytest.raises(HistoryError, match="allow writing"):
+            history.append(failed_result())
+    assert history.all() == [ok_result()]
 
 
 def test_reading_never_moves_a_damaged_file(history: History) -> None:
@@ -470,6 +668,30 @@ def test_a_full_disk_costs_the_storing_and_not_the_result(tiny_disk: Path, monke
     assert history.count() == 2
 
 
+@contextlib.contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """For this process and what it starts meanwhile a longer file is a full disk, where nothing can be mounted too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_of_results_that_cannot_grow_costs_the_storing_and_not_the_result(faulty: Any, history: History) -> None:
+    history.append(ok_result(id="before"))
+    runner = faulty("")
+    with no_file_above(8192):
+        result = last(runner)
+    assert result.status == "ok"
+    (told,) = result.warnings
+    assert "not stored" in told and "Make room" in told and str(history.path.parent) not in told
+    assert [stored.id for stored in history.all()] == ["before"]
+    assert last(runner).warnings == ()
+    assert history.count() == 2
+
+
 def fill(folder: Path) -> None:
     with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
@@ -479,14 +701,45 @@ def fill(folder: Path) -> None:
 def test_a_full_disk_under_the_temporary_files_is_a_stored_result(
     tiny_disk: Path, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tmpfs gives each folder and each page of a file room of its own; the filler takes it all."""
-    runner = faulty("")
+    runner = faulty("a temporary file of a megabyte")
     monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
     fill(tiny_disk)
     result = last(runner)
-    assert result.status in ("ok", "failed")  # an empty folder may still fit where no page does
+    assert result.status in ("crashed", "failed")  # an empty folder may still fit where no page does
     assert history.get(result.id) == result
     (tiny_disk / "filler").unlink()
+    monkeypatch.setenv("FAULT", "")
+    assert last(runner).status == "ok"
+
+
+def test_a_worker_that_cannot_write_its_temporary_file_is_a_stored_result(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = faulty("a temporary file of a megabyte")
+    with no_file_above(100_000):
+        result = last(runner)
+    assert result.status == "crashed" and "ended with exit code 1" in result.failure.message
+    assert history.get(result.id) == result
+    assert last(runner).status == "ok"  # with room the same worker ends well
+
+
+@pytest.mark.parametrize(("where", "what"), [(tempfile, "mkdtemp"), (tempfile, "TemporaryFile"), (Path, "touch")])
+def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
+    where: Any, what: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*args: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    runner = faulty("")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as broken:
+        broken.setattr(where, what, full)
+        result = last(runner)
+    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert "No worker process could be started: No space left on device" in result.failure.message
+    assert "TMPDIR" in result.failure.remedy
+    assert history.get(result.id) == result
+    assert not list(tmp_path.glob("worth-compiling-*"))
     assert last(runner).status == "ok"
 
 
@@ -501,7 +754,45 @@ def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Pat
     assert str(tiny_disk) not in told
 
 
+def test_a_file_that_the_hub_cache_cannot_take_is_told_with_the_way_out(tmp_path: Path) -> None:
+    from tests import hub_stub
+    from tests.test_loading import CLASSIFY, VIT, load_many
+
+    with hub_stub.serve({"stub/good": VIT}) as endpoint, no_file_above(10_000):
+        told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
+    assert "The Hugging Face cache cannot take stub/good: File too large" in told
+    assert "HF_HOME" in told
+    assert str(tmp_path) not in told
+
+
 # ---- the real worker
+
+
+FAILING = {401: "not found on the Hub, or is private", 404: "not found on the Hub", 429: "answered 429", 500: "500"}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "status"),
+    [*(("stub/any", status) for status in FAILING), ("microsoft/resnet-50", 404), ("microsoft/resnet-50", 500)],
+)
+def test_a_hub_that_fails_is_a_stored_result_with_the_way_out(
+    checkpoint: str, status: int, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For an id that somebody typed in, and for one of the list."""
+    from tests import hub_stub
+
+    headers = {"X-Error-Code": "RepoNotFound"} if status in (401, 404) else {}
+    monkeypatch.setitem(hub_stub.FAILURES, checkpoint, (status, headers))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    with hub_stub.serve({}) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        spec = catalog.make_spec(checkpoint, "image-classification", iterations=10)
+        result = in_the_real_worker(history, spec, "demo.backend.worker")
+    assert (result.status, result.failure.stage) == ("failed", "load")
+    assert FAILING[status] in result.failure.message and checkpoint in result.failure.message
+    assert result.failure.remedy.endswith(".")
 
 
 def in_the_real_worker(history: History, spec: RunSpec = SPEC, module: str = "tests.faulty_worker") -> RunResult:
@@ -524,6 +815,31 @@ def test_a_full_disk_under_the_compile_cache_is_a_failed_compile_with_the_reason
     assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
     assert str(tiny_disk) not in result.failure.message
     assert result.eager.median_seconds > 0
+
+
+def test_a_compile_cache_that_takes_nothing_is_a_failed_compile_with_the_reason(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAULT", "no room on the disk")
+    result = in_the_real_worker(history)
+    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
+    assert "File too large" in result.failure.message
+    assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
+    assert str(tmp_path) not in result.failure.message
+    assert result.eager.median_seconds > 0
+
+
+def test_a_compile_cache_that_cannot_even_be_made_is_a_stored_result_with_the_way_out(
+    faulty: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch cannot be imported then."""
+    (tmp_path / "file").write_text("a file where a folder should be")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    result = last(faulty(""))
+    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert "Not a directory" in result.failure.message and "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
+    assert history.get(result.id) == result
 
 
 def test_a_cache_that_cannot_be_written_is_a_failed_compile_with_the_reason(
@@ -625,25 +941,76 @@ def test_no_duration_is_taken_from_the_clock_on_the_wall() -> None:
 # ---- a Space
 
 
-def test_on_a_space_no_token_and_no_secret_reaches_the_worker(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
+    faulty: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secrets = (
         "HF_TOKEN",
         "HUGGING_FACE_HUB_TOKEN",
+        "HF_HUB_TOKEN",
         "OAUTH_CLIENT_SECRET",
         "MY_PASSWORD",
         "AWS_ACCESS_KEY_ID",
         "x_api_key",
+        "DATABASE_URL",
+        "MONGO_URI",
+        "PRIVATE_KEY",
+        "GH_PAT",
+        "WANDB_KEY",
+        "SLACK_WEBHOOK",
+        "NVIDIA_API_KEY",
+        "HTTPS_PROXY",
+        "WORTH_COMPILING_DATASET",
     )
+    needed = (
+        "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "TORCH_LOGS",
+        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_TF32_OVERRIDE", "LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CXX", "CC",
+        "PYTHONPATH", "VIRTUAL_ENV", "XDG_CACHE_HOME", "WORTH_COMPILING_PARAMETERS", "SPACE_ID",
+    )  # fmt: skip
     for name in secrets:
         monkeypatch.setenv(name, "hf_secret")
     seen = last(faulty("its environment")).warnings
     assert set(secrets) <= set(seen)
-    monkeypatch.setenv("SPACE_ID", "someone/space")
-    seen = last(faulty("its environment")).warnings
-    assert "PATH" in seen
+    for name in needed:
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+    seen = worker_environment("/tmp")
+    assert set(needed) <= set(seen)
     assert set(seen).isdisjoint(secrets)
+    assert "hf_secret" not in seen.values()
     assert worker_environment("/tmp")["HF_TOKEN_PATH"] == os.devnull
     assert worker_environment("/tmp")["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+READ_THE_APPS = "import os; print(b'hf_secret' in open(f'/proc/{os.getppid()}/environ', 'rb').read(), flush=True)"
+AN_APP = f"""
+import subprocess, sys
+from demo.runner import hide_environment
+look = [sys.executable, "-I", "-S", "-c", {READ_THE_APPS!r}]
+subprocess.run(look)
+hide_environment()
+subprocess.run(look)
+"""
+
+
+def as_in_a_container() -> None:
+    """Without what lets root look into any process: to administer, to trace and to measure others."""
+    for capability in (21, 19, 38):
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+
+
+@needs_linux
+def test_on_a_space_a_worker_cannot_read_the_apps_environment() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AN_APP],
+        env=os.environ | {"SECRET": "hf_secret", "PYTHONPATH": str(ROOT)},
+        preexec_fn=as_in_a_container,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "True\n"
+    assert "PermissionError" in done.stderr
+    assert "if limits.on_space():\n        hide_environment()" in (ROOT / "app.py").read_text(encoding="utf-8")
 
 
 def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

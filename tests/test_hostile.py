@@ -174,6 +174,36 @@ def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
 # ---- what a config claims
 
 
+def pickled_parts(folder: Path) -> None:
+    """Turns the checkpoint in `folder` into one whose index, of safetensors by its name, leads to a pickle."""
+    import torch
+    from safetensors.torch import load_file
+
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "pytorch_model.bin")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("way", ["the config names it", "the index names it"])
+def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Path) -> None:
+    import torch
+
+    from demo.backend import models
+
+    folder = shutil.copytree(VIT, tmp_path / "pickle")
+    pickled_parts(folder)
+    if way == "the config names it":
+        (folder / "model.safetensors.index.json").unlink()
+        (folder / "pytorch_model.bin").rename(folder / "adapter_model.bin")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"transformers_weights": "adapter_model.bin"}))
+    with pytest.raises(BadInput, match=r"names the file of its weights|weights that are no safetensors") as refused:
+        models.load(RunSpec(str(folder), "image-classification"), torch.device("cpu"))
+    assert str(tmp_path) not in str(refused.value)
+
+
 @pytest.fixture(scope="module")
 def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], list[str]]:
     """What loading says of repositories that claim too much, and every file that was fetched meanwhile."""
@@ -205,9 +235,23 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     index = {"metadata": {"total_size": 1}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}
     index["weight_map"] |= {"b": "model-00002-of-00002.safetensors"}
     (parts / "model.safetensors.index.json").write_text(json.dumps(index))
-    processor = copied("large-input") / "preprocessor_config.json"
-    asked = json.loads(processor.read_text()) | {"size": {"height": 200_000, "width": 200_000}}
-    processor.write_text(json.dumps(asked))
+    for name, asked in {
+        "large-input": {"size": {"height": 200_000, "width": 200_000}},
+        "small-share": {
+            "image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 1e-4
+        },
+        "large-divisor": {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000},
+    }.items():  # fmt: skip
+        processor = copied(name) / "preprocessor_config.json"
+        processor.write_text(json.dumps(json.loads(processor.read_text()) | asked))
+    for file in ("processor_config.json", "tokenizer.json", "vocab.json"):
+        with (copied(f"large-{file}") / file).open("wb") as large:
+            large.truncate(20_000_000)
+    with (copied("named-weights", transformers_weights="huge.safetensors") / "huge.safetensors").open("wb") as file:
+        file.truncate(50_000_000_000)
+    copied("named-config", configuration_files=["config.1.0.0.json"])
+    (copied("named-tokenizer") / "tokenizer_config.json").write_text('{"fast_tokenizer_files": ["tokenizer.1.json"]}')
+    pickled_parts(copied("pickled-parts"))
     code = copied(
         "remote-code", auto_map={"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}
     )
@@ -233,6 +277,15 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
         ("large-parts", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
         ("large-config", "refused", "config.json of stub/large-config has 20.0 MB, the limit is 10.0 MB"),
         ("large-input", "refused", "more than 4096 pixels a side"),
+        ("small-share", "refused", "more than 4096 pixels a side"),
+        ("large-divisor", "refused", "more than 4096 pixels a side"),
+        ("large-processor_config.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
+        ("large-tokenizer.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
+        ("large-vocab.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
+        ("named-weights", "refused", "names the file of its weights in its config"),
+        ("named-config", "refused", "config.json of stub/named-config names others"),
+        ("named-tokenizer", "refused", "tokenizer_config.json of stub/named-tokenizer names others"),
+        ("pickled-parts", "refused", "weights that are no safetensors"),
         ("remote-code", "loaded: ViTForImageClassification", ""),
     ],
 )
@@ -243,10 +296,13 @@ def test_a_repository_that_claims_too_much_is_refused(claims: Any, name: str, be
     assert len(told) < 500 and "Traceback" not in told
 
 
-@pytest.mark.parametrize("name", ["wide", "deep", "many-layers", "many-labels", "large-weights", "large-parts"])
+@pytest.mark.parametrize(
+    "name",
+    ["wide", "deep", "many-layers", "many-labels", "large-weights", "large-parts", "named-weights", "pickled-parts"],
+)
 def test_it_is_refused_from_its_metadata_before_weights_are_fetched(claims: Any, name: str) -> None:
     fetched = [path for path in claims[1] if path.startswith(f"stub/{name}/")]
-    assert [path for path in fetched if path.endswith(".safetensors")] == []
+    assert [path for path in fetched if path.endswith((".safetensors", ".bin"))] == []
     assert "stub/good/model.safetensors" in claims[1]
 
 

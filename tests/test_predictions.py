@@ -16,7 +16,7 @@ from transformers.models.maskformer.modeling_maskformer import MaskFormerForInst
 
 from demo import catalog, images
 from demo.backend import models, predictions
-from demo.schema import Checkpoint, RunSpec
+from demo.schema import BadInput, Checkpoint, RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:
@@ -37,6 +37,16 @@ def test_a_batch_is_the_picture_repeated_in_the_asked_dtype():
     assert batch["pixel_values"].dtype == torch.bfloat16
     assert batch["pixel_mask"].dtype == torch.long
     assert torch.equal(batch["pixel_values"][0], batch["pixel_values"][2])
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4097, 1), (1, 3, 1, 4097)])
+def test_what_a_processor_makes_larger_than_the_limit_is_refused(shape: tuple[int, ...]):
+    def processor(images, return_tensors):
+        return {"pixel_values": torch.zeros(shape)}
+
+    checkpoint = catalog.find("shapes-vit")
+    with pytest.raises(BadInput, match="the limit is 4096 a side"):
+        predictions.prepare(loaded(processor, checkpoint, {}), Image.new("RGB", (8, 8)), ())
 
 
 def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids():

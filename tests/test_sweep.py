@@ -81,13 +81,24 @@ def test_the_smoke_preset_is_the_bundled_checkpoints() -> None:
         ({"checkpoints": ["shapes-vitt"]}, "Did you mean shapes-vit"),
         ({"checkpoints": "shapes-vit", "batch_sizes": [0]}, "from 1 to 256"),
         ({"checkpoints": "shapes-vit", "modes": []}, "no modes"),
-        ({"checkpoints": "shapes-vit", "batch_sizes": list(range(1, 257)), "modes": ["default"] * 8}, "at most 2000"),
-        ({"checkpoints": [["shapes-vit"]]}, "No checkpoint"),
+        (
+            {"checkpoints": "shapes-vit", "batch_sizes": list(range(1, 257)), "modes": list("abcdefgh")},
+            "at most 2000 cells. Given: 2048",
+        ),
+        ({name: list(range(1000)) for name in sweep.AXES}, "at most 2000 cells. Given: 1000000000000"),
+        ({"checkpoints": [["shapes-vit"]]}, "checkpoints must be single values"),
+        ({"checkpoints": "shapes-vit", "batch_sizes": [{}]}, "batch sizes must be single values"),
     ],
 )
 def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence(given: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         sweep.read_grid(given, "grid.yaml").specs()
+
+
+def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
+    many = {"checkpoints": ["shapes-vit"], "batch_sizes": [1], "modes": ["default"], "dtypes": ["float32"]}
+    (spec,) = sweep.read_grid({name: values * 1000 for name, values in many.items()}, "grid.yaml").specs()
+    assert spec.checkpoint == "shapes-vit"
 
 
 # What is stored

@@ -58,10 +58,27 @@ MOST_TENSORS = 20_000
 MOST_IN_CONFIG = 10_000_000
 """All whole numbers of a config together. Some become lists and loops before the first parameter is made."""
 MOST_CONFIG_BYTES = 10_000_000
+WEIGHTS_INDEX = "model.safetensors.index.json"
+SMALL_FILES = (
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    WEIGHTS_INDEX,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
+"""What loading may read beside the weights: `MOST_CONFIG_BYTES` each."""
+OTHER_NAMES = {"config.json": "configuration_files", "tokenizer_config.json": "fast_tokenizer_files"}
+"""Files that may name others to be read in their place, which nobody has sized, and the entry that does so."""
 MOST_SIDE = 4096
 """Pixels to which a processor may bring a picture's side. Those of the list ask for 1333 at most."""
 MOST_LABEL = 200
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 BYTES_A_PARAMETER = 8
 """The widest number that a weights file holds."""
 os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
@@ -103,6 +120,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         source = _source(spec, known)
         if known is None:
             _refuse_large_files(source)
+            _refuse_other_parts(source)
         config = source.config()
         checkpoint = known or _describe(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
@@ -168,11 +186,22 @@ class _Source:
     options: dict[str, Any]
     weights_options: dict[str, Any]
 
+    @property
+    def safetensors_only(self) -> bool:
+        return bool(self.weights_options.get("use_safetensors"))
+
     def config(self) -> Any:
         asked, _ = transformers.PreTrainedConfig.get_config_dict(self.config_name, **self.options)
         if sum(_whole_numbers(asked)) > MOST_IN_CONFIG:
             raise BadInput(f"{_named(self.name)} has a config that asks for a gigantic model; {OTHER}.")
+        if "transformers_weights" in asked and self.safetensors_only:
+            # transformers follows it whatever `use_safetensors` says, to a pickle too
+            raise BadInput(
+                f"{_named(self.name)} names the file of its weights in its config, which is not followed; {OTHER}."
+            )
         config = transformers.AutoConfig.from_pretrained(self.config_name, trust_remote_code=False, **self.options)
+        if self.safetensors_only:
+            config.transformers_weights = None  # should the file have changed since
         config.return_dict = True
         config.id2label = {number: _label(label) for number, label in config.id2label.items()}
         return config
@@ -208,17 +237,21 @@ def _refuse_large_files(source: _Source) -> None:
         except EntryNotFoundError:
             return 0
 
-    small = ("config.json", "preprocessor_config.json", "model.safetensors.index.json")
-    sizes = {name: size(name) for name in small}
+    sizes = {name: size(name) for name in SMALL_FILES}
     for name, found in sizes.items():
         if found > MOST_CONFIG_BYTES:
             raise BadInput(
                 f"The file {name} of {source.name} has {fmt.size(found)}, the limit is {fmt.size(MOST_CONFIG_BYTES)}; "
                 f"{OTHER}."
             )
+    for name, entry in OTHER_NAMES.items():
+        if sizes[name]:
+            file = huggingface_hub.hf_hub_download(source.name, name, **source.options)
+            if entry in json.loads(Path(file).read_bytes()):
+                raise BadInput(f"The file {name} of {source.name} names others to be read in its place; {OTHER}.")
     weights = size("model.safetensors")
-    if not weights and sizes["model.safetensors.index.json"]:
-        index = huggingface_hub.hf_hub_download(source.name, "model.safetensors.index.json", **source.options)
+    if not weights and sizes[WEIGHTS_INDEX]:
+        index = huggingface_hub.hf_hub_download(source.name, WEIGHTS_INDEX, **source.options)
         parts = set(json.loads(Path(index).read_bytes())["weight_map"].values())
         weights = sum(size(part) for part in sorted(parts)[:MOST_TENSORS])
     most = limits.current().parameters * BYTES_A_PARAMETER
@@ -227,6 +260,22 @@ def _refuse_large_files(source: _Source) -> None:
             f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(most)}. Choose a "
             f"smaller checkpoint, or raise {limits.variable('parameters')}."
         )
+
+
+def _refuse_other_parts(source: _Source) -> None:
+    """Raises BadInput for an index, read already or of a folder, that names parts which are no safetensors.
+
+    transformers would read them with pickle, whatever `use_safetensors` says.
+    """
+    if Path(source.name).is_absolute():
+        index = Path(source.name, WEIGHTS_INDEX)
+    else:
+        revision = source.options.get("revision")
+        index = Path(str(huggingface_hub.try_to_load_from_cache(source.name, WEIGHTS_INDEX, revision=revision)))
+    if index.is_file():
+        parts = set(json.loads(index.read_bytes())["weight_map"].values())
+        if not all(str(part).endswith(".safetensors") for part in parts):
+            raise BadInput(f"{_named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
 def _refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
@@ -260,10 +309,13 @@ def _refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
 
 def _refuse_large_inputs(processor: Any, checkpoint: str) -> None:
     """Raises BadInput for a processor that would make of any picture one that fills the memory."""
-    for name in ("size", "crop_size", "pad_size"):
+    for name in ("size", "crop_size", "pad_size", "size_divisor"):
         asked = getattr(processor, name, None)
-        sides = [asked] if isinstance(asked, int) else list(dict(asked).values()) if asked else []
-        if any(isinstance(side, int | float) and side > MOST_SIDE for side in sides):
+        sides = [asked] if isinstance(asked, int | float) else list(dict(asked).values()) if asked else []
+        # ConvNeXT's and PoolFormer's share that a crop leaves: before it, they make the picture larger by as much.
+        share = getattr(processor, "crop_pct", None) if name == "size" else None
+        share = share if isinstance(share, int | float) and share > 0 else 1
+        if any(isinstance(side, int | float) and side / share > MOST_SIDE for side in sides):
             raise BadInput(
                 f"The processor of {_named(checkpoint)} asks for pictures of more than {MOST_SIDE} pixels a side; "
                 f"{OTHER}."

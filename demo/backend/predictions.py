@@ -12,8 +12,8 @@ from PIL import Image
 
 from demo import images
 from demo.backend import settings
-from demo.backend.models import Loaded
-from demo.schema import Box, Label, Predictions, RunSpec, Segment
+from demo.backend.models import MOST_SIDE, Loaded
+from demo.schema import BadInput, Box, Label, Predictions, RunSpec, Segment
 
 TOP = 5
 BOX_THRESHOLD = 0.55
@@ -31,8 +31,16 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
 
     A text model's queries become `input_ids` [queries, 16]. With random weights no tokenizer is at hand (its
     vocabulary does not ship): each word then becomes one id by its checksum, which costs the model the same time.
+
+    Raises BadInput where the processor makes of this picture one with a side above `MOST_SIDE`.
     """
     inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    height, width = inputs["pixel_values"].shape[-2:]
+    if max(height, width) > MOST_SIDE:
+        raise BadInput(
+            f"The checkpoint's processor makes of this picture one of {width} × {height} pixels, the limit is "
+            f"{MOST_SIDE} a side. Choose a smaller picture, or another checkpoint."
+        )
     wanted = {"pixel_values", "pixel_mask"}
     inputs = {name: value for name, value in inputs.items() if name in wanted}
     if loaded.checkpoint.takes_text:

@@ -62,7 +62,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
                 for _ in range(CALLS):
                     call()
                 wait()
-    with tempfile.TemporaryDirectory(prefix="worth-compiling-") as folder:
+    with tempfile.TemporaryDirectory(prefix="profile-") as folder:
         written = Path(folder) / "trace.json"
         session.export_chrome_trace(str(written))
         if trace is not None:

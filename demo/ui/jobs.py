@@ -133,7 +133,10 @@ class Jobs:
         self._lock = threading.Lock()
 
     def start(self, visitor: str, spec: RunSpec, image: Path) -> Job:
-        """Takes the last place in the line. Raises BadInput where it is full, or a run of this visitor goes on."""
+        """Takes the last place in the line.
+
+        Raises BadInput where it is full, where a run of this visitor goes on, and where no thread is to be had.
+        """
         with self._lock:
             self._forget()
             current = self._jobs.get(visitor)
@@ -143,9 +146,15 @@ class Jobs:
                     f"{current.spec.batch_size}: wait until it has ended, or cancel it. "
                     "It is shown where this page is opened anew."
                 )
-            job = Job(spec, self._line.join(visitor))
+            place = self._line.join(visitor)
+            job = Job(spec, place)
+            try:
+                threading.Thread(target=job.run, args=[self._runner, image], daemon=True).start()
+            except Exception as error:  # no thread to be had: nobody else would ever leave the place
+                self._line.leave(place)
+                _log.warning("a run could not be started: %s", error)
+                raise BadInput("This machine cannot start another run just now. Try again in a few minutes.") from error
             self._jobs[visitor] = job
-        threading.Thread(target=job.run, args=[self._runner, image], daemon=True).start()
         return job
 
     def of(self, visitor: str) -> Job | None:
