@@ -209,6 +209,8 @@ class History:
                     continue
                 if earlier.compilation is None or _compiled(earlier.spec) != _compiled(like.spec):
                     continue
+                if earlier.environment is None or earlier.environment.transformers != like.environment.transformers:
+                    continue
                 for cache in ("cold", "warm"):
                     cost: CompileCost | None = getattr(earlier.compilation, cache)
                     if cost is not None and not cost.run_id:

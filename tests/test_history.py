@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ from samples import failed_result, ok_result
 
 from demo.history import FILE_VERSION, FOLDER_VARIABLE, History, HistoryError, default_folder
 from demo.journal import Journal
-from demo.schema import ImageInfo, RunSpec
+from demo.schema import CompileCost, ImageInfo, RunSpec
 
 
 @pytest.fixture
@@ -368,3 +369,18 @@ def test_results_lie_where_the_platform_keeps_data(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", platform)
     assert default_folder() == Path(expected.format(home=tmp_path))
+
+
+def test_a_compile_cost_is_borrowed_from_a_run_with_the_same_versions_only(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    result = ok_result()
+    history.append(
+        dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None, cold=COST))
+    )
+    assert history.compile_costs(result) == {"cold": dataclasses.replace(COST, run_id=result.id)}
+    for name in ("torch", "transformers"):
+        other = dataclasses.replace(result.environment, **{name: "0.0.1"})
+        assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}
+
+
+COST = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})
