@@ -29,12 +29,13 @@ from samples import ok_result
 from demo import catalog, limits, schema
 from demo import format as fmt
 from demo.__main__ import main
+from demo.history import FOLDER_VARIABLE, History
 from demo.schema import BadInput, RunResult, RunSpec
-from demo.ui import api, form
+from demo.ui import api, form, guard
 from demo.ui.fake import FakeRunner
 from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
 from demo.ui.line import Line
-from demo.ui.page import build, launch
+from demo.ui.page import Page, build, launch
 from tests import hub_stub
 from tests.test_loading import CLASSIFY, VIT, load_many
 
@@ -116,6 +117,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
         ("WORTH_COMPILING_QUEUE", " 8 ", "queue", 8),
         ("WORTH_COMPILING_RUNS_A_VISITOR", "2", "runs_a_visitor", 2),
         ("WORTH_COMPILING_HISTORY_MB", "10", "history_bytes", 10_000_000),
+        ("WORTH_COMPILING_SWEEP_CELLS", "100", "sweep_cells", 100),
+        ("SPACE_ID", "somebody/space", "sweep_cells", 24),
         ("WORTH_COMPILING_HUB_IDS", "off", "hub_ids", False),
         ("WORTH_COMPILING_HUB_IDS", "", "hub_ids", True),
     ],
@@ -473,6 +476,155 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: A
     assert len(asked) == before
     assert status in (400, 422) or "event: error" in text
     assert without_leaks(text), text
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[int, list[str]]]:
+    """A server on this machine: its port, and what it was asked for."""
+    heard: list[str] = []
+
+    class Secret(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port, heard
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "public.example"])
+@pytest.mark.parametrize("form", ["http://{}:{}/x.png", "HTTP://{}:{}/x.png", "http%3A%2F%2F{}:{}%2Fx.png"])
+def test_no_address_in_a_path_is_fetched(
+    served: Any,
+    listener: tuple[int, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    host: str,
+    form: str,
+) -> None:
+    """Even where gradio would take the address for a public one: here the listener's own passes for that."""
+    import safehttpx
+
+    async def passes(host: str) -> str:
+        return "127.0.0.1"
+
+    monkeypatch.setattr(safehttpx, "async_validate_url", passes)
+    port, heard = listener
+    for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
+        request = urllib.request.Request(served[0] + route + form.format(host, port), method=method)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 403
+        if method == "GET":
+            assert json.loads(refused.value.read()) == {"detail": "This server fetches nothing from an address."}
+    assert heard == []
+
+
+def test_looking_at_a_request_writes_no_part_of_it_out_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested "path"s with much below them: written out at each level, 2 MB would become some hundred."""
+    written: list[int] = []
+
+    class Part(dict[str, Any]):
+        def __repr__(self) -> str:
+            written.append(1)
+            return super().__repr__()
+
+    read = json.loads
+    loads = SimpleNamespace(loads=lambda body, **more: read(body, object_hook=Part, **more), dumps=json.dumps)
+    monkeypatch.setattr(guard, "json", loads)
+    check(b'{"path": ' * 62 + b"[0, 1]" + b"}" * 62)
+    assert written == []
+    with pytest.raises(Refused, match="not fetched"):
+        check(b'{"path": ' * 30 + b'"http://127.0.0.1/"' + b"}" * 30)
+
+
+def test_a_large_request_is_looked_at_beside_the_page_and_not_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    looked: list[int] = []
+    monkeypatch.setattr(guard, "check", lambda body: looked.append(threading.get_ident()))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert await receive() == {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    asyncio.run(guard.Guard(app)(scope, receive, app))  # type: ignore[arg-type]
+    assert len(looked) == 1 and looked != [threading.get_ident()]
+
+
+# ---- errors of the store
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path) -> History:
+    """A file of results that SQLite cannot read, in a folder that is nobody's business."""
+    history = History(tmp_path / "secret-folder" / "history.sqlite3")
+    history.path.parent.mkdir()
+    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
+    return history
+
+
+def test_an_error_of_the_store_reaches_no_browser_with_its_folder(unreadable: History) -> None:
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
+    tab = page.history_tab
+
+    def raised(ask: Any) -> str:
+        with pytest.raises(gr.Error) as refused:
+            ask()
+        return str(refused.value.message)
+
+    request: Any = SimpleNamespace(session_hash="one")
+    axes = [field.value for field in page.sweep_tab._axes.values()]
+    told = [
+        raised(lambda: api.stored(unreadable)(search="vit")),
+        raised(lambda: api.stored(unreadable)(id="one")),
+        raised(lambda: tab._export("csv", "", "")),
+        raised(lambda: tab._export("csv", "one", "")),
+        tab._show("")[0],
+        tab._compare_ticked("one two")[1],
+        tab._delete_doomed(("one",), "")[1],
+        str(page.run_tab.open("one")),
+        str(list(page.sweep_tab._run(request, *axes, "pretrained", False))[-1]),
+    ]
+    for sentence in told:
+        assert "history.sqlite3" in sentence
+        assert "secret-folder" not in sentence
+
+
+def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    history = History()
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
+    words = "a " * 1100
+    for _ in ("an empty store", "a store"):
+        with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
+            api.stored(history)(search=words)
+        with pytest.raises(gr.Error, match="at most 20 words"):
+            page.history_tab._export("csv", "", words)
+        assert "at most 20 words" in page.history_tab._show(words)[0]
+        assert main(["history", "--search", words]) == 2
+        history.append(ok_result())
+    assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
+
+
+@pytest.mark.parametrize("strange", [["a"], {"a": 1}, 7, True, [], {}], ids=str)
+@pytest.mark.parametrize("field", ["id", "search"])
+def test_a_search_or_an_id_that_is_no_text_is_a_documented_error(tmp_path: Path, field: str, strange: Any) -> None:
+    with pytest.raises(gr.Error, match=f"The {field} must be a text"):
+        api.stored(History(tmp_path / "history.sqlite3"))(**{field: strange})
 
 
 def test_text_of_100_kb_is_refused_with_the_limit(served: Any) -> None:
