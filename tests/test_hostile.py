@@ -29,10 +29,11 @@ from samples import ok_result
 from demo import catalog, limits, schema
 from demo import format as fmt
 from demo.__main__ import main
+from demo.autopilot import Answer
 from demo.history import FOLDER_VARIABLE, History
-from demo.schema import BadInput, RunResult, RunSpec
+from demo.schema import BadInput, Machine, RunResult, RunSpec
 from demo.ui import api, form, guard
-from demo.ui.fake import FakeRunner
+from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
 from demo.ui.line import Line
 from demo.ui.page import Page, build, launch
@@ -737,6 +738,8 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "attention": st.sampled_from(schema.ATTENTIONS) | ANYTHING,
     "threads": NUMBERS | ANYTHING,
     "cache": st.sampled_from(schema.CACHES) | ANYTHING,
+    "graph_break": st.booleans() | ANYTHING,
+    "profile": st.sampled_from(schema.PROFILES) | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
 }
 SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
@@ -761,21 +764,38 @@ def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dic
         assert RunResult.from_json(answer).status == "ok"
 
 
+def test_no_argument_of_the_api_is_left_out_of_that() -> None:
+    assert set(ANY_FIELD) == set(inspect.signature(benchmark()).parameters) - {"request"}
+
+
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
 OPTIONS = (
     "--checkpoint --image --task --batch-size --mode --dtype --device --weights --text --iterations --protocol "
-    "--precision --most-seconds --attention --threads --cache --limit"
+    "--precision --most-seconds --attention --threads --cache --limit --profile --trace --search --preset --out "
+    "--engine --address --gpu-type --subset --gpu --model"
 ).split()
-FLAGS = ["--json", "--fullgraph", "--channels-last", "--nonsense", "-h5", "--"]
+FLAGS = (
+    "--json --fullgraph --channels-last --graph-break --fresh --yes --csv --help --nonsense -h5 -- "
+    "runs.csv stored grid.yaml"
+).split()
 GOOD = {"--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--batch-size": "2"}
+GOOD_ELSEWHERE = {"--profile": "on", "--trace": "trace", "--preset": "smoke", "--out": "table.csv", "--engine": "ray"}
+COMMANDS = [
+    *(["run"] * 4 + ["sweep"] * 3 + ["autopilot"] * 2 + ["list", "history", "published", "nonsense"]),
+    *("history export|history export runs.json|history delete|history delete stored --yes|script|script stored").split(
+        "|"
+    ),
+    *("cache|cache save|cache save cache.bin|cache load|cache load cache.bin|published|sweep grid.yaml").split("|"),
+]
 PAIR = st.sampled_from(OPTIONS).flatmap(
     lambda name: st.tuples(
-        st.just(name), st.just(GOOD.get(name, "1")) | st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
+        st.just(name),
+        st.just((GOOD | GOOD_ELSEWHERE).get(name, "1")) | st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS,
     )
 )
 ARGUMENTS = st.builds(
-    lambda command, pairs, flags: [command, *(word for pair in pairs for word in pair), *flags],
-    st.sampled_from(["run", "run", "run", "list", "history", "nonsense"]) | WORDS,
+    lambda command, pairs, flags: [*command, *(word for pair in pairs for word in pair), *flags],
+    st.sampled_from(COMMANDS).map(str.split) | WORDS.map(lambda word: [word]),
     st.lists(PAIR, max_size=4).map(lambda pairs: [*GOOD.items(), *pairs] if len(pairs) % 2 else pairs),
     st.lists(st.sampled_from(FLAGS) | WORDS, max_size=2),
 )
@@ -784,6 +804,7 @@ ARGUMENTS = st.builds(
 @SLOW
 @given(ARGUMENTS)
 def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence(arguments: list[str]) -> None:
+    """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
     import contextlib
     import tempfile
     from unittest import mock
@@ -794,13 +815,31 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         def __init__(self, history: Any) -> None:
             super().__init__(lambda spec, image: ok_result(spec=spec))
 
+        def inspect(self) -> Machine:
+            return MACHINE
+
+    def swept(*asked: Any) -> Iterator[Any]:
+        yield from ()
+
+    def searched(spec: RunSpec, *asked: Any) -> Iterator[Any]:
+        yield from ()
+        return Answer(spec, None, None, ())
+
+    packed = {"cells": 1, "entries": 1, "bytes": 1, "cache": "the cache", "failed": []}
     with (
         tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
         mock.patch("demo.runner.Runner", Runner),
+        mock.patch("demo.sweep.run", swept),
+        mock.patch("demo.autopilot.run", searched),
+        mock.patch("demo.cache_file._ask", lambda job, say: packed),
+        mock.patch("demo.cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),
     ):
+        History().append(ok_result(id="stored"))
+        Path("grid.yaml").write_text("checkpoints: [shapes-vit]\n")
         try:
             code = main(arguments)
         except SystemExit as left:  # argparse's --help
