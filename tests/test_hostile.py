@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.server
 import inspect
 import io
@@ -28,7 +29,7 @@ from samples import ok_result
 
 from demo import catalog, limits, schema
 from demo import format as fmt
-from demo.__main__ import main
+from demo.__main__ import _parser, main
 from demo.autopilot import Answer
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import BadInput, Machine, RunResult, RunSpec
@@ -769,35 +770,57 @@ def test_no_argument_of_the_api_is_left_out_of_that() -> None:
 
 
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
-OPTIONS = (
-    "--checkpoint --image --task --batch-size --mode --dtype --device --weights --text --iterations --protocol "
-    "--precision --most-seconds --attention --threads --cache --limit --profile --trace --search --preset --out "
-    "--engine --address --gpu-type --subset --gpu --model"
-).split()
-FLAGS = (
-    "--json --fullgraph --channels-last --graph-break --fresh --yes --csv --help --nonsense -h5 -- "
-    "runs.csv stored grid.yaml"
-).split()
-GOOD = {"--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--batch-size": "2"}
-GOOD_ELSEWHERE = {"--profile": "on", "--trace": "trace", "--preset": "smoke", "--out": "table.csv", "--engine": "ray"}
-COMMANDS = [
-    *(["run"] * 4 + ["sweep"] * 3 + ["autopilot"] * 2 + ["list", "history", "published", "nonsense"]),
-    *("history export|history export runs.json|history delete|history delete stored --yes|script|script stored").split(
-        "|"
-    ),
-    *("cache|cache save|cache save cache.bin|cache load|cache load cache.bin|published|sweep grid.yaml").split("|"),
-]
-PAIR = st.sampled_from(OPTIONS).flatmap(
-    lambda name: st.tuples(
-        st.just(name),
-        st.just((GOOD | GOOD_ELSEWHERE).get(name, "1")) | st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS,
+GOOD = {
+    "--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--dtype": "float32", "--device": "cpu",
+    "--task": "image-classification", "--weights": "random", "--attention": "sdpa", "--protocol": "as published",
+    "--precision": "0.1", "--iterations": "20", "--cache": "keep", "--profile": "on", "--trace": "trace",
+    "--preset": "smoke", "--out": "table.csv", "--engine": "ray", "--search": "vit", "--subset": "release",
+    "--gpu": "T4", "--model": "vit",
+}  # fmt: skip
+"""A value that means something; of the other options 1 does."""
+NEEDED = ("--checkpoint", "--image")
+COMMANDS = ["run", "list", "published", "autopilot", "script stored", "sweep", "sweep grid.yaml", "history"]
+COMMANDS += ["history stored", "history export runs.json", "history delete stored --yes"]
+COMMANDS += ["cache save cache.bin", "cache load cache.bin", "cache"]
+
+
+def options_of(command: str) -> dict[str, bool]:
+    """The command's options as its parser has them, and whether each takes a value."""
+    parser: Any = _parser()
+    for word in command.split():
+        choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        if not choices:
+            break
+        parser = choices[0][word]
+    found = {action.option_strings[-1]: action.nargs != 0 for action in parser._actions if action.option_strings}
+    found.pop("--help")
+    found.pop("--measured", None)  # writes into the project's own folder, and refuses only once the table is printed
+    return found
+
+
+def asked_of(command: str) -> st.SearchStrategy[list[str]]:
+    options = options_of(command)
+    needed = [word for name in NEEDED if name in options for word in (name, GOOD[name])]
+
+    def one(name: str) -> st.SearchStrategy[list[str]]:
+        if not options.get(name):
+            return st.just([name])
+        good = st.just(GOOD.get(name, "1"))
+        strange = st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
+        return st.tuples(st.just(name), st.one_of(good, good, good, strange)).map(list)
+
+    some = st.lists(st.sampled_from(sorted(options) or ["--none"]).flatmap(one), max_size=3)
+    odd = st.lists(st.sampled_from(["--nonsense", "-h5", "--", "--help"]) | WORDS, max_size=1)
+    return st.builds(
+        lambda given, some, odd: [*command.split(), *given, *(word for words in some for word in words), *odd],
+        st.sampled_from([needed, needed, needed, []]),
+        some,
+        st.one_of(st.just([]), st.just([]), odd),
     )
-)
-ARGUMENTS = st.builds(
-    lambda command, pairs, flags: [*command, *(word for pair in pairs for word in pair), *flags],
-    st.sampled_from(COMMANDS).map(str.split) | WORDS.map(lambda word: [word]),
-    st.lists(PAIR, max_size=4).map(lambda pairs: [*GOOD.items(), *pairs] if len(pairs) % 2 else pairs),
-    st.lists(st.sampled_from(FLAGS) | WORDS, max_size=2),
+
+
+ARGUMENTS = st.sampled_from([*COMMANDS, ""]).flatmap(
+    lambda command: asked_of(command) if command else st.lists(WORDS, max_size=3)
 )
 
 
