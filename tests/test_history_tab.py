@@ -85,6 +85,14 @@ def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) ->
     assert more["visible"] is False
 
 
+def test_the_list_does_not_grow_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_tab, "MOST_AT_ONCE", 2)
+    html, more, count = tab(page)._show_more("", 1)
+    assert "The newest 2 of 3 runs" in text(html)
+    assert more["visible"] is False
+    assert tab(page)._show_more("", count)[2] == 2
+
+
 def test_a_history_that_cannot_be_read_is_a_sentence(page: Page, history: History) -> None:
     history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
     assert "cannot be read" in text(tab(page)._show("")[0])

@@ -36,6 +36,7 @@ from demo.schema import BadInput, Machine, RunResult, RunSpec
 from demo.ui import api, form, guard
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
+from demo.ui.language import translations
 from demo.ui.line import Line
 from demo.ui.page import Page, build, launch
 from tests import hub_stub
@@ -689,6 +690,20 @@ def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> No
         assert page.share is False
     finally:
         page.close(verbose=False)
+
+
+def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[str]:
+        page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-note"]
+        english = translations().translations["en"]
+        return [text for note in notes for key, text in english.items() if key in note.value]
+
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert told() == []
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    (sentence,) = told()
+    assert f"at most {schema.MASK_SIDE} pixels" in sentence and "everybody who opens this page" in sentence
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: Any) -> None:

@@ -204,6 +204,9 @@ def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: 
     monkeypatch.setattr(sweep_tab, "STORED_A_CELL", 2)
     next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
     assert read == [["vit2", "vit1"]]
+    monkeypatch.setattr(sweep_tab, "MOST_STORED", 1)
+    next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
+    assert read[1:] == [["vit2"]]
 
 
 def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:

@@ -23,7 +23,7 @@ PAGE = 50
 """Runs listed at once. The interval of each is computed when it is first listed, in some hundredths of a second."""
 
 MOST_AT_ONCE = 1000
-"""Runs that one export holds, or one deletion ends: each is up to some hundred kilobytes in the app's memory."""
+"""Runs that one list or export holds, or one deletion ends: each is up to some hundred kilobytes of memory."""
 
 OPEN_ON_CLICK = """
 element.addEventListener('click', (event) => {
@@ -128,10 +128,10 @@ class HistoryTab:
             results, stored = self._history.all(count, search), self._history.count(search)
         except (HistoryError, BadInput) as error:
             return _why(error), gr.update(visible=False), PAGE
-        return compare.listing(results, stored, search), gr.update(visible=stored > count), count
+        return compare.listing(results, stored, search), gr.update(visible=count < min(stored, MOST_AT_ONCE)), count
 
     def _show_more(self, search: str, count: int) -> tuple[str, Any, int]:
-        return self._show(search, count + PAGE)
+        return self._show(search, min(count + PAGE, MOST_AT_ONCE))
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):

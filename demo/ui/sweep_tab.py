@@ -28,9 +28,9 @@ from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
 
-STORED_A_CELL = 20
-"""Stored runs that are looked at for each cell of a sweep, the newest of its checkpoints: what lies further back than
-all of them is run again. Without a bound a press of Start would read the whole file into the app's memory."""
+STORED_A_CELL, MOST_STORED = 20, 2000
+"""Stored runs that are looked at for each cell of a sweep and for all of it, the newest of its checkpoints: what lies
+further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
 UPDATE_SECONDS = 0.5
 WAITING_SECONDS = 0.5
 MACHINE_SECONDS = 30.0
@@ -151,7 +151,7 @@ class SweepTab:
             specs, fresh = self._asked(values)
             machine = self._machine()
             checkpoints = {spec.checkpoint for spec in specs}
-            stored = self._history.all(STORED_A_CELL * len(specs), checkpoints=checkpoints)
+            stored = self._history.all(min(STORED_A_CELL * len(specs), MOST_STORED), checkpoints=checkpoints)
             cells = sweep.cells(specs, stored, machine, PICTURE, fresh)
             forecast = sweep.forecast(cells, stored, machine)
             yield {
