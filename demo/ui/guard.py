@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-
-import anyio.to_thread
 
 from demo import limits
 
@@ -52,7 +51,7 @@ class Guard:
             body = await _body(receive)
             if body is None:
                 return
-            await anyio.to_thread.run_sync(check, body)  # the page goes on answering others meanwhile
+            await asyncio.to_thread(check, body)  # the page goes on answering others meanwhile
         except Refused as refused:
             await _answer(refused, send)
             return
