@@ -82,6 +82,11 @@ def without_folders(text: str) -> str:
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
+def for_a_stranger(text: str) -> str:
+    """An error's text as it may reach a browser: no folder of this machine, nothing that moves a cursor."""
+    return printable(without_folders(text))
+
+
 def printable(text: str) -> str:
     """`text` with what moves a terminal's cursor or turns its letters around replaced; line ends and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,7 +24,7 @@ from typing import Any
 
 from demo import format as fmt
 from demo import limits
-from demo.schema import CompileCost, RunResult, RunSpec
+from demo.schema import BadInput, CompileCost, RunResult, RunSpec
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -60,6 +60,8 @@ _INSERT = (
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip
+MOST_WORDS = 20
+"""Of a search: each is one more term of SQLite's condition, and a thousand are too many for it."""
 _KEPT_READ = 128
 """Results kept in memory once read, so that a list shown again does not compute its intervals again."""
 
@@ -172,16 +174,22 @@ class History:
         if other != (text.encode(),):
             raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
 
-    def all(self, limit: int | None = None, search: str = "") -> list[RunResult]:
+    def all(
+        self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
+    ) -> list[RunResult]:
         """The stored results, newest first, at most `limit`. A row that cannot be read is passed over and logged.
 
         `search` leaves those that hold each of its words somewhere in their id, time, status, task, checkpoint,
-        mode, dtype, device, weights or torch version, whatever the case.
+        mode, dtype, device, weights or torch version, whatever the case; more than `MOST_WORDS` raise BadInput.
+        `checkpoints` leaves those of these.
         """
+        where, words = _matching(search)
+        if checkpoints is not None:
+            where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
+            words += map(_encoded, checkpoints)
         if not self.path.exists():
             return []
         found: list[RunResult] = []
-        where, words = _matching(search)
         with self._database("read") as database:
             for name, text in database.execute(
                 f"SELECT id, result FROM results WHERE {where} ORDER BY started_at DESC, rowid DESC", words
@@ -218,10 +226,10 @@ class History:
         return found
 
     def count(self, search: str = "") -> int:
-        """How many results are stored, readable or not; of those that `search` leaves."""
+        """How many results are stored, readable or not; of those that `search` leaves. Raises as `all` does."""
+        where, words = _matching(search)
         if not self.path.exists():
             return 0
-        where, words = _matching(search)
         with self._database("read") as database:
             (number,) = database.execute(f"SELECT COUNT(*) FROM results WHERE {where}", words).fetchone()
         return int(number)
@@ -299,7 +307,9 @@ def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
 
 
 def _matching(search: str) -> tuple[str, list[Any]]:
-    """The condition of a query for rows that hold every word of `search`, and its values."""
+    """The condition of a query for rows that hold every word of `search`, and its values. Raises BadInput."""
+    if len(search.split()) > MOST_WORDS:
+        raise BadInput(f"A search has at most {MOST_WORDS} words. Given: {len(search.split())}. Leave some out.")
     everything = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
     words = [_encoded(word.lower()) for word in search.split()]
     condition = " AND ".join([f"instr(lower({everything}), ?) > 0"] * len(words))

@@ -42,10 +42,13 @@ class Limits:
     """Of those, from one browser tab or one session of the API."""
     history_bytes: int = _setting(2_000_000_000, "WORTH_COMPILING_HISTORY_MB", "megabytes", 1, 10_000_000, 1_000_000)
     """Of the file of results. A full one takes no further results, and says so; nothing is ever deleted for room."""
+    sweep_cells: int = _setting(2000, "WORTH_COMPILING_SWEEP_CELLS", "cells", 1, 2000)
+    """Of one sweep from the page. On a Space, where a sweep of a stranger delays others at each cell, fewer."""
     hub_ids: bool = True
     """Whether a visitor may name a model of the Hub that is not in the list."""
 
 
+SPACE_SWEEP_CELLS = 24
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -57,7 +60,10 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
 
 def read(environment: Mapping[str, str]) -> Limits:
     """The limits that these variables set. Raises BadInput for a value that is not one."""
-    values: dict[str, Any] = {"hub_ids": _switch(environment, HUB_IDS_VARIABLE, default=not on_space(environment))}
+    strangers = on_space(environment)
+    values: dict[str, Any] = {"hub_ids": _switch(environment, HUB_IDS_VARIABLE, default=not strangers)}
+    if strangers:
+        values["sweep_cells"] = SPACE_SWEEP_CELLS
     for setting in dataclasses.fields(Limits):
         if setting.metadata and (given := environment.get(setting.metadata["variable"], "").strip()):
             values[setting.name] = _number(given, whole=isinstance(setting.default, int), **setting.metadata)

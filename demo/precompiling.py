@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from demo import format as fmt
+from demo import limits
 from demo.runner import ROOT, own_folder, worker_environment
 from demo.schema import RunSpec, plain
 
@@ -25,6 +31,8 @@ MOST_PROCESSES = 8
 """Each holds a model in memory, the GPU's too."""
 LOT_A_PROCESS = 4
 POLL_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 def worth_it(spec: RunSpec) -> bool:
@@ -44,42 +52,67 @@ class Precompiler:
     def compile(self, specs: Sequence[RunSpec], image: Path) -> Iterator[tuple[int, int]]:
         """Yields (compiled, of all) now and then until all are done; closing it ends the processes.
 
-        A compile that fails leaves nothing in the cache, and its run then says why.
+        A compile that fails leaves nothing in the cache, and its run then says why. So does one that has not ended
+        after the time that one run may take: others wait meanwhile.
         """
         specs = [spec for spec in specs if worth_it(spec)]
         if len(specs) < 2 or self.processes < 2:
             return  # alone it would be done no sooner than by its own run
         job = {"specs": [plain(spec) for spec in specs], "image": str(image.resolve()), "processes": self.processes}
-        folder, hold = own_folder()
-        process = subprocess.Popen(
-            [sys.executable, "-m", self._module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd=ROOT,
-            env=worker_environment(folder),
-        )
         try:
-            yield 0, len(specs)
-            if process.stdin is None or process.stdout is None:
-                raise RuntimeError("the precompiler was started without pipes")
-            with contextlib.suppress(OSError):
-                process.stdin.write(json.dumps(job).encode() + b"\n")
-                process.stdin.flush()
-            done, said = 0, b"."
-            while said and done < len(specs):
-                ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
-                said = os.read(process.stdout.fileno(), 4096) if ready else b"."
-                done += said.count(b"\n")
-                yield done, len(specs)
+            with self._started() as process:
+                yield from _watched(process, job, len(specs))
+        except OSError as error:
+            _log.warning("nothing is compiled ahead: %s", error)  # each run compiles for itself, or says why not
+
+    @contextmanager
+    def _started(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, which ends here with all that it has started. Raises OSError where none can be started."""
+        folder, hold = own_folder()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd=ROOT,
+                env=worker_environment(folder),
+            )
+            try:
+                with contextlib.suppress(
+                    OSError
+                ):  # when memory runs out, Linux shall end it and its forks, not the app
+                    Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                for pipe in (process.stdin, process.stdout):
+                    if pipe is not None:
+                        with contextlib.suppress(OSError):
+                            pipe.close()
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
             shutil.rmtree(folder, ignore_errors=True)
             os.close(hold)
+
+
+def _watched(process: subprocess.Popen[bytes], job: dict[str, Any], specs: int) -> Iterator[tuple[int, int]]:
+    """(compiled, of all) until all are done, the process has ended, or the time of one run is over."""
+    deadline = time.monotonic() + limits.current().seconds
+    yield 0, specs
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the precompiler was started without pipes")
+    with contextlib.suppress(OSError):
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.flush()
+    done, said = 0, b"."
+    while said and done < specs:
+        if time.monotonic() > deadline:
+            _log.warning("compiling ahead was stopped: it took longer than %s", fmt.duration(limits.current().seconds))
+            return
+        ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
+        said = os.read(process.stdout.fileno(), 4096) if ready else b"."
+        done += said.count(b"\n")
+        yield done, specs

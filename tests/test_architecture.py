@@ -231,3 +231,14 @@ def test_every_link_of_the_readme_to_a_file_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+# SECURITY.md
+
+
+def test_every_source_and_test_that_the_security_page_names_exists() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8")))
+    assert len(named) > 10
+    assert [
+        name for name in sorted(named) if not any((ROOT / folder / name).is_file() for folder in ("", "tests"))
+    ] == []

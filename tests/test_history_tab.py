@@ -15,7 +15,7 @@ from test_page import HOSTILE, Tags, cancel, from_browser, pressed, stage_of, vi
 
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import Failure, RunResult, RunSpec
-from demo.ui import compare
+from demo.ui import compare, history_tab
 from demo.ui.fake import FakeRunner
 from demo.ui.history_tab import PAGE, HistoryTab
 from demo.ui.page import Page
@@ -83,6 +83,14 @@ def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) ->
     html, more, _ = tab(page)._show_more("", count)
     assert f"{PAGE + 3} runs" in html
     assert more["visible"] is False
+
+
+def test_the_list_does_not_grow_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_tab, "MOST_AT_ONCE", 2)
+    html, more, count = tab(page)._show_more("", 1)
+    assert "The newest 2 of 3 runs" in text(html)
+    assert more["visible"] is False
+    assert tab(page)._show_more("", count)[2] == 2
 
 
 def test_a_history_that_cannot_be_read_is_a_sentence(page: Page, history: History) -> None:
@@ -196,6 +204,41 @@ def test_an_export_holds_the_ticked_runs_or_all_that_the_search_leaves(page: Pag
     assert Path(path).name == "worth-compiling-runs.csv" and "1 run written" in text(message)
     path, _ = tab(page)._export("csv", "", "owlvit")
     assert list(pd.read_csv(path)["id"]) == [failed_result().id]
+
+
+def test_an_export_holds_the_newest_and_says_where_the_rest_is(
+    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_tab, "MOST_AT_ONCE", 2)
+    path, message = tab(page)._export("csv", "", "")
+    assert list(pd.read_csv(path)["id"]) == ["slower", failed_result().id]
+    assert "2 runs written" in text(message) and "the newest of 3; on the command line" in text(message)
+    _, message = tab(page)._export("csv", "", "owlvit")
+    assert "newest" not in text(message)
+
+
+def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    get = History.get
+    monkeypatch.setattr(History, "get", lambda self, id: read.append(id) or get(self, id))
+    path, _ = tab(page)._export("csv", "slower " * 150_000, "")
+    assert list(pd.read_csv(path)["id"]) == ["slower"] == read
+    many = " ".join(map(str, range(history_tab.MOST_AT_ONCE + 1)))
+    read.clear()
+    with pytest.raises(gr.Error, match="At most 1000 runs at once"):
+        tab(page)._export("csv", many, "")
+    assert "At most 1000 runs at once" in text(tab(page)._compare_ticked(many)[1])
+    assert "Ticked: 5" in text(tab(page)._compare_ticked("a b c d e")[1])
+    sure, _, doomed, message = tab(page)._ask(many)
+    assert sure["visible"] is False and doomed == () and "At most 1000 runs at once" in text(message)
+    assert read == []
+
+
+def test_one_export_is_written_at_a_time(page: Page) -> None:
+    buttons = {button._id for button in tab(page)._exports.values()}
+    writing = [fn for fn in page.blocks.fns.values() if fn.fn and fn.targets and fn.targets[0][0] in buttons]
+    assert len(writing) == 3
+    assert {fn.concurrency_id for fn in writing} == {"export"} and {fn.concurrency_limit for fn in writing} == {1}
 
 
 def test_an_export_that_fails_is_a_sentence(page: Page, history: History) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.server
 import inspect
 import io
@@ -28,13 +29,16 @@ from samples import ok_result
 
 from demo import catalog, limits, schema
 from demo import format as fmt
-from demo.__main__ import main
-from demo.schema import BadInput, RunResult, RunSpec
-from demo.ui import api, form
-from demo.ui.fake import FakeRunner
+from demo.__main__ import _parser, main
+from demo.autopilot import Answer
+from demo.history import FOLDER_VARIABLE, History
+from demo.schema import BadInput, Machine, RunResult, RunSpec
+from demo.ui import api, form, guard
+from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
+from demo.ui.language import translations
 from demo.ui.line import Line
-from demo.ui.page import build, launch
+from demo.ui.page import Page, build, launch
 from tests import hub_stub
 from tests.test_loading import CLASSIFY, VIT, load_many
 
@@ -116,6 +120,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
         ("WORTH_COMPILING_QUEUE", " 8 ", "queue", 8),
         ("WORTH_COMPILING_RUNS_A_VISITOR", "2", "runs_a_visitor", 2),
         ("WORTH_COMPILING_HISTORY_MB", "10", "history_bytes", 10_000_000),
+        ("WORTH_COMPILING_SWEEP_CELLS", "100", "sweep_cells", 100),
+        ("SPACE_ID", "somebody/space", "sweep_cells", 24),
         ("WORTH_COMPILING_HUB_IDS", "off", "hub_ids", False),
         ("WORTH_COMPILING_HUB_IDS", "", "hub_ids", True),
     ],
@@ -475,6 +481,155 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: A
     assert without_leaks(text), text
 
 
+@pytest.fixture
+def listener() -> Iterator[tuple[int, list[str]]]:
+    """A server on this machine: its port, and what it was asked for."""
+    heard: list[str] = []
+
+    class Secret(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port, heard
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "public.example"])
+@pytest.mark.parametrize("form", ["http://{}:{}/x.png", "HTTP://{}:{}/x.png", "http%3A%2F%2F{}:{}%2Fx.png"])
+def test_no_address_in_a_path_is_fetched(
+    served: Any,
+    listener: tuple[int, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    host: str,
+    form: str,
+) -> None:
+    """Even where gradio would take the address for a public one: here the listener's own passes for that."""
+    import safehttpx
+
+    async def passes(host: str) -> str:
+        return "127.0.0.1"
+
+    monkeypatch.setattr(safehttpx, "async_validate_url", passes)
+    port, heard = listener
+    for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
+        request = urllib.request.Request(served[0] + route + form.format(host, port), method=method)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 403
+        if method == "GET":
+            assert json.loads(refused.value.read()) == {"detail": "This server fetches nothing from an address."}
+    assert heard == []
+
+
+def test_looking_at_a_request_writes_no_part_of_it_out_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested "path"s with much below them: written out at each level, 2 MB would become some hundred."""
+    written: list[int] = []
+
+    class Part(dict[str, Any]):
+        def __repr__(self) -> str:
+            written.append(1)
+            return super().__repr__()
+
+    read = json.loads
+    loads = SimpleNamespace(loads=lambda body, **more: read(body, object_hook=Part, **more), dumps=json.dumps)
+    monkeypatch.setattr(guard, "json", loads)
+    check(b'{"path": ' * 62 + b"[0, 1]" + b"}" * 62)
+    assert written == []
+    with pytest.raises(Refused, match="not fetched"):
+        check(b'{"path": ' * 30 + b'"http://127.0.0.1/"' + b"}" * 30)
+
+
+def test_a_large_request_is_looked_at_beside_the_page_and_not_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    looked: list[int] = []
+    monkeypatch.setattr(guard, "check", lambda body: looked.append(threading.get_ident()))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert await receive() == {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    asyncio.run(guard.Guard(app)(scope, receive, app))  # type: ignore[arg-type]
+    assert len(looked) == 1 and looked != [threading.get_ident()]
+
+
+# ---- errors of the store
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path) -> History:
+    """A file of results that SQLite cannot read, in a folder that is nobody's business."""
+    history = History(tmp_path / "secret-folder" / "history.sqlite3")
+    history.path.parent.mkdir()
+    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
+    return history
+
+
+def test_an_error_of_the_store_reaches_no_browser_with_its_folder(unreadable: History) -> None:
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
+    tab = page.history_tab
+
+    def raised(ask: Any) -> str:
+        with pytest.raises(gr.Error) as refused:
+            ask()
+        return str(refused.value.message)
+
+    request: Any = SimpleNamespace(session_hash="one")
+    axes = [field.value for field in page.sweep_tab._axes.values()]
+    told = [
+        raised(lambda: api.stored(unreadable)(search="vit")),
+        raised(lambda: api.stored(unreadable)(id="one")),
+        raised(lambda: tab._export("csv", "", "")),
+        raised(lambda: tab._export("csv", "one", "")),
+        tab._show("")[0],
+        tab._compare_ticked("one two")[1],
+        tab._delete_doomed(("one",), "")[1],
+        str(page.run_tab.open("one")),
+        str(list(page.sweep_tab._run(request, *axes, "pretrained", False))[-1]),
+    ]
+    for sentence in told:
+        assert "history.sqlite3" in sentence
+        assert "secret-folder" not in sentence
+
+
+def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    history = History()
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
+    words = "a " * 1100
+    for _ in ("an empty store", "a store"):
+        with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
+            api.stored(history)(search=words)
+        with pytest.raises(gr.Error, match="at most 20 words"):
+            page.history_tab._export("csv", "", words)
+        assert "at most 20 words" in page.history_tab._show(words)[0]
+        assert main(["history", "--search", words]) == 2
+        history.append(ok_result())
+    assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
+
+
+@pytest.mark.parametrize("strange", [["a"], {"a": 1}, 7, True, [], {}], ids=str)
+@pytest.mark.parametrize("field", ["id", "search"])
+def test_a_search_or_an_id_that_is_no_text_is_a_documented_error(tmp_path: Path, field: str, strange: Any) -> None:
+    with pytest.raises(gr.Error, match=f"The {field} must be a text"):
+        api.stored(History(tmp_path / "history.sqlite3"))(**{field: strange})
+
+
 def test_text_of_100_kb_is_refused_with_the_limit(served: Any) -> None:
     with pytest.raises(AppError, match="At most 32 text queries of at most 200 characters"):
         Client(served[0], verbose=False).predict(
@@ -537,6 +692,20 @@ def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> No
         page.close(verbose=False)
 
 
+def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[str]:
+        page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-note"]
+        english = translations().translations["en"]
+        return [text for note in notes for key, text in english.items() if key in note.value]
+
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert told() == []
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    (sentence,) = told()
+    assert f"at most {schema.MASK_SIDE} pixels" in sentence and "everybody who opens this page" in sentence
+
+
 def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: Any) -> None:
     host, port = served[0].removeprefix("http://").rstrip("/").split(":")
     for sent in (b"POST /gradio_api/call/benchmark HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{", b"\x00" * 100):
@@ -585,6 +754,8 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "attention": st.sampled_from(schema.ATTENTIONS) | ANYTHING,
     "threads": NUMBERS | ANYTHING,
     "cache": st.sampled_from(schema.CACHES) | ANYTHING,
+    "graph_break": st.booleans() | ANYTHING,
+    "profile": st.sampled_from(schema.PROFILES) | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
 }
 SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
@@ -609,29 +780,69 @@ def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dic
         assert RunResult.from_json(answer).status == "ok"
 
 
+def test_no_argument_of_the_api_is_left_out_of_that() -> None:
+    assert set(ANY_FIELD) == set(inspect.signature(benchmark()).parameters) - {"request"}
+
+
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), max_size=20)
-OPTIONS = (
-    "--checkpoint --image --task --batch-size --mode --dtype --device --weights --text --iterations --protocol "
-    "--precision --most-seconds --attention --threads --cache --limit"
-).split()
-FLAGS = ["--json", "--fullgraph", "--channels-last", "--nonsense", "-h5", "--"]
-GOOD = {"--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--batch-size": "2"}
-PAIR = st.sampled_from(OPTIONS).flatmap(
-    lambda name: st.tuples(
-        st.just(name), st.just(GOOD.get(name, "1")) | st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
+GOOD = {
+    "--checkpoint": "shapes-vit", "--image": str(SCENE), "--mode": "default", "--dtype": "float32", "--device": "cpu",
+    "--task": "image-classification", "--weights": "random", "--attention": "sdpa", "--protocol": "as published",
+    "--precision": "0.1", "--iterations": "20", "--cache": "keep", "--profile": "on", "--trace": "trace",
+    "--preset": "smoke", "--out": "table.csv", "--engine": "ray", "--search": "vit", "--subset": "release",
+    "--gpu": "T4", "--model": "vit",
+}  # fmt: skip
+"""A value that means something; of the other options 1 does."""
+NEEDED = ("--checkpoint", "--image")
+COMMANDS = ["run", "list", "published", "autopilot", "script stored", "sweep", "sweep grid.yaml", "history"]
+COMMANDS += ["history stored", "history export runs.json", "history delete stored --yes"]
+COMMANDS += ["cache save cache.bin", "cache load cache.bin", "cache"]
+
+
+def options_of(command: str) -> dict[str, bool]:
+    """The command's options as its parser has them, and whether each takes a value."""
+    parser: Any = _parser()
+    for word in command.split():
+        choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        if not choices:
+            break
+        parser = choices[0][word]
+    found = {action.option_strings[-1]: action.nargs != 0 for action in parser._actions if action.option_strings}
+    found.pop("--help")
+    found.pop("--measured", None)  # writes into the project's own folder, and refuses only once the table is printed
+    return found
+
+
+def asked_of(command: str) -> st.SearchStrategy[list[str]]:
+    options = options_of(command)
+    needed = [word for name in NEEDED if name in options for word in (name, GOOD[name])]
+
+    def one(name: str) -> st.SearchStrategy[list[str]]:
+        if not options.get(name):
+            return st.just([name])
+        good = st.just(GOOD.get(name, "1"))
+        strange = st.sampled_from(TRICKS) | NUMBERS.map(str) | WORDS
+        return st.tuples(st.just(name), st.one_of(good, good, good, strange)).map(list)
+
+    some = st.lists(st.sampled_from(sorted(options) or ["--none"]).flatmap(one), max_size=3)
+    odd = st.lists(st.sampled_from(["--nonsense", "-h5", "--", "--help"]) | WORDS, max_size=1)
+    return st.builds(
+        lambda given, some, odd: [*command.split(), *given, *(word for words in some for word in words), *odd],
+        st.sampled_from([needed, needed, needed, []]),
+        some,
+        st.one_of(st.just([]), st.just([]), odd),
     )
-)
-ARGUMENTS = st.builds(
-    lambda command, pairs, flags: [command, *(word for pair in pairs for word in pair), *flags],
-    st.sampled_from(["run", "run", "run", "list", "history", "nonsense"]) | WORDS,
-    st.lists(PAIR, max_size=4).map(lambda pairs: [*GOOD.items(), *pairs] if len(pairs) % 2 else pairs),
-    st.lists(st.sampled_from(FLAGS) | WORDS, max_size=2),
+
+
+ARGUMENTS = st.sampled_from([*COMMANDS, ""]).flatmap(
+    lambda command: asked_of(command) if command else st.lists(WORDS, max_size=3)
 )
 
 
 @SLOW
 @given(ARGUMENTS)
 def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence(arguments: list[str]) -> None:
+    """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
     import contextlib
     import tempfile
     from unittest import mock
@@ -642,13 +853,31 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         def __init__(self, history: Any) -> None:
             super().__init__(lambda spec, image: ok_result(spec=spec))
 
+        def inspect(self) -> Machine:
+            return MACHINE
+
+    def swept(*asked: Any) -> Iterator[Any]:
+        yield from ()
+
+    def searched(spec: RunSpec, *asked: Any) -> Iterator[Any]:
+        yield from ()
+        return Answer(spec, None, None, ())
+
+    packed = {"cells": 1, "entries": 1, "bytes": 1, "cache": "the cache", "failed": []}
     with (
         tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
         mock.patch("demo.runner.Runner", Runner),
+        mock.patch("demo.sweep.run", swept),
+        mock.patch("demo.autopilot.run", searched),
+        mock.patch("demo.cache_file._ask", lambda job, say: packed),
+        mock.patch("demo.cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),
     ):
+        History().append(ok_result(id="stored"))
+        Path("grid.yaml").write_text("checkpoints: [shapes-vit]\n")
         try:
             code = main(arguments)
         except SystemExit as left:  # argparse's --help

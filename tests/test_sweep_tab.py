@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo import catalog, measured
+from demo import catalog, limits, measured
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import BadInput, RunResult, RunSpec
 from demo.sweep import Cell, Grid
-from demo.ui import heatmap
+from demo.ui import heatmap, sweep_tab
 from demo.ui.fake import FakeRunner
 from demo.ui.page import Page
 from demo.ui.sweep_tab import SweepTab
@@ -148,6 +148,65 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
     assert thread is not None
     thread.join()
     assert order == ["cell", "visitor", *["cell"] * 5]
+
+
+def test_a_session_has_one_sweep_at_a_time_and_another_session_too() -> None:
+    of = tab(seconds=60)
+    going = started(of)
+    next(going)
+    (only,) = started(of)
+    assert "Your last sweep is not over yet" in only[of._status]
+    assert of._start not in only  # the one that goes on keeps its buttons
+    other = started(of, session="two")
+    assert of._map in next(other)
+    for session, sweep in (("one", going), ("two", other)):
+        of._cancel(SimpleNamespace(session_hash=session))  # type: ignore[arg-type]
+        assert "Stopped" in list(sweep)[-1][of._status]
+    assert of._map in next(started(of))
+
+
+def test_a_sweep_counts_as_a_run_of_its_session() -> None:
+    of = tab(seconds=60)
+    going = started(of)
+    while not of._line._places:
+        next(going)
+    with pytest.raises(BadInput, match="Your last run is not over yet"):
+        of._line.join("one")
+    of._line.leave(of._line.join("two"))
+    going.close()  # type: ignore[attr-defined]
+    assert of._line._places == []
+
+
+def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.read({"SPACE_ID": "somebody/space"}))
+    of = tab()
+    sizes = [str(size) for size in range(1, 10)]
+    (only,) = started(of, batch_sizes=sizes)
+    assert buttons(of, only) == (True, False)
+    assert "at most 24 cells. Given: 27" in only[of._status]
+    assert "24 of 24 cells have a value" in list(started(of, batch_sizes=sizes[:8]))[-1][of._status]
+
+
+def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History()
+    for number in range(3):
+        history.append(ok_result(id=f"vit{number}"))
+        history.append(ok_result(id=f"other{number}", spec=catalog.make_spec("shapes-rtdetr").on("cpu")))
+    read: list[list[str]] = []
+    every = History.all
+
+    def all(self: History, *asked: Any, **more: Any) -> list[RunResult]:
+        found = every(self, *asked, **more)
+        read.append([result.id for result in found])
+        return found
+
+    monkeypatch.setattr(History, "all", all)
+    monkeypatch.setattr(sweep_tab, "STORED_A_CELL", 2)
+    next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
+    assert read == [["vit2", "vit1"]]
+    monkeypatch.setattr(sweep_tab, "MOST_STORED", 1)
+    next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
+    assert read[1:] == [["vit2"]]
 
 
 def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:

@@ -10,6 +10,7 @@ import gradio as gr
 from gradio import FileData
 
 from demo import catalog, export
+from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
@@ -132,6 +133,9 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
         try:
             if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_STORED:
                 raise BadInput(f"The limit must be a whole number from 1 to {MOST_STORED}. Given: {str(limit)[:80]}.")
+            for name, given in (("id", id), ("search", search)):
+                if given is not None and not isinstance(given, str):
+                    raise BadInput(f"The {name} must be a text. Given: {str(given)[:80]}.")
             Journal(kept).recover()
             if id:
                 found = kept.get(id)
@@ -141,6 +145,6 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
             results = kept.all(limit, search or "")
             return [result.to_json() if whole else export.row(result) for result in results]
         except (BadInput, HistoryError) as refused:
-            raise gr.Error(str(refused), print_exception=False) from refused
+            raise gr.Error(fmt.for_a_stranger(str(refused)), print_exception=False) from refused
 
     return history

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo import catalog, schema
+from demo import catalog, limits, schema
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
 from demo.ui.language import label, written
@@ -144,6 +144,8 @@ class Form:
                     placeholder=label("picture_placeholder"),
                     alt_text="The picture that the model will see",
                 )
+                if limits.on_space():
+                    gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-note")
                 gr.Examples(
                     [[str(path)] for path in examples()],
                     [inputs["image"]],

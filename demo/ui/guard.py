@@ -1,7 +1,8 @@
-"""Looks at every JSON that arrives before gradio does: its size, its depth, and that it names no address to fetch."""
+"""Looks at every request before gradio does: that it names no address to fetch, and at the size and depth of JSON."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -34,7 +35,13 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH"):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if "://" in scope["path"]:  # decoded by the server; gradio would fetch /gradio_api/file=https://... itself
+            await _answer(Refused(403, "This server fetches nothing from an address."), send)
+            return
+        if scope["method"] not in ("POST", "PUT", "PATCH"):
             await self._app(scope, receive, send)
             return
         if _is_upload(scope):
@@ -44,12 +51,9 @@ class Guard:
             body = await _body(receive)
             if body is None:
                 return
-            check(body)
+            await asyncio.to_thread(check, body)  # the page goes on answering others meanwhile
         except Refused as refused:
-            answer = json.dumps({"detail": str(refused)}).encode()
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
-            await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-            await send({"type": "http.response.body", "body": answer})
+            await _answer(refused, send)
             return
         given = False
 
@@ -76,11 +80,19 @@ def check(body: bytes) -> None:
         if depth > DEEPEST:
             raise Refused(400, f"The request's JSON is nested more than {DEEPEST} deep.")
         if isinstance(part, dict):
-            if "path" in part and "://" in str(part["path"]):
+            path = part.get("path")
+            if isinstance(path, str) and "://" in path:
                 raise Refused(400, "A picture is uploaded, not fetched from an address.")
             waiting += ((value, depth + 1) for value in part.values())
         elif isinstance(part, list):
             waiting += ((value, depth + 1) for value in part)
+
+
+async def _answer(refused: Refused, send: Send) -> None:
+    answer = json.dumps({"detail": str(refused)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
 
 
 def _no_number(name: str) -> Any:

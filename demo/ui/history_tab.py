@@ -10,6 +10,7 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from demo import export, words
+from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
@@ -20,6 +21,9 @@ from demo.ui.run_tab import RunTab
 
 PAGE = 50
 """Runs listed at once. The interval of each is computed when it is first listed, in some hundredths of a second."""
+
+MOST_AT_ONCE = 1000
+"""Runs that one list or export holds, or one deletion ends: each is up to some hundred kilobytes of memory."""
 
 OPEN_ON_CLICK = """
 element.addEventListener('click', (event) => {
@@ -83,7 +87,7 @@ class HistoryTab:
         return (
             '<div class="introduction"><h2>Every run so far</h2><p>Finished, failed, cancelled or interrupted: each '
             f"run on this machine is kept, and whoever can open this page can see it.{delete} Exports hold the ticked "
-            "runs, or all that the search leaves where none is ticked.</p></div>"
+            f"runs, or the newest {MOST_AT_ONCE} that the search leaves where none is ticked.</p></div>"
         )
 
     def _wire(self, tab: gr.Tab) -> None:
@@ -105,7 +109,7 @@ class HistoryTab:
                 [self._ticked, self._search],
                 [self._file, self._message],
                 js=TICKED,
-                **quiet,
+                **(quiet | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=DOWNLOAD, api_visibility="private")
         asked = [self._sure, self._question, self._doomed, self._message]
         self._delete.click(self._ask, [self._ticked], asked, js=TICKED, **quiet)
@@ -122,12 +126,12 @@ class HistoryTab:
         Journal(self._history).recover()
         try:
             results, stored = self._history.all(count, search), self._history.count(search)
-        except HistoryError as error:
-            return _told(str(error)), gr.update(visible=False), PAGE
-        return compare.listing(results, stored, search), gr.update(visible=stored > count), count
+        except (HistoryError, BadInput) as error:
+            return _why(error), gr.update(visible=False), PAGE
+        return compare.listing(results, stored, search), gr.update(visible=count < min(stored, MOST_AT_ONCE)), count
 
     def _show_more(self, search: str, count: int) -> tuple[str, Any, int]:
-        return self._show(search, count + PAGE)
+        return self._show(search, min(count + PAGE, MOST_AT_ONCE))
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):
@@ -139,26 +143,37 @@ class HistoryTab:
 
     def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
         try:
-            results = self._found(ticked)
-        except HistoryError as error:
-            return gr.skip(), _told(str(error))
+            ids = _ids(ticked)
+            too_many = len(ids) > compare.MOST
+            results = [] if too_many else self._found(ids)
+        except (HistoryError, BadInput) as error:
+            return gr.skip(), _why(error)
         if not compare.FEWEST <= len(results) <= compare.MOST:
             return gr.skip(), _told(
-                f"Tick {compare.FEWEST} to {compare.MOST} runs to compare them. Ticked: {len(results)}."
+                f"Tick {compare.FEWEST} to {compare.MOST} runs to compare them. "
+                f"Ticked: {len(ids) if too_many else len(results)}."
             )
         return compare.comparison(results), ""
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
         try:
-            results = self._found(ticked) if ticked.strip() else self._history.all(search=search)
+            ids = _ids(ticked)
+            results = self._found(ids) if ids else self._history.all(MOST_AT_ONCE, search)
+            stored = len(ids) or self._history.count(search)
             content = export.encoded(results, format)
         except (HistoryError, BadInput) as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            raise gr.Error(fmt.for_a_stranger(str(error)), print_exception=False) from error
         path = save_bytes_to_cache(content, f"worth-compiling-runs.{format}", get_upload_folder())
-        return path, _told(f"{words.count(len(results), 'run')} written to worth-compiling-runs.{format}.")
+        told = f"{words.count(len(results), 'run')} written to worth-compiling-runs.{format}."
+        if stored > MOST_AT_ONCE:
+            told += f" They are the newest of {stored}; on the command line, history export writes all."
+        return path, _told(told)
 
     def _ask(self, ticked: str) -> tuple[Any, str, tuple[str, ...], str]:
-        doomed = tuple(ticked.split())
+        try:
+            doomed = tuple(_ids(ticked))
+        except BadInput as refused:
+            return gr.update(visible=False), "", (), _why(refused)
         if not doomed:
             return gr.update(visible=False), "", (), _told("Tick the runs that are to be deleted.")
         question = f"Delete {words.count(len(doomed), 'run')}? Nothing brings them back."
@@ -167,15 +182,27 @@ class HistoryTab:
     def _delete_doomed(self, doomed: tuple[str, ...], search: str) -> tuple[Any, ...]:
         try:
             deleted = self._history.delete(doomed) if self._may_delete else 0
-            told = f"{words.count(deleted, 'run')} deleted."
+            told = _told(f"{words.count(deleted, 'run')} deleted.")
         except HistoryError as error:
-            told = str(error)
-        return gr.update(visible=False), _told(told), "", *self._show(search)
+            told = _why(error)
+        return gr.update(visible=False), told, "", *self._show(search)
 
-    def _found(self, ticked: str) -> list[RunResult]:
-        """The ticked runs, oldest first; one that has been deleted meanwhile is left out."""
-        found = [result for id in ticked.split() if (result := self._history.get(id)) is not None]
+    def _found(self, ids: list[str]) -> list[RunResult]:
+        """These runs, oldest first; one that has been deleted meanwhile is left out."""
+        found = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(found, key=lambda result: result.started_at)
+
+
+def _ids(ticked: str) -> list[str]:
+    """Each ticked run once. The text comes from a browser, so it may hold anything. Raises BadInput."""
+    ids = list(dict.fromkeys(ticked.split()))
+    if len(ids) > MOST_AT_ONCE:
+        raise BadInput(f"At most {MOST_AT_ONCE} runs at once. Ticked: {len(ids)}. Untick some.")
+    return ids
+
+
+def _why(error: HistoryError | BadInput) -> str:
+    return _told(fmt.for_a_stranger(str(error)))
 
 
 def _told(sentence: str) -> str:

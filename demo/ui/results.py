@@ -332,6 +332,11 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, say: Language = E
     return "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
 
 
+def picture_note(say: Language = ENGLISH) -> str:
+    """Under the picture where strangers meet: what is kept of it, and who can see that."""
+    return f"<p class='note'>{say.html('picture_public')}</p>"
+
+
 def forecast(
     expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], say: Language = ENGLISH
 ) -> str:

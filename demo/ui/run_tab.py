@@ -15,6 +15,7 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, forecast, hub, published
+from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, Progress, RunResult, RunSpec
@@ -382,7 +383,9 @@ class RunTab:
         try:
             result = self._history.get(id)
         except HistoryError as error:
-            return {self._has_run: True} | self._stage.only(results.refusal("unreadable_run", str(error), say))
+            return {self._has_run: True} | self._stage.only(
+                results.refusal("unreadable_run", fmt.for_a_stranger(str(error)), say)
+            )
         if result is None:
             told = results.problem("missing_run", "missing_run_words", "missing_run_remedy", say, id=repr(id))
             return {self._has_run: True} | self._stage.only(told)

@@ -28,6 +28,9 @@ from demo.ui.line import Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
 
+STORED_A_CELL, MOST_STORED = 20, 2000
+"""Stored runs that are looked at for each cell of a sweep and for all of it, the newest of its checkpoints: what lies
+further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
 UPDATE_SECONDS = 0.5
 WAITING_SECONDS = 0.5
 MACHINE_SECONDS = 30.0
@@ -141,12 +144,16 @@ class SweepTab:
         ready = {self._start: gr.update(interactive=True), self._stop: gr.update(interactive=False)}
         cells: list[Cell] = []
         try:
+            if self._cancels.setdefault(session, cancel) is not cancel:
+                told = "Your last sweep is not over yet. Wait for its end, or stop it, and try again."
+                yield {self._status: results.refusal("cannot_be_run", told)}
+                return
             specs, fresh = self._asked(values)
             machine = self._machine()
-            stored = self._history.all()
+            checkpoints = {spec.checkpoint for spec in specs}
+            stored = self._history.all(min(STORED_A_CELL * len(specs), MOST_STORED), checkpoints=checkpoints)
             cells = sweep.cells(specs, stored, machine, PICTURE, fresh)
             forecast = sweep.forecast(cells, stored, machine)
-            self._cancels[session] = cancel
             yield {
                 self._status: _status("Starting", cells, forecast.seconds, _guess(forecast)),
                 self._map: heatmap(cells),
@@ -163,7 +170,7 @@ class SweepTab:
                 yield from self._watched(events, cells, stored, machine)
             yield ready | self._over(cells, cancel.is_set())
         except (BadInput, HistoryError) as refused:
-            yield ready | {self._status: results.refusal("cannot_be_run", str(refused))}
+            yield ready | {self._status: results.refusal("cannot_be_run", fmt.for_a_stranger(str(refused)))}
         except Exception:
             _log.exception("a sweep failed inside the page")
             yield ready | {self._status: results.problem(*results.UNEXPECTED)}
@@ -176,7 +183,13 @@ class SweepTab:
         given = dict(zip(self._axes, axes, strict=True)) | {"weights": weights, "text": sweep.QUERIES}
         if runs.on_zero_gpu():
             raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
-        return sweep.read_grid(given, "The sweep").specs(), bool(fresh)
+        specs = sweep.read_grid(given, "The sweep").specs()
+        if len(specs) > (most := limits.current().sweep_cells):
+            raise BadInput(
+                f"A sweep from this page has at most {most} cells. Given: {len(specs)}. Choose fewer, or run the sweep "
+                f"on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
+            )
+        return specs, bool(fresh)
 
     def _machine(self) -> Machine:
         """What the waiting worker says of the machine: without it nobody knows what is stored already."""
@@ -189,7 +202,7 @@ class SweepTab:
 
     @contextmanager
     def _turn(self, session: str) -> Iterator[Iterator[int]]:
-        with self._line.join() as place:
+        with self._line.join(session) as place:
 
             def ahead() -> Iterator[int]:
                 while waiting := place.wait(WAITING_SECONDS):
@@ -249,7 +262,7 @@ class SweepTab:
         try:
             path = sweep.keep_as_measured(cells)
         except (BadInput, OSError) as refused:
-            return f'<p class="doing">{esc(refused)}</p>'
+            return f'<p class="doing">{esc(fmt.for_a_stranger(str(refused)))}</p>'
         return f'<p class="doing">Kept as {esc(path.name)}: the tab Published shows it beside the guide\'s tables.</p>'
 
     def _open(self, cells: list[Cell], event: gr.EventData) -> str:
