@@ -15,6 +15,7 @@ from demo.schema import Machine
 PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 DRIVER = """
 #include <string.h>
+extern "C" {
 int cuInit(unsigned flags) { return %(error)s; }
 int cuDeviceGet(int *device, int place) { *device = 7; return place; }
 int cuDeviceGetName(char *name, int length, int device) {
@@ -22,14 +23,15 @@ int cuDeviceGetName(char *name, int length, int device) {
     return device != 7;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 5100273664; return device != 7; }
+}
 """
 
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Found by the loader as libcuda.so.1; its cuInit answers what the test's parameter says, else 0."""
-    (tmp_path / "driver.c").write_text(DRIVER % {"error": getattr(request, "param", 0), "name": PART})
-    made = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "driver.c")]
+    (tmp_path / "driver.cpp").write_text(DRIVER % {"error": getattr(request, "param", 0), "name": PART})
+    made = ["g++", "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "driver.cpp")]
     subprocess.run(made, check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
