@@ -26,7 +26,9 @@ def with_own_eager(parity: Parity | None) -> str:
 
     Where only the float64 reference was missing there is a largest error, and the doubt is no reason to drop it.
     """
-    if parity is None or parity.verdict == "match":
+    if parity is None:
+        return "was not compared with its own eager"
+    if parity.verdict == "match":
         return ""
     if parity.verdict == "differ":
         return f"differs from its own eager: {parity.reason}"

@@ -257,6 +257,18 @@ def test_a_setting_that_cannot_be_compared_is_dropped_unless_only_the_reference_
     assert reasons == ({"cannot be compared with its own eager: Nobody knows."} if dropped else {""})
 
 
+def test_a_setting_whose_check_failed_is_dropped(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.dtype == "float16":
+            return lambda made: dataclasses.replace(
+                made, parity=None, predictions=None, compiled=measurement(0.0001), warnings=("Not all was examined.",)
+            )
+        return speed(spec)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is not None and answer.winner.spec.dtype != "float16"
+
+
 def test_a_setting_that_fails_is_a_try_with_its_reason(tmp_path: Path) -> None:
     def seconds(spec: RunSpec) -> Any:
         if spec.mode == "default" and spec.attention == "auto":

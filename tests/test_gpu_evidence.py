@@ -235,6 +235,12 @@ def test_the_cells_that_wait_are_not_told_as_somebody_else_on_the_gpu() -> None:
     )
 
 
+def test_a_cell_whose_compiled_model_is_gone_has_no_figures_by_the_recipe() -> None:
+    gone = gpu_evidence.Cell(SPEC, gpu_evidence.SCENE)
+    gone.compiled_outputs = "kept aside"
+    assert gone.recipe(ok_result()) is None
+
+
 @pytest.mark.parametrize(("left", "size"), [(540, 24), (361, 24), (360, 15), (200, 7), (100, 4), (61, 4)])
 def test_a_lot_is_as_large_as_there_is_time_for(left: float, size: int) -> None:
     assert gpu_evidence.lot_size(left) == size

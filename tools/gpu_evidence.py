@@ -59,6 +59,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+os.environ.setdefault(
+    "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
+)  # a look for a GPU must not start CUDA: the cells are forked
+
 from demo.backend import worker  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
@@ -255,6 +259,8 @@ class Cell(worker.Run):
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
             return None
+        if self.compiled_outputs is not None:
+            return None  # the two did not fit in memory together, and the compiled model is gone
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
         calls = min(schema.PUBLISHED_CALLS, max(LEAST_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
