@@ -357,7 +357,11 @@ def test_the_best_is_compared_with_plain_eager_float32_and_must_agree(tmp_path: 
         cell("best", spec=half, eager=measurement(0.001), compiled=measurement(0.0005)),
         cell("best", spec=wrong, compiled=measurement(0.0001), parity=parity),
     )
-    assert "shapes-vit, batch 1: 4.00× by default, bfloat16" in evidence_tables.summary(book, None)
+    told = evidence_tables.summary(book, None)
+    assert "shapes-vit, batch 1: 4.00× by default, bfloat16" in told
+    assert (
+        "Not the autopilot's search but a fixed choice" in told and "and default, bfloat16; default, float16." in told
+    )
 
 
 def test_a_best_cell_without_a_profile_has_the_roofline_of_its_number_format(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from demo import agreement, measured, words
 from demo import format as fmt
-from demo.schema import BadInput, Roofline, RunResult
+from demo.schema import BadInput, Roofline, RunResult, RunSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -247,7 +247,9 @@ def _best(book: Book) -> str:
         known = fastest.get(place)
         if known is None or known.compiled is None or result.compiled.median_seconds < known.compiled.median_seconds:
             fastest[place] = result
-    tried = {(result.spec.checkpoint, result.spec.batch_size) for result in map(result_of, book.of("best"))}
+    asked = [result_of(record).spec for record in book.of("best")]
+    tried = {(spec.checkpoint, spec.batch_size) for spec in asked}
+    settings = dict.fromkeys(map(_setting, asked))
     lines, by_batch = [], {}  # type: ignore[var-annotated]
     for place in sorted(plain.keys() & tried & fastest.keys()):
         result = fastest[place]
@@ -259,7 +261,7 @@ def _best(book: Book) -> str:
         share = dataclasses.replace(result, roofline=rooflines.get((*place, spec.dtype))).roofline_share(
             result.compiled
         )
-        told = f"{spec.mode}, {spec.dtype}{', channels last' if spec.channels_last else ''}"
+        told = _setting(spec)
         roofline = "" if share is None else f", {fmt.percent(share)} of its own roofline"
         lines.append(f"- {place[0]}, batch {place[1]}: {ratio:.2f}× by {told}{roofline}")
     if not lines:
@@ -270,13 +272,16 @@ def _best(book: Book) -> str:
     ]
     title = "## The best of the settings tried, against plain eager float32\n"
     note = (
-        "Not the autopilot's search but a fixed choice: float32 in the modes of the tables above and, where they were "
-        "measured, max-autotune (batch 1), tf32, bfloat16 and float16 in mode reduce-overhead, the last with the "
-        "channels last for models of convolutions. Medians of different processes, so without an interval. Outputs "
-        "were compared with eager's in the same number format, not with float32's; settings in which they differ, or "
-        "cannot be compared, are left out.\n"
+        "Not the autopilot's search but a fixed choice: the settings of the tables (with max-autotune where it was "
+        f"measured), and {'; '.join(settings)}. Medians of different processes, so without an interval. Outputs were "
+        "compared with eager's in the same number format, not with float32's; settings in which they differ, or cannot "
+        "be compared, are left out.\n"
     )
     return "\n".join([title, note, *means, *lines])
+
+
+def _setting(spec: RunSpec) -> str:
+    return f"{spec.mode}, {spec.dtype}{', channels last' if spec.channels_last else ''}"
 
 
 def _fidelity(book: Book) -> str:
