@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import threading
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from demo import agreement, search, stats, sweep
-from demo.history import History
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Machine, RunResult, RunSpec
 from demo.stats import Interval
@@ -28,6 +28,8 @@ ROUNDS = 3
 GPU_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 CPU_MODES = ("default", "max-autotune-no-cudagraphs", "lite")
 """Without CUDA graphs the other two are the first two of these."""
+LATE_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
+"""Their compile tries kernels out, which takes minutes and cannot be done ahead: only the last rung tries them."""
 ATTENTIONS = ("sdpa", "eager")
 
 
@@ -94,17 +96,55 @@ def candidates(spec: RunSpec, machine: Machine) -> list[RunSpec]:
     ]
 
 
+def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> list[RunSpec]:
+    """The runs of a whole search, for a forecast: who goes on is not known, so the first ones stand for them.
+
+    The late modes are counted as often as they can be at most.
+    """
+    bare = plain(spec, machine)
+    first, late = _early_and_late(chosen)
+    last = first[: math.ceil(len(first) / search.KEPT)]
+    others = list(dict.fromkeys(map(_other_settings, late)))[: len(last)]
+    last += _joining(others, late)
+    rungs = [dataclasses.replace(one, most_seconds=BUDGETS[0]) for one in first]
+    rungs += [dataclasses.replace(one, most_seconds=BUDGETS[-1]) for one in last]
+    return [bare, *rungs, *[bare, *last[:1]] * ROUNDS]
+
+
+def _early_and_late(chosen: Sequence[RunSpec]) -> tuple[list[RunSpec], list[RunSpec]]:
+    """Who is in the search from the first rung on, and who may join in the last; where all would wait, nobody does."""
+    late = [one for one in chosen if one.mode in LATE_MODES]
+    early = [one for one in chosen if one.mode not in LATE_MODES]
+    return (early, late) if early else (late, [])
+
+
+def _joining(fastest: Sequence[RunSpec], late: Sequence[RunSpec]) -> list[RunSpec]:
+    """Those of `late` that have the other settings of the fastest third of those that reached the last rung.
+
+    So a setting that is fast in a late mode only is not found: trying it would cost what the rungs are there to save.
+    """
+    settings = set(map(_other_settings, fastest[: math.ceil(len(fastest) / search.KEPT)]))
+    return [one for one in late if _other_settings(one) in settings]
+
+
+def _other_settings(spec: RunSpec) -> RunSpec:
+    return dataclasses.replace(spec, mode="default")
+
+
 def run(
     spec: RunSpec,
     chosen: Sequence[RunSpec],
     runner: AnyRunner,
     machine: Machine,
-    history: History,
+    stored: Sequence[RunResult],
     picture: Path,
     cancel: threading.Event,
     precompiler: Precompiler | None = None,
 ) -> Generator[Step, None, Answer | None]:
-    """Searches `chosen` and returns the answer; None when it was cancelled. Raises BadInput where plain eager fails."""
+    """Searches `chosen` and returns the answer; None when it was cancelled. Raises BadInput where plain eager fails.
+
+    `stored` are earlier results, newest first: a try that is among them is not run again.
+    """
     bare = plain(spec, machine)
 
     def measured(what: str, cells: list[Cell], ahead: Precompiler | None) -> Generator[Step, None, list[Cell]]:
@@ -114,13 +154,14 @@ def run(
             yield Step(what, event)
         return cells
 
-    (reference,) = yield from measured("plain eager", sweep.cells([bare], history.all(), machine, picture), None)
+    (reference,) = yield from measured("plain eager", sweep.cells([bare], stored, machine, picture), None)
     if cancel.is_set():
         return None
     if reference.result is None or reference.result.eager is None:
         raise BadInput(f"Plain eager float32 cannot be run, so there is nothing to compare with: {reference.value}")
     tries: list[Try] = []
-    rungs = search.successive_halving(list(chosen), BUDGETS)
+    early, late = _early_and_late(chosen)
+    rungs = search.successive_halving(early, BUDGETS, lambda fastest: _joining(fastest, late))
     last: tuple[RunSpec, ...] = ()
     rung, answer = 0, None
     while True:
@@ -131,7 +172,7 @@ def run(
             break
         rung += 1
         asked = [dataclasses.replace(candidate, most_seconds=budget) for candidate in left]
-        cells = sweep.cells(asked, history.all(), machine, picture)
+        cells = sweep.cells(asked, stored, machine, picture)
         cells = yield from measured(f"rung {rung}: {len(left)} settings", cells, precompiler)
         if cancel.is_set():
             return None
@@ -161,10 +202,8 @@ def judge(cell: Cell, reference: RunResult, rung: int) -> Try:
     result = cell.result
     if result is None or result.failure is not None or result.compiled is None:
         return Try(cell.spec, rung, None, cell.value, result.id if result else "")
-    dropped = ""
-    if result.parity is not None and result.parity.verdict == "differ":
-        dropped = f"differs from its own eager: {result.parity.reason}"
-    elif reference.predictions and result.predictions:
+    dropped = agreement.with_own_eager(result.parity)
+    if not dropped and reference.predictions and result.predictions:
         changed = agreement.difference(reference.predictions["eager"], result.predictions["compiled"])
         dropped = changed or ""
     return Try(cell.spec, rung, result.compiled.median_seconds, dropped, result.id)

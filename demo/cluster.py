@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from demo import schema, sweep
-from demo.history import History
+from demo.history import History, HistoryError
 from demo.runner import WORKER_MODULE, Runner
 from demo.schema import BadInput, Machine, RunResult, RunSpec
 from demo.sweep import Cell, Done
 
 POLL_SECONDS = 0.2
+INSPECT_SECONDS = 180.0
+"""A node that has not said by then what it is goes unused: its GPUs may be busy with somebody else's work."""
 MOST_LOSSES = 3
 """After so many lost nodes or processes it is the cell that takes them down."""
 _PREFIX = "accelerator_type:"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,15 @@ def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[
         )
     chosen = wanted or alive
     asks = [_task(_inspect, node["NodeID"], gpu=bool(wanted)).remote(worker_module) for node in chosen]
+    answered, silent = ray.wait(asks, num_returns=len(asks), timeout=INSPECT_SECONDS)
+    for ask in silent:
+        ray.cancel(ask, force=True)
+    if silent:
+        _log.warning("%d of %d nodes did not answer in time and go unused", len(silent), len(asks))
     found = []
     for node, ask in zip(chosen, asks, strict=True):
+        if ask not in answered:
+            continue
         try:
             machine = schema.load(Machine, ray.get(ask))
         except ray.exceptions.RayError:
@@ -88,7 +99,10 @@ def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[
         slots = int(node["Resources"]["GPU"]) if wanted else 1
         found.append(Node(node["NodeID"], slots, frozenset(_types(node)), bool(wanted), machine))
     if not found:
-        raise BadInput("No node of the cluster could start a worker. Is the project there, at the same path as here?")
+        raise BadInput(
+            "No node of the cluster could start a worker. Is the project there, at the same path as here, and is a GPU "
+            "free?"
+        )
     return found
 
 
@@ -125,6 +139,7 @@ def run(
 ) -> Generator[Done, None, None]:
     """Runs the cells that have no value on the fleet; each result is in the history when its event comes.
 
+    Where the history refuses, the result has a warning that says so, and the first one is logged: the sweep goes on.
     Ends early when `cancel` is set; leaving it, in whatever way, ends the cells in hand.
     """
     import ray
@@ -134,6 +149,7 @@ def run(
     running: dict[Any, tuple[int, Node]] = {}
     cell_losses: Counter[int] = Counter()
     node_losses: Counter[str] = Counter()
+    refused = False
     try:
         while (waiting or running) and not cancel.is_set():
             alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -162,7 +178,11 @@ def run(
                         waiting.insert(0, place)
                         continue
                     answer = {"refused": f"Its node or its process was lost {MOST_LOSSES} times."}
-                yield Done(place, _kept(grid[place], answer, history))
+                cell, problem = _kept(grid[place], answer, history)
+                if problem and not refused:
+                    refused = True
+                    _log.warning("%s", problem)
+                yield Done(place, cell)
     finally:
         for call in running:
             ray.cancel(call, force=True)
@@ -174,12 +194,18 @@ def _free(fleet: Iterable[Node], taken: Sequence[Node]) -> Iterator[Node]:
         yield from [node] * (node.slots - sum(other.id == node.id for other in taken))
 
 
-def _kept(cell: Cell, answer: dict[str, Any], history: History) -> Cell:
+def _kept(cell: Cell, answer: dict[str, Any], history: History) -> tuple[Cell, str]:
+    """The cell with its value, its result stored; and why the history did not take it, or took it elsewhere, if so."""
     if "refused" in answer:
-        return dataclasses.replace(cell, refused=answer["refused"])
+        return dataclasses.replace(cell, refused=answer["refused"]), ""
     result = RunResult.from_json(answer["result"])
-    history.append(result)
-    return dataclasses.replace(cell, spec=result.spec, result=result)
+    try:
+        problem = history.append(result) or ""
+    except HistoryError as error:
+        problem = f"This result was not stored: {error}"
+    if problem:
+        result = dataclasses.replace(result, warnings=(*result.warnings, problem))
+    return dataclasses.replace(cell, spec=result.spec, result=result), problem
 
 
 def _task(function: Any, node_id: str, gpu: bool) -> Any:

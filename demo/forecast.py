@@ -241,7 +241,7 @@ def doubts(
     gpu = machine.gpu if spec.device == "cuda" else None
     if spec.device == "cuda" and gpu is None:
         return ("no gpu",)
-    memory = machine.memory_bytes if gpu is None else _gpu_bytes(earlier)
+    memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
     if expected is not None and memory:
         if expected.memory_bytes.low > memory:
             found.append("will not fit")
@@ -267,7 +267,7 @@ def doubts(
 
 
 def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
-    """The GPU's memory, as an earlier run on it saw it: a waiting worker does not touch the GPU."""
+    """The GPU's memory, as an earlier run on it saw it: for a machine that could not say."""
     return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)
 
 

@@ -10,6 +10,7 @@ import datetime
 import io
 import math
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -97,7 +98,31 @@ def read(path: Path) -> list[PublishedRow]:
     return rows
 
 
-def write_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
+def file_of(device_name: str) -> str:
+    """The name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
+    return (re.sub(r"[^a-z0-9]+", "-", device_label(device_name).lower()).strip("-") or "device") + ".csv"
+
+
+def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
+    """As `write_measured`, but rows of the table that is there already stay where `results` have none for their place.
+
+    A place is checkpoint, batch size and subset. Where `results` have no row at all, nothing is written. Raises
+    BadInput, and changes nothing, where the table that is there cannot be read.
+    """
+    results = list(results)
+    if all(_line(result, "") is None for result in results):
+        return results
+    earlier: list[dict[str, Any]] = []
+    if path.exists():
+        read(path)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            earlier = list(csv.DictReader(file))
+    return write_measured(results, path, commit, earlier)
+
+
+def write_measured(
+    results: Iterable[RunResult], path: Path, commit: str | None = None, earlier: Iterable[dict[str, Any]] = ()
+) -> list[RunResult]:
     """Writes a table of `results` to `path` and gives those back that it has no row for.
 
     A row needs a machine and either a speed-up or the word OOM: runs that failed otherwise, were cancelled or
@@ -112,6 +137,8 @@ def write_measured(results: Iterable[RunResult], path: Path, commit: str | None 
             left_out.append(result)
         else:
             lines.append(line)
+    places = {_place(line) for line in lines}
+    lines = [*(line for line in earlier if _place(line) not in places), *lines]
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -123,6 +150,10 @@ def write_measured(results: Iterable[RunResult], path: Path, commit: str | None 
     finally:
         draft.unlink(missing_ok=True)
     return left_out
+
+
+def _place(line: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(line[column]) for column in ("checkpoint", "batch_size", "subset"))
 
 
 def subset_of(spec: RunSpec) -> str:

@@ -477,6 +477,8 @@ class Machine:
     gpu_problem: str | None
     triton: str | None
     inductor_cache: str
+    gpu_memory_bytes: int | None = None
+    """None without a GPU, and where its driver does not say."""
 
     @property
     def device_name(self) -> str:

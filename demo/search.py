@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from demo.stats import Interval
@@ -18,20 +18,28 @@ _T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365,
 
 
 def successive_halving(
-    candidates: Sequence[T], budgets: Sequence[float]
+    candidates: Sequence[T],
+    budgets: Sequence[float],
+    late: Callable[[Sequence[T]], Sequence[T]] = lambda fastest: (),
 ) -> Generator[tuple[tuple[T, ...], float], Mapping[T, float], tuple[T, ...]]:
     """Yields a rung (who is to be measured, with how much), is sent the seconds of each, and returns the last ones.
 
     Of each rung the fastest third goes on, with the next, larger budget (Jamieson and Talwalkar 2016, with a third for
     their half). A candidate without a time is out. The last rung's are returned fastest first; none where all failed.
+    `late` is given those that reach the last rung, fastest first, and names others that join them there: candidates
+    too costly to be tried with everybody else.
     """
     left = tuple(dict.fromkeys(candidates))
     for number, budget in enumerate(budgets, start=1):
         seconds = yield left, budget
         ranked = sorted((candidate for candidate in left if candidate in seconds), key=lambda one: seconds[one])
-        if number == len(budgets) or len(ranked) <= 1:
+        if number == len(budgets):
             return tuple(ranked)
-        left = tuple(ranked[: max(1, math.ceil(len(ranked) / KEPT))])
+        left = tuple(ranked[: math.ceil(len(ranked) / KEPT)])
+        if number == len(budgets) - 1:
+            left += tuple(late(left))
+        if len(ranked) <= 1 and len(left) == len(ranked):
+            return left  # a further rung would choose among nobody
     return left
 
 

@@ -12,7 +12,6 @@ import importlib.util
 import itertools
 import math
 import os
-import re
 import statistics
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -365,21 +364,18 @@ FIGURES = {
 def keep_as_measured(grid: Iterable[Cell], folder: Path | None = None) -> Path:
     """Makes the sweep this project's own table of its device, beside the guide's: `assets/measured/<device>.csv`.
 
-    It takes the place of an earlier table of that device. Raises BadInput where there is nothing to put into it, or
-    the results are of several devices; OSError where it cannot be written.
+    Of an earlier table of that device the rows stay that this sweep does not measure again. Raises BadInput where there
+    is nothing to put into it, the results are of several devices, or the earlier table cannot be read; OSError where it
+    cannot be written.
     """
     results = [cell.result for cell in grid if cell.result is not None]
     devices = {result.environment.device_name for result in results if result.environment is not None}
     if len(devices) != 1:
         said = f"The results are of {', '.join(sorted(devices))}" if devices else "No cell has a result yet"
         raise BadInput(f"{said}: a measured table belongs to one device.")
-    name = re.sub(r"[^a-z0-9]+", "-", measured.device_label(devices.pop()).lower()).strip("-") or "device"
-    path = (folder or measured.FOLDER) / f"{name}.csv"
-    draft = path.with_name(f".{path.name}.new")
-    if len(measured.write_measured(results, draft)) == len(results):
-        draft.unlink()
+    path = (folder or measured.FOLDER) / measured.file_of(devices.pop())
+    if len(measured.add_measured(results, path)) == len(results):
         raise BadInput("None of the results has a speed-up or ran out of memory: there is nothing to put into a table.")
-    draft.replace(path)
     return path
 
 

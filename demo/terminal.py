@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from demo import format as fmt
 from demo import published, words
 from demo.beside import beside, sentences_of
-from demo.schema import Checkpoint, Predictions, Progress, RunResult
+from demo.schema import Checkpoint, Machine, Predictions, Progress, RunResult
 
 if TYPE_CHECKING:
     from demo.doctor import Diagnosis
@@ -157,6 +157,11 @@ def history_table(results: Sequence[RunResult]) -> str:
     return "\n".join(table([head, *rows]))
 
 
+def _gpu(machine: Machine) -> str:
+    memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
+    return f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
+
+
 def doctor_report(found: Diagnosis) -> str:
     """`doctor`: what is there, then whether a run would work, then what to do."""
     rows: list[tuple[str, str]] = []
@@ -164,7 +169,7 @@ def doctor_report(found: Diagnosis) -> str:
         rows += [
             ("versions", f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}"),
             ("processor", f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory"),
-            ("gpu", f"{machine.gpu}, driver {machine.driver}" if machine.gpu else "none that torch can use"),
+            ("gpu", _gpu(machine) if machine.gpu else "none that torch can use"),
             ("triton", machine.triton or "not installed"),
             ("c++ compiler", machine.compiler or "not found"),
             ("modes", ", ".join(machine.modes)),

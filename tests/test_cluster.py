@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,43 @@ def test_failures_on_a_node_are_values_and_cancel_ends_the_cells_in_hand(two_nod
     assert values[1].startswith("crashed: ")
     assert values[2] == "refused: This one is not to be had."
     assert len(values) < 7
+
+
+@needs_ray
+def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
+    two_nodes: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    refusing = History(tmp_path / "file" / "history.sqlite3")
+    fleet = cluster.nodes([], QUICK)
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
+    done = list(cluster.run(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
+    assert {event.cell.value for event in done} == {"2.00×"}
+    assert all("This result was not stored" in event.cell.result.warnings[-1] for event in done if event.cell.result)
+    assert len([one for one in caplog.records if "not stored" in one.message]) == 1
+
+
+@needs_ray
+def test_a_node_that_does_not_answer_in_time_is_left_out(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its GPUs are busy for hours: the task that asks it does not start."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    made, _ = two_nodes
+    monkeypatch.setattr(cluster, "INSPECT_SECONDS", 20.0)
+    head = made.head_node.node_id
+    busy = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] != head)
+
+    def with_a_cpu(function: Any, node_id: str, gpu: bool) -> Any:
+        there = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        return ray.remote(function).options(num_cpus=1, scheduling_strategy=there)
+
+    hold = with_a_cpu(lambda seconds: time.sleep(seconds), busy, False).remote(120)
+    monkeypatch.setattr(cluster, "_task", with_a_cpu)
+    assert [node.id for node in cluster.nodes([], QUICK)] == [head]
+    ray.cancel(hold, force=True)
 
 
 @needs_ray

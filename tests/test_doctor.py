@@ -85,6 +85,14 @@ def test_a_gpu_that_cannot_be_used_is_a_note_because_a_run_still_works(
     assert "the driver is too old" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_gpu_is_named_with_its_memory_and_a_driver_that_is_not_known_is_said(
+    machine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(dataclasses.replace(MACHINE, gpu="Tesla T4", gpu_memory_bytes=15_800_000_000))
+    assert main(["doctor"]) == 0
+    assert "Tesla T4, 15.8 GB of memory, driver not known" in " ".join(capsys.readouterr().out.split())
+
+
 def test_no_network_is_a_note_that_says_what_still_runs(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
     machine(MACHINE, reachable=False)
     assert main(["doctor"]) == 0

@@ -234,11 +234,16 @@ def test_what_cannot_fit_is_said_before_the_run() -> None:
     assert expecting(50, 60) == ("will not fit",) and expecting(20, 39) == ("may not fit",) and expecting(1, 2) == ()
 
 
-def test_a_gpu_s_memory_is_known_from_earlier_runs_only() -> None:
+def test_a_gpu_s_memory_is_known_from_the_machine_or_else_from_earlier_runs() -> None:
     spec = RunSpec("google/vit-base-patch16-224", "image-classification", device="cuda")
     expected = Forecast(Range(1, 2, 3), Range(20e9, 30e9, 60e9), "parameters", 0)
     assert doubts(spec, gpu_machine("Tesla T4"), expected, []) == ()
     assert doubts(spec, gpu_machine("Tesla T4"), expected, [full_result()]) == ("will not fit",)
+    large, small = (
+        dataclasses.replace(gpu_machine("Tesla T4"), gpu_memory_bytes=size) for size in (80 * 10**9, 16 * 10**9)
+    )
+    assert doubts(spec, large, expected, [full_result()]) == ()
+    assert doubts(spec, small, expected, []) == ("will not fit",)
 
 
 def test_multiprocessors_are_known_of_whole_names_only() -> None:

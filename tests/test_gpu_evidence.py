@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import measurement, ok_result
+from samples import GPU, measurement, ok_result
 
 from demo import catalog, measured
-from demo.schema import Compilation, RunResult, RunSpec
+from demo.backend import state
+from demo.schema import Compilation, GpuState, MachineState, Parity, Roofline, RunResult, RunSpec
 from tools import evidence_tables, gpu_evidence
 from tools.evidence_tables import Book
 from tools.gpu_evidence import Task
@@ -94,6 +95,14 @@ def test_every_cell_of_the_guides_table_is_planned_once() -> None:
     assert len(planned["repeat"]) == 10
     keys = [task.key for tasks in planned.values() for task in tasks]
     assert len(keys) == len(set(keys))
+
+
+def test_the_best_is_looked_for_in_every_number_format() -> None:
+    assert [spec.dtype for spec in gpu_evidence.candidates("microsoft/resnet-50", 16, False)] == [
+        "tf32",
+        "bfloat16",
+        "float16",
+    ]
 
 
 def test_only_models_of_convolutions_are_tried_with_channels_last() -> None:
@@ -187,6 +196,128 @@ def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: 
     assert result.warnings[-1].startswith("Its profile did not come to an end")
 
 
+def test_figures_are_kept_where_the_profiler_fails_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.write(up, b'{"ready": true}\n')
+        os.read(down, 1)
+        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
+        os.write(up, json.dumps(message).encode() + b'\n{"error": "no room"}\n')
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    (record,) = lot(tmp_path, 1)
+    result = evidence_tables.result_of(record)
+    assert result.status == "ok"
+    assert result.warnings[-1].startswith("Its profile did not come to an end")
+
+
+def test_a_cell_is_told_how_many_wait_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.write(up, b'{"ready": true}\n')
+        waiting = os.read(down, 1)[0]
+        os.write(up, json.dumps({"result": ok_result().to_json(), "recipe": {"calls": waiting}}).encode() + b"\n")
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    assert [record["recipe"]["calls"] for record in lot(tmp_path, 3)] == [2, 1, 0]
+
+
+def test_the_cells_that_wait_are_not_told_as_somebody_else_on_the_gpu() -> None:
+    gpu = GpuState(1e9, 1e9, 50.0, 100.0, foreign_processes=23)
+    warnings = tuple(state.warnings([MachineState(0.0, None, gpu)]))
+    (alone,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 0)["warnings"]
+    (beside,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 23)["warnings"]
+    assert alone == warnings[0]
+    assert beside == f"{warnings[0]} Up to 23 of them were cells of this script that waited for their turn and " + (
+        "computed nothing."
+    )
+
+
+def test_a_cell_whose_compiled_model_is_gone_has_no_figures_by_the_recipe() -> None:
+    gone = gpu_evidence.Cell(SPEC, gpu_evidence.SCENE)
+    gone.compiled_outputs = "kept aside"
+    assert gone.recipe(ok_result()) is None
+
+
+@pytest.mark.parametrize(("left", "size"), [(540, 24), (361, 24), (360, 15), (200, 7), (100, 4), (61, 4)])
+def test_a_lot_is_as_large_as_there_is_time_for(left: float, size: int) -> None:
+    assert gpu_evidence.lot_size(left) == size
+
+
+# What is taken up again
+
+
+class Called:
+    """The script's main without cells: which were asked for, lot by lot, and what each of them answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: list[dict[str, Any] | None]) -> None:
+        self.asked: list[str] = []
+        self.answers = answers
+        monkeypatch.setattr(gpu_evidence.worker, "warm_imports", lambda: None)
+        monkeypatch.setattr(gpu_evidence, "run_lot", self._run_lot)
+
+    def _run_lot(self, tasks: list[Task], *rest: Any) -> Any:
+        for task in tasks:
+            self.asked.append(task.key)
+            yield gpu_evidence.record(task, self.answers.pop(0))
+
+    def __call__(self, folder: Path, *more: str) -> int:
+        quick = [str(folder), "--quick", "--checkpoints", "shapes-vit", "--commit", "abc"]
+        return gpu_evidence.main([*quick, "--steps", "fidelity", *more])
+
+
+def test_what_took_too_long_or_crashed_is_tried_again_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = {"result": ok_result().to_json(), "recipe": None}
+    loop = {"loop": {"eager_seconds": 1.0, "compiled_seconds": 1.0}}
+    called = Called(monkeypatch, [{"timed_out": 75.0}, None, fine, loop])
+    called(tmp_path)
+    first = called.asked[:]
+    assert len(first) == 4
+    called(tmp_path)
+    assert called.asked == first
+    called.answers = [None, loop]
+    called(tmp_path, "--again", "--steps", "fidelity,fidelity")
+    assert called.asked == first + first[:2]
+    called.answers = [fine]
+    called(tmp_path, "--again")
+    assert called.asked == first + first[:2] + first[:1]
+    assert all(gpu_evidence._is_final(record) for record in Book(tmp_path / "cells.jsonl.gz").records.values())
+
+
+def test_tests_that_were_cut_short_are_not_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def run_tests(folder: Path, seconds: float) -> dict[str, Any]:
+        given.append(seconds)
+        return {"code": None if len(given) == 1 else 0, "seconds": 1.0, "said": "9 passed"}
+
+    monkeypatch.setattr(gpu_evidence, "run_tests", run_tests)
+    called = Called(monkeypatch, [])
+    called(tmp_path, "--steps", "tests", "--minutes", "3.9")
+    assert not given
+    for _ in range(3):
+        called(tmp_path, "--steps", "tests", "--minutes", "5")
+    assert len(given) == 2
+    assert all(290 < seconds <= 295 for seconds in given)
+
+
+def test_the_commit_is_kept_and_its_want_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = Called(monkeypatch, [])
+    monkeypatch.setattr(gpu_evidence, "look_at_machine", lambda device: {"environment": None, "at": "now"})
+    called(tmp_path, "--steps", "machine")
+    assert json.loads((tmp_path / "machine.json").read_text())["commit"] == "abc"
+    assert "--commit" not in capsys.readouterr().err
+    monkeypatch.setattr(gpu_evidence, "current_commit", lambda: "")
+    called(tmp_path / "other", "--steps", "machine", "--commit", "")
+    assert "name the commit with --commit" in capsys.readouterr().err
+
+
 # What is kept
 
 
@@ -226,7 +357,58 @@ def test_the_best_is_compared_with_plain_eager_float32_and_must_agree(tmp_path: 
         cell("best", spec=half, eager=measurement(0.001), compiled=measurement(0.0005)),
         cell("best", spec=wrong, compiled=measurement(0.0001), parity=parity),
     )
-    assert "shapes-vit, batch 1: 4.00× by default, bfloat16" in evidence_tables.summary(book, None)
+    told = evidence_tables.summary(book, None)
+    assert "shapes-vit, batch 1: 4.00× by default, bfloat16" in told
+    assert (
+        "Not the autopilot's search but a fixed choice" in told and "and default, bfloat16; default, float16." in told
+    )
+
+
+def test_a_best_cell_without_a_profile_has_the_roofline_of_its_number_format(tmp_path: Path) -> None:
+    tuned = RunSpec("shapes-vit", "image-classification", mode="max-autotune", device="cpu")
+    half = RunSpec("shapes-vit", "image-classification", device="cpu", dtype="bfloat16")
+    book = book_of(
+        tmp_path,
+        cell(roofline=Roofline(1_000_000, 1_000, 1e10, 1e10)),  # 0.1 ms at least
+        cell("best", spec=half, roofline=Roofline(1_000_000, 1_000, 1e11, 1e10)),
+        cell("autotune", spec=tuned, compiled=measurement(0.0005)),
+    )
+    assert "4.00× by max-autotune, float32, 20 % of its own roofline" in evidence_tables.summary(book, None)
+
+
+def test_a_best_cell_that_gives_no_finite_number_is_left_out(tmp_path: Path) -> None:
+    half = RunSpec("shapes-vit", "image-classification", device="cpu", dtype="float16")
+    parity = Parity("not comparable", None, "Eager gives no finite number.")
+    book = book_of(tmp_path, cell(), cell("best", spec=half, compiled=measurement(0.0001), parity=parity))
+    assert "float16" not in evidence_tables._best(book).split("- shapes-vit")[1]
+
+
+def on_a_gpu(checkpoint: str, compiled: float, **changes: Any) -> dict[str, Any]:
+    spec = RunSpec(checkpoint, "image-classification", device="cuda")
+    return cell(spec=spec, environment=GPU, compiled=measurement(compiled), **changes)
+
+
+def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
+    failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    book_of(folder, machine, on_a_gpu("a/slow", 0.004), on_a_gpu("b/fast", 0.0005), on_a_gpu("c", 0.001), failed)
+    rows, table = evidence_tables.publish(folder, tmp_path)
+    assert rows == tmp_path / "assets" / "measured" / "t4.csv"
+    assert {row.measured.commit for row in measured.read(rows)} == {"abc"}
+    told = table.read_text()
+    assert "| 1 | default | 1.59× over 3 of 4 | 4.00× b/fast | 0.50× a/slow |" in told
+    assert "[t4.csv](../../assets/measured/t4.csv)" in told and "commit abc" in told
+
+
+def test_evidence_of_a_cpu_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book_of(tmp_path, cell())
+    assert evidence_tables.main([str(tmp_path)]) == 2
+    assert "no evidence of one GPU" in capsys.readouterr().err
+    assert evidence_tables.main([str(tmp_path / "nowhere")]) == 2
 
 
 def test_fidelity_is_our_median_over_the_loops(tmp_path: Path) -> None:

@@ -62,6 +62,20 @@ def test_nan_in_compiled_only_differs_and_has_no_figure():
     assert found.max_abs_error is None
 
 
+def test_an_eager_output_without_a_finite_number_is_no_match():
+    for value in (float("nan"), float("inf")):
+        nothing = torch.full_like(BASE, value)
+        found = parity.compare({"a": nothing}, {"a": nothing}, {"a": nothing}, "float16", None, None)
+        assert (found.verdict, found.max_abs_error) == ("not comparable", None)
+        assert "overflows" in found.reason
+
+
+def test_some_infinite_numbers_in_both_still_match():
+    """A detector may mask with minus infinity."""
+    some = torch.cat([BASE, torch.tensor([float("-inf")])])
+    assert parity.compare({"a": some}, {"a": some}, {"a": some}, "float32", None, None).verdict == "match"
+
+
 def test_a_reference_that_does_not_fit_is_said():
     def too_large():
         raise torch.OutOfMemoryError("no room for float64")

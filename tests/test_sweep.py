@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ENVIRONMENT, ok_result
+from samples import ENVIRONMENT, measurement, ok_result
 
 from demo import catalog, measured, schema, sweep
+from demo.__main__ import main
+from demo.commands import sweep as sweep_command
 from demo.commands.sweep import PICTURE
 from demo.history import FOLDER_VARIABLE, History
 from demo.precompiling import Precompiler, worth_it
@@ -367,6 +369,27 @@ def test_a_sweep_becomes_the_measured_table_of_its_device(tmp_path: Path) -> Non
     assert {row.gpu for row in rows} == {"Example CPU"}
 
 
+def test_a_small_sweep_leaves_the_rows_of_a_measured_table_that_it_does_not_measure(tmp_path: Path) -> None:
+    large = dataclasses.replace(SPEC, batch_size=4)
+    other = dataclasses.replace(SPEC, mode="lite")
+    sweep.keep_as_measured([Cell(one, stored(spec=one)) for one in (SPEC, large, other)], tmp_path)
+    again = stored(compiled=measurement(0.0005))
+    path = sweep.keep_as_measured([Cell(SPEC, again)], tmp_path)
+    rows = {(row.batch_size, row.mode): row.compiled_seconds for row in measured.read(path)}
+    assert rows == {
+        (4, "default"): pytest.approx(0.00102),
+        (1, "lite"): pytest.approx(0.00102),
+        (1, "default"): pytest.approx(0.00051),
+    }
+
+
+def test_a_measured_table_that_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "example-cpu.csv").write_text("my,own,notes\n")
+    with pytest.raises(BadInput, match=r"measured table .*columns lack"):
+        sweep.keep_as_measured([Cell(SPEC, stored())], tmp_path)
+    assert (tmp_path / "example-cpu.csv").read_text() == "my,own,notes\n"
+
+
 @pytest.mark.parametrize(
     ("results", "words"),
     [
@@ -423,6 +446,44 @@ def test_a_broken_grid_file_is_refused_by_name(content: str, tmp_path: Path) -> 
     done = command(tmp_path, str(tmp_path / "grid.yaml"))
     assert done.returncode == 2
     assert "grid.yaml" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_pyyaml_a_grid_file_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "grid.yaml").write_text("checkpoints: [shapes-vit]\n")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert main(["sweep", str(tmp_path / "grid.yaml")]) == 2
+    assert "pip install pyyaml" in capsys.readouterr().err
+
+
+def test_a_measured_table_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(measured, "FOLDER", tmp_path / "file" / "measured")
+    with pytest.raises(BadInput, match=r"The measured table was not written: .*The results are in the store"):
+        sweep_command._kept_as_measured([Cell(SPEC, stored())])
+
+
+def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
+    out = tmp_path / "table.csv"
+    asked = ["sweep", "--checkpoint", "shapes-vit", "--cache", "empty", "--batch-size", "1,2,3", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.quick_sweep", *asked],
+        env={**os.environ, FOLDER_VARIABLE: str(tmp_path), "QUICK_SECONDS": "2"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("[1/3]"):
+        assert process.poll() is None
+    process.terminate()
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert "Traceback" not in said
+    assert len(out.read_text().splitlines()) == 1 + 1
 
 
 def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> None:

@@ -170,3 +170,9 @@ def test_two_equal_variants_are_called_the_same():
     interval = samples.interval()
     assert interval is not None
     assert stats.verdict(interval, None) == "same"
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)])
+def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(seconds: float, calls: int):
+    assert timing.device_calls(seconds, timing.DEVICE_CALLS) == calls
+    assert timing.device_calls(seconds, 7) == min(7, calls)

@@ -1,19 +1,30 @@
-"""What `tools.gpu_evidence` has measured so far: its book of cells, their tables, and a summary in Markdown."""
+"""What `tools.gpu_evidence` has measured so far: its book of cells, their tables, and a summary in Markdown.
+
+    python -m tools.evidence_tables FOLDER      make the project's own tables of it
+
+That command writes the short table of the README, benchmarks/results/gpu_evidence.md, and adds the rows of the guide's
+table to the device's file in assets/measured/.
+"""
 
 from __future__ import annotations
 
+import argparse
 import csv
+import dataclasses
 import gzip
 import json
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from demo import agreement, measured, words
 from demo import format as fmt
-from demo import measured, words
-from demo.schema import RunResult
+from demo.schema import BadInput, Roofline, RunResult, RunSpec
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class Book:
@@ -110,15 +121,38 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
             writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(lines)
-    tables = [result_of(record) for record in cells if record["step"].startswith(("table", "autotune"))]
-    if tables:
+    if tables := _tables(book):
         measured.write_measured(tables, folder / "measured.csv", commit)
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
+
+
+def _tables(book: Book) -> list[RunResult]:
+    """The guide's table as it was measured, mode max-autotune included."""
+    return [result_of(record) for record in (*book.of("table"), *book.of("autotune"))]
 
 
 def summary(book: Book, commit: str | None) -> str:
     """All of it for a reader, in Markdown; steps that have not run yet are missing."""
     parts = ["# Evidence\n"]
+    parts += [f"{told}\n" for told in _machine(book, commit)]
+    for record in book.of("tests"):
+        parts.append(f"`tests/gpu`: {record['said'].strip('= ')} ({fmt.duration(record['seconds'])}).\n")
+    for step, title in (
+        ("table", "The table, float32 without TF32"),
+        ("autotune", "Mode max-autotune"),
+        ("best", "Other number formats"),
+    ):
+        if cells := book.of(step):
+            parts += [f"## {title}\n", _cells_table(cells), ""]
+    for telling in (_means, _best, _fidelity, _repeat, _reasons):
+        if told := telling(book):
+            parts += [told, ""]
+    return "\n".join(parts)
+
+
+def _machine(book: Book, commit: str | None) -> list[str]:
+    """What it was measured on, in one line; none where nobody has looked yet."""
+    lines = []
     for record in book.of("machine"):
         known = record["facts"]["environment"] or {}
         names = (
@@ -133,20 +167,8 @@ def summary(book: Book, commit: str | None) -> str:
             "platform",
         )
         facts = ", ".join(f"{name} {known[name]}" for name in names if known.get(name))
-        parts.append(f"{facts}; commit {commit or 'not known'}; {record['facts']['at']}.\n")
-    for record in book.of("tests"):
-        parts.append(f"`tests/gpu`: {record['said'].strip('= ')} ({fmt.duration(record['seconds'])}).\n")
-    for step, title in (
-        ("table", "The table, float32 without TF32"),
-        ("autotune", "Mode max-autotune"),
-        ("best", "Other number formats"),
-    ):
-        if cells := book.of(step):
-            parts += [f"## {title}\n", _cells_table(cells), ""]
-    for telling in (_means, _best, _fidelity, _repeat, _reasons):
-        if told := telling(book):
-            parts += [told, ""]
-    return "\n".join(parts)
+        lines.append(f"{facts}; commit {commit or 'not known'}; {record['facts']['at']}.")
+    return lines
 
 
 def _cells_table(records: Sequence[dict[str, Any]]) -> str:
@@ -181,13 +203,9 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 def _means(book: Book) -> str:
     """By batch and mode: the geometric mean of the speed-ups, and how many cells have none."""
-    groups: dict[tuple[int, str], list[RunResult]] = {}
-    for record in (*book.of("table"), *book.of("autotune")):
-        result = result_of(record)
-        groups.setdefault((result.spec.batch_size, result.spec.mode), []).append(result)
     lines = []
-    for (batch, mode), results in sorted(groups.items()):
-        ratios = [result.speedup.ratio for result in results if result.status == "ok" and result.speedup]
+    for (batch, mode), results in _by_batch_and_mode(book):
+        ratios = [ratio for ratio, _ in _ratios(results)]
         if ratios:
             lines.append(
                 f"- batch {batch}, {mode}: {geometric_mean(ratios):.3f}× over {len(ratios)} of {len(results)} cells"
@@ -195,23 +213,43 @@ def _means(book: Book) -> str:
     return "\n".join(["## Geometric means of the speed-ups\n", *lines]) if lines else ""
 
 
+def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
+    groups: dict[tuple[int, str], list[RunResult]] = {}
+    for result in _tables(book):
+        groups.setdefault((result.spec.batch_size, result.spec.mode), []).append(result)
+    return sorted(groups.items())
+
+
+def _ratios(results: Sequence[RunResult]) -> list[tuple[float, str]]:
+    """The speed-ups there are, each with its checkpoint."""
+    return [
+        (result.speedup.ratio, result.spec.checkpoint) for result in results if result.status == "ok" and result.speedup
+    ]
+
+
 def _best(book: Book) -> str:
     """For each checkpoint and batch the fastest compiled cell against plain eager float32 of the table."""
     plain: dict[tuple[str, int], float] = {}
+    rooflines: dict[tuple[str, int, str], Roofline] = {}
+    """The operations, bytes and rates of a call do not depend on the mode, so a cell without a profile has them too."""
     fastest: dict[tuple[str, int], RunResult] = {}
     for record in (*book.of("table"), *book.of("autotune"), *book.of("best")):
         result = result_of(record)
         place = result.spec.checkpoint, result.spec.batch_size
+        if result.roofline is not None:
+            rooflines[*place, result.spec.dtype] = result.roofline
         if result.status != "ok" or result.eager is None or result.compiled is None:
             continue
         if (result.spec.dtype, result.spec.mode) == ("float32", "default"):
             plain[place] = result.eager.median_seconds
-        if result.parity is not None and result.parity.verdict == "differ":
+        if agreement.with_own_eager(result.parity):
             continue  # faster is no merit where the answer is another one
         known = fastest.get(place)
         if known is None or known.compiled is None or result.compiled.median_seconds < known.compiled.median_seconds:
             fastest[place] = result
-    tried = {(result.spec.checkpoint, result.spec.batch_size) for result in map(result_of, book.of("best"))}
+    asked = [result_of(record).spec for record in book.of("best")]
+    tried = {(spec.checkpoint, spec.batch_size) for spec in asked}
+    settings = dict.fromkeys(map(_setting, asked))
     lines, by_batch = [], {}  # type: ignore[var-annotated]
     for place in sorted(plain.keys() & tried & fastest.keys()):
         result = fastest[place]
@@ -219,9 +257,11 @@ def _best(book: Book) -> str:
             continue
         ratio = plain[place] / result.compiled.median_seconds
         by_batch.setdefault(place[1], []).append(ratio)
-        share = result.roofline_share(result.compiled)
         spec = result.spec
-        told = f"{spec.mode}, {spec.dtype}{', channels last' if spec.channels_last else ''}"
+        share = dataclasses.replace(result, roofline=rooflines.get((*place, spec.dtype))).roofline_share(
+            result.compiled
+        )
+        told = _setting(spec)
         roofline = "" if share is None else f", {fmt.percent(share)} of its own roofline"
         lines.append(f"- {place[0]}, batch {place[1]}: {ratio:.2f}× by {told}{roofline}")
     if not lines:
@@ -232,10 +272,16 @@ def _best(book: Book) -> str:
     ]
     title = "## The best of the settings tried, against plain eager float32\n"
     note = (
-        "Medians of different processes, so without an interval. Outputs were compared with eager's in the same number "
-        "format, not with float32's; settings in which they differ are left out.\n"
+        "Not the autopilot's search but a fixed choice: the settings of the tables (with max-autotune where it was "
+        f"measured), and {'; '.join(settings)}. Medians of different processes, so without an interval. Outputs were "
+        "compared with eager's in the same number format, not with float32's; settings in which they differ, or cannot "
+        "be compared, are left out.\n"
     )
     return "\n".join([title, note, *means, *lines])
+
+
+def _setting(spec: RunSpec) -> str:
+    return f"{spec.mode}, {spec.dtype}{', channels last' if spec.channels_last else ''}"
 
 
 def _fidelity(book: Book) -> str:
@@ -285,3 +331,72 @@ def _reasons(book: Book) -> str:
         if told:
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
     return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
+
+
+# The project's own tables
+
+
+def short_table(book: Book, commit: str | None, rows: str) -> str:
+    """The README's first table: the means and the extremes by batch and mode; `rows` is where all of them lie."""
+    lines = [
+        "| batch | mode | speed-up, geometric mean | fastest | slowest |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for (batch, mode), results in _by_batch_and_mode(book):
+        ratios = _ratios(results)
+        if not ratios:
+            lines.append(f"| {batch} | {mode} | none of {len(results)} cells has one | – | – |")
+            continue
+        mean = f"{geometric_mean([ratio for ratio, _ in ratios]):.2f}× over {len(ratios)} of {len(results)}"
+        ends = " | ".join(f"{ratio:.2f}× {checkpoint}" for ratio, checkpoint in (max(ratios), min(ratios)))
+        lines.append(f"| {batch} | {mode} | {mean} | {ends} |")
+    return "\n".join(
+        [
+            "# Evidence on a GPU",
+            "",
+            *_machine(book, commit),
+            "",
+            "torch.compile against eager in float32 without TF32, random weights, by this project's protocol "
+            f"(`python -m tools.gpu_evidence`). Every row, with its interval: [{Path(rows).name}]({rows}).",
+            "",
+            *lines,
+            "",
+        ]
+    )
+
+
+def publish(folder: Path, root: Path = ROOT) -> list[Path]:
+    """Writes both tables below `root` and gives their paths. Raises BadInput for what is no evidence of one GPU."""
+    path = folder / "cells.jsonl.gz"
+    if not path.exists():
+        raise BadInput(f"{folder} holds no evidence: python -m tools.gpu_evidence {folder} makes some.")
+    book = Book(path)
+    results = _tables(book)
+    devices = {result.environment.device_name for result in results if result.environment}
+    if len(devices) != 1 or any(result.spec.device != "cuda" for result in results):
+        raise BadInput(
+            f"{folder} is no evidence of one GPU: its table is of {', '.join(sorted(devices)) or 'nothing'}."
+        )
+    commit = next((record["facts"].get("commit") for record in book.of("machine")), None)
+    rows = root / "assets" / "measured" / measured.file_of(devices.pop())
+    table = root / "benchmarks" / "results" / "gpu_evidence.md"
+    measured.add_measured(results, rows, commit or "")
+    table.parent.mkdir(parents=True, exist_ok=True)
+    table.write_text(short_table(book, commit, f"../../assets/measured/{rows.name}"), encoding="utf-8")
+    return [rows, table]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Makes the project's own tables of what tools.gpu_evidence measured.")
+    parser.add_argument("folder", type=Path, help="where the results lie")
+    try:
+        for path in publish(parser.parse_args(arguments).folder):
+            print(f"written: {path}")
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

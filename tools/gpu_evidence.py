@@ -1,6 +1,7 @@
 """Measures on one GPU what this project claims, in steps that can be broken off and taken up again.
 
     python -m tools.gpu_evidence FOLDER             go on where FOLDER says, for 9 minutes at most
+    python -m tools.gpu_evidence FOLDER --again     and try cells once more that took too long or crashed
     python -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
 Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
@@ -10,10 +11,11 @@ does not depend on their values. The steps, the most valuable first:
     table 1      the guide's 12 checkpoints at batch 1, modes default and reduce-overhead, with profiles
     fidelity     our median over that of a plain loop, in turns
     repeat       the same cell ten times: is the verdict the same?
-    table 16     as table 1, at batch 16
     tests        tests/gpu, by pytest or without it
-    best         other number formats and memory formats, at batch 1 and 16, against plain eager float32
+    table 16     as table 1, at batch 16
     table 4      as table 1, without profiles
+    best         mode reduce-overhead in tf32, bfloat16 and float16 (models of convolutions in float16 with the channels
+                 last), at batch 1 and 16; the best of these and of the tables, against plain eager float32
     autotune     mode max-autotune at batch 1
 
 Every cell is a run of `demo.backend.worker` in a process of its own, forked after torch and transformers have been
@@ -23,8 +25,13 @@ run one after another: autotuning, warm-up, timing, profile. Meanwhile the other
 on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here. A
 cell whose compile ahead failed starts over alone, so that its failure is its own.
 
+The step 'best' is not the search of `demo.autopilot`, whose 48 settings and more of each checkpoint and batch, one
+process after another, would take hours: it is a fixed choice of few, without another attention implementation, and
+plain eager and the winner are not run again in alternation, so there is no interval.
+
 FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
-`tests.txt`, `cells.csv`, `measured.csv` (to go to assets/measured/) and `summary.md`.
+`tests.txt`, `cells.csv`, `measured.csv` and `summary.md`. Nothing is written elsewhere; of that folder
+`python -m tools.evidence_tables` makes the project's own tables, in assets/measured/ and benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -52,6 +59,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+os.environ.setdefault(
+    "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
+)  # a look for a GPU must not start CUDA: the cells are forked
+
 from demo.backend import worker  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
@@ -61,6 +72,7 @@ from torch._inductor.output_code import CompiledFxGraph
 from demo import catalog, schema, words
 from demo import format as fmt
 from demo.backend import compilation, models, predictions, profile, settings, timing
+from demo.measured import current_commit
 from demo.schema import Failure, RunResult, RunSpec, Status
 from tools.evidence_tables import Book, result_of, write_tables
 
@@ -74,16 +86,19 @@ CONVOLUTIONAL = ("ConvNeXT", "ResNet", "MobileNet", "DETR", "Resnet-101", "Condi
 MINUTES = 9.0
 LOT = 24
 """Cells compiled before the first of them is timed: so many contexts and weights at most lie on the GPU."""
-READY_SECONDS = 240.0
-TURN_SECONDS = 75.0
+SMALL_LOT_SECONDS, CELL_SECONDS = 360.0, 20.0
+"""With less time left than the first a lot has as many cells as there is time for, at about so much each."""
+READY_SECONDS = 330.0
+TURN_SECONDS = 150.0
 AUTOTUNE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
 LEAST_SECONDS = 60.0
 """With less time left no lot is begun."""
-TESTS_SECONDS = 420.0
+TESTS_SECONDS = 240.0
+"""With less time left the tests are left to the next call."""
 TIMED_SECONDS = 1.5
-RECIPE_SECONDS = 3.0
+RECIPE_SECONDS = 1.5
 """The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
 LEAST_RECIPE_CALLS = 10
 LOOP_CALLS = 200
@@ -152,7 +167,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
 
 
 def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
-    """The settings among which the best is looked for, beside those of the tables.
+    """The settings among which the best is looked for, beside those of the tables and of mode max-autotune.
 
     A fixed choice of few: the search of `demo.autopilot` over all of them takes longer than a borrowed GPU stays.
     """
@@ -161,7 +176,7 @@ def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
     mode = "default" if quick else "reduce-overhead"
     formats = [("bfloat16", False)]
     if not quick:
-        formats.append(("float16", convolutional))
+        formats = [("tf32", False), *formats, ("float16", convolutional)]
     return [
         _spec(checkpoint, batch, mode, quick=quick, dtype=dtype, channels_last=channels_last, profile="on")
         for dtype, channels_last in formats
@@ -244,6 +259,8 @@ class Cell(worker.Run):
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
             return None
+        if self.compiled_outputs is not None:
+            return None  # the two did not fit in memory together, and the compiled model is gone
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
         calls = min(schema.PUBLISHED_CALLS, max(LEAST_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
@@ -306,8 +323,10 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
                 traceback.print_exc()
                 cell = None
         tell({"ready": cell is not None})
-        if not os.read(down, 1):
+        turn = os.read(down, 1)
+        if not turn:
             return
+        waiting = turn[0]
         if not ahead:
             torch._inductor.config.compile_threads = threads
         if task.plain:
@@ -320,9 +339,9 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
             result = cell.finish()
             recipe = cell.recipe(result)
             explains = result.status == "ok" and profile.wanted(cell.spec, cell.device)
-            tell({"result": _sent(result, started, ahead), "recipe": recipe, "more": explains})
+            tell({"result": _sent(result, started, ahead, waiting), "recipe": recipe, "more": explains})
             if explains:
-                tell({"result": _sent(cell.explained(), started, ahead), "recipe": recipe})
+                tell({"result": _sent(cell.explained(), started, ahead, waiting), "recipe": recipe})
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
@@ -331,8 +350,15 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         os._exit(0)
 
 
-def _sent(result: RunResult, started: float, ahead: bool) -> dict[str, Any]:
-    """The result as JSON, without compile costs where the first call had nothing left to compile."""
+def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[str, Any]:
+    """The result as JSON, without compile costs where the first call had nothing left to compile.
+
+    The cells that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
+    """
+    if waiting:
+        note = f"Up to {waiting} of them were cells of this script that waited for their turn and computed nothing."
+        told = (f"{one} {note}" if one.endswith(" used this GPU as well.") else one for one in result.warnings)
+        result = dataclasses.replace(result, warnings=tuple(told))
     if ahead and result.compilation is not None:
         result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
     return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
@@ -375,12 +401,15 @@ class Child:
             message = json.loads(line)
             if "ready" in message:
                 self.ready = True
+            elif "error" in message and self.answer is not None:
+                self.ended = True  # the figures came before: `more` stays, and says that the profile did not
             else:
                 self.answer, self.ended = message, not message.get("more")
 
-    def go(self) -> None:
+    def go(self, waiting: int) -> None:
+        """Its turn has come; so many others wait beside it."""
         with contextlib.suppress(OSError):
-            os.write(self._writing, b"g")
+            os.write(self._writing, bytes([min(waiting, 255)]))
 
     def close(self) -> None:
         if self._closed:
@@ -420,9 +449,9 @@ def run_lot(
                 if not child.ready and time.monotonic() - child.started > ready_seconds:
                     child.ended = True
                     child.answer = {"timed_out": ready_seconds}
-        for child in children:
+        for place, child in enumerate(children, start=1):
             if not child.ended:
-                child.go()
+                child.go(sum(not other.ended for other in children[place:]))
                 limit = time.monotonic() + child.task.turn_seconds
                 while not child.ended:
                     if time.monotonic() > deadline:
@@ -558,6 +587,11 @@ def call_tests() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     deadline = time.monotonic() + 60 * options.minutes
+    commit = options.commit or current_commit()
+    if not commit:
+        print(
+            "There is no git history here: name the commit with --commit, or no figure can be traced.", file=sys.stderr
+        )
     worker.warm_imports()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -574,44 +608,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "table 1",
         "fidelity",
         "repeat",
-        "table 16",
         "tests",
-        "best",
+        "table 16",
         "table 4",
+        "best",
         "autotune",
     )
     if unknown := [name for name in names if name not in order]:
         print(f"There is no step {unknown[0]!r}. There are: {', '.join(order)}.", file=sys.stderr)
         return 2
+    again = {key for key, one in book.records.items() if not _is_final(one)} if options.again else set()
     try:
         for name in names:
             if time.monotonic() > deadline - LEAST_SECONDS:
                 break
             if name == "machine" and name not in book.records:
-                facts = look_at_machine("cpu" if quick else "cuda")
+                facts = look_at_machine("cpu" if quick else "cuda") | {"commit": commit}
                 book.add({"key": name, "step": name, "facts": facts})
                 (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
             elif name == "tests" and name not in book.records:
                 if deadline - time.monotonic() < TESTS_SECONDS:
                     continue  # the next call has the time for them
-                done = run_tests(folder, TESTS_SECONDS)
-                book.add({"key": name, "step": name, **done})
-                _say(f"tests: {done['said']}")
-            _measure(order[name], book, folder, deadline, options.processes)
+                done = run_tests(folder, deadline - time.monotonic() - 5)
+                if done["code"] is None:
+                    _say("tests: not at their end when the time was up; the next call starts them anew")
+                else:
+                    book.add({"key": name, "step": name, **done})
+                    _say(f"tests: {done['said']}")
+            _measure(order[name], book, folder, deadline, options.processes, again)
     finally:
-        write_tables(folder, book, options.commit)
+        write_tables(folder, book, commit)
     missing = [task for name in names for task in order[name] if task.key not in book.records]
     missing_steps = [name for name in names if name in ("machine", "tests") and name not in book.records]
     _say(f"{len(missing) + len(missing_steps)} cells and steps are missing" if missing or missing_steps else "complete")
     return 0
 
 
-def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, processes: int) -> None:
-    pending = [task for task in tasks if task.key not in book.records]
-    for start in range(0, len(pending), LOT):
-        if time.monotonic() > deadline - LEAST_SECONDS:
+def _is_final(record: dict[str, Any]) -> bool:
+    """Whether the cell would come to the same end again; not so where it took too long, or its process was lost."""
+    if "result" in record:
+        return record["result"]["status"] not in ("timed_out", "crashed")
+    return "loop" not in record or record["loop"] is not None
+
+
+def lot_size(left: float) -> int:
+    """Cells of a lot with so many seconds left."""
+    return LOT if left > SMALL_LOT_SECONDS else max(4, int((left - LEAST_SECONDS) / CELL_SECONDS))
+
+
+def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, processes: int, again: set[str]) -> None:
+    """The tasks that are not in the book, and those whose key is in `again`, which are taken out of it once tried."""
+    pending = [task for task in tasks if task.key not in book.records or task.key in again]
+    while pending:
+        left = deadline - time.monotonic()
+        if left < LEAST_SECONDS:
             return
-        lot = pending[start : start + LOT]
+        size = lot_size(left)
+        lot, pending = pending[:size], pending[size:]
+        again.difference_update(task.key for task in lot)
         _say(f"{lot[0].step}: {len(lot)} cells")
         for one in run_lot(lot, SCENE, folder / "noise.txt", deadline, processes):
             book.add(one)
@@ -633,6 +687,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures on one GPU what this project claims.")
     parser.add_argument("folder", type=Path, help="where the results lie, and those of an earlier call")
     parser.add_argument("--quick", action="store_true", help="on this CPU, with the bundled checkpoints")
+    parser.add_argument("--again", action="store_true", help="try once more what took too long or crashed")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
     parser.add_argument("--steps", type=_listed, help="only these, separated by commas, in this order")
     parser.add_argument("--checkpoints", type=_listed, help="only these, separated by commas")

@@ -1,12 +1,15 @@
-"""What machine this is: versions, device, driver, compiler. Nothing here creates a CUDA context but `environment`."""
+"""What machine this is: versions, device, driver, compiler. Nothing here makes a CUDA context but `environment`."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
 import platform
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +66,53 @@ def nvidia_smi() -> dict[str, str] | None:
     return {"name": name, "driver": driver} if answer.returncode == 0 and driver else None
 
 
+FIRST_GPU = """
+import ctypes, json
+driver = ctypes.CDLL("libcuda.so.1")
+device, name, size = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+for error in (
+    driver.cuInit(0),
+    driver.cuDeviceGet(ctypes.byref(device), 0),
+    driver.cuDeviceGetName(name, len(name), device),
+    driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
+):
+    assert error == 0
+print(json.dumps([name.value.decode(), size.value]))
+"""
+
+
+def first_gpu() -> tuple[str, int] | None:
+    """Name and bytes of memory of the GPU that torch calls cuda:0; None where the driver does not say.
+
+    CUDA's own driver is asked, as torch asks it: unlike nvidia-smi it is there wherever torch can compute, minds
+    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. It
+    makes no context for these four questions; they are asked in a child all the same, since a process that has
+    started CUDA can fork none that uses it. Importing torch there would take seconds of every worker's start.
+    """
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
+        asked = [sys.executable, "-I", "-S", "-c", FIRST_GPU]
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30)
+        if answer.returncode == 0:
+            name, size = json.loads(answer.stdout)
+            return str(name), int(size)
+    return None
+
+
+def driver_version() -> str | None:
+    """Of NVIDIA's driver, by nvidia-smi or else by NVML itself; None where neither is there, as in some containers."""
+    if card := nvidia_smi():
+        return card["driver"]
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
+        return None
+
+
 def environment(device: torch.device) -> Environment:
     """The machine as a result records it. With a CUDA device this asks the driver and makes a context."""
-    card = nvidia_smi() if device.type == "cuda" else None
     cpu = cpu_name()
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
@@ -83,7 +130,7 @@ def environment(device: torch.device) -> Environment:
         cpu_count=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         threads=torch.get_num_threads(),
         memory_bytes=memory,
-        driver=card["driver"] if card else None,
+        driver=driver_version() if device.type == "cuda" else None,
         cuda=torch.version.cuda if device.type == "cuda" else None,
         compute_capability=capability,
         triton=_triton_version(),
@@ -157,7 +204,9 @@ def too_few_multiprocessors() -> bool:
 
 def report() -> dict[str, Any]:
     """What a waiting worker can tell of the machine without a CUDA context: for the form and for the doctor."""
-    card = nvidia_smi()
+    usable = torch.cuda.is_available()
+    gpu = first_gpu() if usable else None
+    card = nvidia_smi() if gpu is None else None  # a name that may be another card's is better than none
     found = compiler()
     return {
         "torch": torch.__version__,
@@ -167,11 +216,12 @@ def report() -> dict[str, Any]:
         "memory_bytes": machine_memory(),
         "modes": list(modes()),
         "compiler": found,
-        "gpu": card["name"] if card and torch.cuda.is_available() else None,
-        "driver": card["driver"] if card else None,
+        "gpu": gpu[0] if gpu else card["name"] if card and usable else None,
+        "driver": driver_version(),
         "gpu_problem": gpu_problem(),
         "triton": _triton_version(),
         "inductor_cache": _inductor_cache(),
+        "gpu_memory_bytes": gpu[1] if gpu else None,
     }
 
 

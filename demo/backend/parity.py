@@ -43,6 +43,9 @@ def compare(
         return Parity("differ", None, "Compiled returns tensors of other shapes or number formats than eager.", task)
     if not _close(ours, second):
         return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
+    if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
+        # Compiled's NaN would match eager's, and a model that answers nothing would pass for one that agrees.
+        return Parity("not comparable", None, "Eager gives no finite number: this number format overflows.", task)
     error = _largest_error(ours, theirs)
     if _close(ours, theirs):
         return Parity(

@@ -29,7 +29,8 @@ CUDA_GRAPH_CALLS = 3
 BLOCK_SECONDS = 0.03
 MOST_CALLS_HALF_BLOCK = 20
 LEAST_BLOCKS = 6
-DEVICE_CALLS = 20
+DEVICE_CALLS, LEAST_DEVICE_CALLS = 20, 3
+DEVICE_SECONDS = 1.0
 LOOK_SECONDS = 0.3
 RENEW = 1.1
 BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
@@ -261,8 +262,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def device_calls(wall_seconds: float, most: int) -> int:
+    """How many calls of so many seconds `device_times` makes, each behind a sleep of 1.5 times its length.
+
+    About `DEVICE_SECONDS` in all, but `LEAST_DEVICE_CALLS` of a slow model.
+    """
+    return max(LEAST_DEVICE_CALLS, min(most, int(DEVICE_SECONDS / (2.5 * wall_seconds))))
+
+
 def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> tuple[float, ...]:
-    """Seconds of GPU work of further calls, by CUDA events, with the kernels' launches already queued.
+    """Seconds of GPU work of `calls` further calls at most (see `device_calls`), by CUDA events, launches queued.
 
     Events around a call on an idle GPU would count the gaps in which it waits for the next launch. So the
     stream is first kept busy for longer than the launches take (a sleep kernel, as nvbench blocks its stream): what
@@ -271,7 +280,7 @@ def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> 
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
-    for _ in range(calls):
+    for _ in range(device_calls(wall_seconds, calls)):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
         torch.cuda._sleep(cycles)

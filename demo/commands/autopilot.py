@@ -7,15 +7,17 @@ import shlex
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from demo import autopilot, catalog, terminal, words
+from demo import autopilot, catalog, sweep, terminal, words
 from demo import format as fmt
 from demo.autopilot import Answer
 from demo.commands import sweep as sweep_command
 from demo.history import History
 from demo.precompiling import Precompiler
-from demo.schema import RunSpec
+from demo.schema import BadInput, RunResult, RunSpec
+from demo.script import script
 from demo.sweep import Done
 
 OK, FAILED = 0, 1
@@ -34,6 +36,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
     for name in ("mode", "dtype"):
         parser.add_argument(f"--{name}", action="append", metavar=name.upper(), help="try only these; default: all")
+    parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
 
 
 def _autopilot(options: argparse.Namespace) -> int:
@@ -49,6 +52,7 @@ def _autopilot(options: argparse.Namespace) -> int:
         folders=True,
     )
     image = sweep_command.picture(options.image)
+    to = _script_file(options.script)
     history = History()
     with closing(Runner(history)) as runner:
         machine = runner.inspect()
@@ -57,12 +61,36 @@ def _autopilot(options: argparse.Namespace) -> int:
             for one in autopilot.candidates(spec, machine)
             if (not options.mode or one.mode in options.mode) and (not options.dtype or one.dtype in options.dtype)
         ]
-        print(f"{len(chosen)} settings, then the best against plain eager float32.", file=sys.stderr)
-        steps = autopilot.run(spec, chosen, runner, machine, history, image, threading.Event(), Precompiler())
+        stored = history.all(search=spec.checkpoint)
+        plan = sweep.cells(autopilot.planned(spec, chosen, machine), stored, machine, image)
+        told = sweep_command.plan_text(plan, sweep.forecast(plan, stored, machine), "run")
+        print(f"{len(chosen)} settings to choose from; {told}", file=sys.stderr)
+        steps = autopilot.run(spec, chosen, runner, machine, stored, image, threading.Event(), Precompiler())
         with closing(steps):
             answer = _followed(steps)
     print(report(answer))
+    if to is not None and answer.winner is not None:
+        _write_script(to, answer.winner)
     return OK if answer.verdict == "faster" else FAILED
+
+
+def _script_file(given: str | None) -> Path | None:
+    """Raises BadInput, before anything is run, where the file could not be written."""
+    if given is None:
+        return None
+    path = Path(given)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise BadInput(f"The script {given!r} {'is a folder' if path.is_dir() else 'lies in no folder that exists'}.")
+    return path
+
+
+def _write_script(path: Path, winner: RunResult) -> None:
+    """Raises BadInput where it cannot be written, or no script can repeat the run."""
+    try:
+        path.write_text(script(winner), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"The script was not written: {error}. python -m demo script {winner.id} prints it.") from error
+    print(f"The winner's script lies in {path}.", file=sys.stderr)
 
 
 def _followed(steps: Any) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 import time
@@ -102,8 +103,10 @@ def grid(options: argparse.Namespace) -> Grid:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadInput("A grid in a file needs PyYAML: pip install pyyaml, or give the grid by options.") from error
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -122,20 +125,46 @@ def picture(given: str | None) -> Path:
     return path
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the sweep as Ctrl-C does, so that the table is still written. A second one does not wait.
+
+    A signal that the parent process ignores (nohup) stays ignored.
+    """
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
     image, out = picture(options.image), Path(options.out) if options.out else None
     if out:
         sweep.check_table(out)
-    if options.engine == "ray":
-        cells = _on_cluster(options, specs, image, out)
-    elif options.address or options.gpu_type:
+    if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    else:
-        cells = _here(options, specs, image, out)
+    with _ended_by_sigterm():
+        run = _on_cluster if options.engine == "ray" else _here
+        cells = run(options, specs, image, out)
     if options.measured and cells:
-        print(f"Kept as {sweep.keep_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
+        print(f"Kept as {_kept_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
     return OK if not cells or any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
+
+
+def _kept_as_measured(cells: Sequence[Cell]) -> Path:
+    try:
+        return sweep.keep_as_measured(cells)
+    except OSError as error:
+        raise BadInput(f"The measured table was not written: {error}. The results are in the store.") from error
 
 
 def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, out: Path | None) -> list[Cell]:
@@ -185,10 +214,10 @@ def _follow(events: Iterable[sweep.Event], cells: list[Cell]) -> None:
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: Forecast) -> str:
+def plan_text(cells: list[Cell], forecast: Forecast, one: str = "cell") -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
-    count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}"
+    count = f"{len(cells)} {one if len(cells) == 1 else f'{one}s'}"
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""

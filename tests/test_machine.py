@@ -1,0 +1,83 @@
+"""What a waiting worker says of its machine, with a driver of CUDA that is made up: four functions of a C library."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from demo import schema
+from demo.backend import machine
+from demo.schema import Machine
+
+PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+DRIVER = """
+#include <string.h>
+extern "C" {
+int cuInit(unsigned flags) { return %(error)s; }
+int cuDeviceGet(int *device, int place) { *device = 7; return place; }
+int cuDeviceGetName(char *name, int length, int device) {
+    if (device == 7) strncpy(name, "%(name)s", length);
+    return device != 7;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 5100273664; return device != 7; }
+}
+"""
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Found by the loader as libcuda.so.1; its cuInit answers what the test's parameter says, else 0."""
+    (tmp_path / "driver.cpp").write_text(DRIVER % {"error": getattr(request, "param", 0), "name": PART})
+    made = ["g++", "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "driver.cpp")]
+    subprocess.run(made, check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+
+
+@pytest.fixture
+def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with the capability 'compute' only: torch computes, nvidia-smi and NVML are not there."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+
+
+def test_the_gpu_is_named_by_cudas_driver(driver: None) -> None:
+    assert machine.first_gpu() == (PART, 5_100_273_664)
+
+
+@pytest.mark.parametrize("driver", [100], indirect=True)
+def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
+    assert machine.first_gpu() is None
+
+
+def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
+    found: Machine = schema.load(Machine, machine.report())
+    assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
+
+
+def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
+    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With CUDA_VISIBLE_DEVICES=1 on a machine of two kinds of cards it is another."""
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
+    found = machine.report()
+    assert (found["gpu"], found["driver"]) == (PART, "580.95")
+
+
+def test_a_machine_without_a_usable_gpu_asks_for_no_name(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = machine.report()
+    assert (found["gpu"], found["gpu_memory_bytes"]) == (None, None)
+
+
+def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nvml:
+        nvmlInit = staticmethod(lambda: None)
+        nvmlSystemGetDriverVersion = staticmethod(lambda: "580.95")
+
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", Nvml)
+    assert machine.driver_version() == "580.95"
