@@ -748,7 +748,7 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
     assert sorted(fields) == sorted(
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
-            "protocol precision most_seconds channels_last attention threads cache graph_break profile"
+            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole"
         ).split()
     )
     allowed = {"mode": schema.MODES, "dtype": schema.DTYPES, "device": schema.DEVICES, "weights": schema.WEIGHTS}
