@@ -26,7 +26,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import schema
+from demo import limits, schema
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import (
     BadInput,
@@ -370,6 +370,32 @@ def test_two_pages_of_one_visitor_watch_the_same_run_and_cancel_reaches_it_from_
         assert "Cancelled" in stage_of(page, last)
 
 
+def test_a_reload_in_the_middle_of_a_run_gives_its_picture_back_to_the_form(tmp_path: Path) -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    own = tmp_path / "own.png"
+    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
+    uploaded = save_file_to_cache(own, get_upload_folder())
+    updates = pressed(page, image={"path": uploaded})
+    next(updates), next(updates)
+    again = opened(page)
+    assert next(again)[page.run_tab._form.inputs["image"]] == uploaded
+    cancel(page, "one")
+    list(updates), list(again)
+
+
+def test_cancel_reaches_a_run_that_was_begun_before_the_browser_had_its_id() -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
+    values["image"] = {"path": save_file_to_cache(form.scenes()[0], get_upload_folder())}
+    updates = page.run_tab._run(from_browser(), None, *values.values())
+    next(updates), next(updates)
+    assert page.run_tab.is_running(from_browser(), visitor("one"))
+    cancel(page, "one")
+    *_, last = updates
+    assert "Cancelled" in stage_of(page, last)
+    assert not page.run_tab.is_running(from_browser(), visitor("one"))
+
+
 # ---- links
 
 
@@ -391,6 +417,37 @@ def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(hist
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab._form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab._form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    fields, note = page.run_tab._form.inputs, page.run_tab._form.picture_note
+    (shown,) = opened(page, run=ok_result().id)
+    assert fields["image"] not in shown
+    assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
+    example = form.photographs()[0]
+    digest = hashlib.sha256(example.read_bytes()).hexdigest()
+    history.append(ok_result(id="known", image=ImageInfo(example.name, 320, 240, digest, "/9j/")))
+    (shown,) = opened(page, run="known")
+    assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
+    assert shown[note] == {"visible": False, "__type__": "update"}
+    history.append(ok_result(id="hostile", image=ImageInfo(HOSTILE, 320, 240, "00" * 32, "/9j/")))
+    (shown,) = opened(page, run="hostile")
+    assert HOSTILE not in shown[note]["value"]
+
+
+def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path: Path) -> None:
+    own = tmp_path / "own.png"
+    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
+    image = ImageInfo("own.png", 320, 240, hashlib.sha256(own.read_bytes()).hexdigest(), "/9j/")
+    history.append(ok_result(id="mine", image=image))
+    page = Page(answering(ok_result(id="mine", image=image)), history=history)
+    uploaded = save_file_to_cache(own, get_upload_folder())
+    list(pressed(page, image={"path": uploaded}))
+    (shown,) = opened(page, run="mine")
+    assert shown[page.run_tab._form.inputs["image"]] == uploaded
+    (other,) = opened(page, "two", run="mine")
+    assert page.run_tab._form.inputs["image"] not in other
 
 
 @pytest.mark.parametrize("id", ["nothing", "", HOSTILE, "x" * 5000], ids=lambda id: id[:20] or "empty")
@@ -440,6 +497,13 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
     unchanged = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
     assert (spec.batch_size, spec.most_seconds, spec.fullgraph) == (4, 9.0, True)
+
+
+def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
+    page = Page(answering(ok_result()))
+    slider = page.run_tab._form.inputs["batch_size"]
+    (filled,) = opened(page, batch_size="128")
+    assert filled[slider]["value"] == 128 <= slider.maximum == limits.current().batch
 
 
 @pytest.mark.parametrize(
@@ -762,6 +826,27 @@ def test_no_file_of_the_project_is_served(served: Any, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{served[0]}gradio_api/file={ROOT / path}")
     assert refused.value.code in (403, 404)
+
+
+def test_pictures_are_served_wherever_the_app_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = build(answering(ok_result()))
+    _, address, _ = launch(page, prevent_thread_lock=True)
+    try:
+        config = json.loads(urllib.request.urlopen(f"{address}config").read())
+        named = {part["props"].get("elem_id"): part for part in config["components"]}
+        assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
+        preset = named["preset-1"]["id"]
+        (pressed,) = (one for one in config["dependencies"] if [preset, "click"] in one["targets"])
+        sent = {"fn_index": pressed["id"], "data": [None], "session_hash": "a page", "trigger_id": preset}
+        request = urllib.request.Request(
+            f"{address}gradio_api/run/predict", json.dumps(sent).encode(), {"Content-Type": "application/json"}
+        )
+        answer = urllib.request.urlopen(request).read().decode()
+        (picture,) = set(re.findall(r'"url": *"([^"]+png)"', answer))
+        assert urllib.request.urlopen(picture).status == 200
+    finally:
+        page.close(verbose=False)
 
 
 def test_the_page_asks_nothing_of_the_outside(served: Any) -> None:

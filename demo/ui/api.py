@@ -124,7 +124,7 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
 
         Args:
             id: Give this run only, and give it whole, as /benchmark answered it.
-            search: Only runs with each of these words in id, time, status, task, checkpoint, mode, dtype or device.
+            search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
             limit: At most so many, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo import catalog, schema
+from demo import catalog, limits, schema
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
 from demo.ui.language import label, written
@@ -20,7 +22,6 @@ TASKS = (
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
 )
-BATCH_SIZES = (1, 64)
 OPTIONAL = ("iterations", "threads", "precision", "most_seconds")
 """Fields that may be left empty: the spec's own default then holds."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
@@ -50,6 +51,26 @@ def photographs() -> tuple[Path, ...]:
 def examples() -> tuple[Path, ...]:
     """The pictures offered as thumbnails."""
     return (*scenes()[:5], *photographs())
+
+
+@cache
+def _example_of() -> dict[str, Path]:
+    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in examples()}
+
+
+def find_picture(sha256: str, own: Path | None = None) -> Path | None:
+    """The file that a run looked at: one of the examples, or `own` where that is it; None for any other."""
+    if found := _example_of().get(sha256):
+        return found
+    try:
+        return own if own is not None and hashlib.sha256(own.read_bytes()).hexdigest() == sha256 else None
+    except OSError:
+        return None  # gradio removes uploads after a day
+
+
+def servable(picture: Path) -> str:
+    """A copy that gradio serves to a page: of other files it serves those below the current folder only."""
+    return save_file_to_cache(picture, get_upload_folder())
 
 
 def default_choice(machine: Machine | None, hub_ok: bool) -> Choice:
@@ -108,6 +129,7 @@ class Form:
 
     inputs: dict[str, Any]
     checkpoint_note: gr.HTML
+    picture_note: gr.HTML
     mode_note: gr.HTML
     forecast: gr.HTML
     run: gr.Button
@@ -151,6 +173,7 @@ class Form:
                     elem_id="examples",
                     api_visibility="private",
                 )
+                picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
             inputs["text"] = gr.Textbox(
                 "a lion, a tree",
                 label=label("text"),
@@ -160,7 +183,7 @@ class Form:
                 visible=False,
             )
             inputs["batch_size"] = gr.Slider(
-                *BATCH_SIZES, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
+                1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
             )
             with gr.Column(elem_classes="field"):
                 inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label=label("mode"))
@@ -216,4 +239,4 @@ class Form:
         with gr.Row(elem_id="actions"):
             run = gr.Button(label("run"), variant="primary", size="lg", interactive=can_run, elem_id="run")
             cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-        return cls(inputs, checkpoint_note, mode_note, forecast, run, cancel)
+        return cls(inputs, checkpoint_note, picture_note, mode_note, forecast, run, cancel)

@@ -135,7 +135,9 @@ class HistoryTab:
                 self._message: _told("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str((event._data or {}).get("run", ""))
-        return {self._tabs: gr.update(selected=self._room), self._message: ""} | self._run_tab.open(id, of(request))
+        own = self._run_tab.picture_of(request, visitor)
+        shown = self._run_tab.open(id, of(request), own)
+        return {self._tabs: gr.update(selected=self._room), self._message: ""} | shown
 
     def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
         try:

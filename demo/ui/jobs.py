@@ -57,8 +57,9 @@ News = Waiting | Progress | RunResult | Left | Refused | Broken
 class Job:
     """One run, from its place in the line to its outcome."""
 
-    def __init__(self, spec: RunSpec, place: Place) -> None:
+    def __init__(self, spec: RunSpec, image: Path, place: Place) -> None:
         self.spec = spec
+        self.image = image
         self.delivered = False
         """Whether some page has shown the outcome."""
         self.ended_at: float | None = None
@@ -91,7 +92,7 @@ class Job:
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
 
-    def run(self, runner: AnyRunner, image: Path) -> None:
+    def run(self, runner: AnyRunner) -> None:
         """The whole life of the job, on the thread that calls this."""
         try:
             with self._place as place:
@@ -100,7 +101,7 @@ class Job:
                         return self._tell(Left(), last=True)
                     self._tell(Waiting(ahead))
                 outcome: RunResult | None = None
-                with runs.start(runner, self.spec, image, self._cancel) as events:
+                with runs.start(runner, self.spec, self.image, self._cancel) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event
@@ -147,9 +148,9 @@ class Jobs:
                     "It is shown where this page is opened anew."
                 )
             place = self._line.join(visitor)
-            job = Job(spec, place)
+            job = Job(spec, image, place)
             try:
-                threading.Thread(target=job.run, args=[self._runner, image], daemon=True).start()
+                threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
             except Exception as error:  # no thread to be had: nobody else would ever leave the place
                 self._line.leave(place)
                 _log.warning("a run could not be started: %s", error)

@@ -54,7 +54,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Updates that make the form ask for `spec`. The picture stays: neither a link nor a result brings one along."""
+    """Updates that make the form ask for `spec`. The picture stays: a link brings none along."""
     values: dict[str, Any] = {name: getattr(spec, name) for name in form.inputs if name in FIELDS}
     for name in OPTIONAL:
         values[name] = "" if values[name] == _DEFAULTS[name] else str(values[name])

@@ -8,19 +8,18 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import gradio as gr
-from gradio.processing_utils import save_file_to_cache
-from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, forecast, hub, published
 from demo.history import History, HistoryError
 from demo.journal import Journal
-from demo.schema import BadInput, Progress, RunResult, RunSpec
+from demo.schema import BadInput, ImageInfo, Progress, RunResult, RunSpec
 from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
-from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
+from demo.ui.form import Choice, Form, checkpoints, default_choice, find_picture, read, read_spec, servable, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
 from demo.ui.language import ENGLISH, Language, of, written
 from demo.ui.line import Line
@@ -159,7 +158,8 @@ class RunTab:
     @property
     def showing(self) -> list[gr.components.Component]:
         """What `open` may change."""
-        return [*self._stage.components, *self._form.inputs.values(), self._has_run, self._opened]
+        form = self._form
+        return [*self._stage.components, *form.inputs.values(), form.picture_note, self._has_run, self._opened]
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """To be called once, for the page that holds this tab: what happens when a visitor opens it."""
@@ -236,6 +236,7 @@ class RunTab:
         )
         for fold in stage.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
+        inputs["image"].input(lambda: gr.update(visible=False), None, form.picture_note, **quiet)
         inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **quiet)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
@@ -252,7 +253,7 @@ class RunTab:
         form.run.click(
             self._run,
             [self._visitor, *inputs.values()],
-            [*stage.components, form.run, form.cancel, self._has_run, self._opened],
+            [*stage.components, form.picture_note, form.run, form.cancel, self._has_run, self._opened],
             # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
             preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
@@ -290,7 +291,7 @@ class RunTab:
         name = machine.device_name if device == "cuda" else machine.cpu
         earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
         checkpoint = catalog.find(spec.checkpoint)
-        expected = forecast.forecast(spec, checkpoint, earlier, os.cpu_count() or 1)
+        expected = forecast.forecast(spec, checkpoint, earlier, _cores())
         return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier), of(request))
 
     def _settle(
@@ -306,7 +307,7 @@ class RunTab:
         if choice == self._choice:
             return gr.skip(), gr.skip()
         same_image = image is not None and image.get("orig_name") == self._choice.image.name
-        picture = save_file_to_cache(choice.image, get_upload_folder()) if same_image else gr.skip()
+        picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Iterator[dict[Any, Any]]:
@@ -333,9 +334,11 @@ class RunTab:
         spec, problem = links.read(query, self._choice.checkpoint)
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
-            yield self.open(asked, say) | (links.filled(self._form, spec) if spec else {})
+            yield self.open(asked, say, self.picture_of(request, name)) | (
+                links.filled(self._form, spec) if spec else {}
+            )
         elif job is not None and not (job.ended and job.delivered):
-            yield self._begun(job.spec, say) | links.filled(self._form, job.spec)
+            yield self._begun(job.spec, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
             yield from self._watch(job, say)
         elif spec is not None:
             yield links.filled(self._form, spec)
@@ -346,7 +349,8 @@ class RunTab:
     def _begun(self, spec: RunSpec, say: Language) -> dict[Any, Any]:
         form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec, say)
         busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
-        return busy | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
+        note = {form.picture_note: gr.update(visible=False)}
+        return busy | note | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
 
     @property
     def _ready(self) -> dict[Any, Any]:
@@ -376,8 +380,30 @@ class RunTab:
                 case Broken():
                     yield ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
-    def open(self, id: str, say: Language = ENGLISH) -> dict[Any, Any]:
-        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`."""
+    def picture_of(self, request: gr.Request, visitor: str | None) -> Path | None:
+        """What the latest run of this visitor looked at."""
+        job = self._jobs.of(_name(visitor, request))
+        return job.image if job is not None else None
+
+    def _given_back(self, picture: Path) -> dict[Any, Any]:
+        """Updates that put the picture of a run into the form again, as long as its file is there."""
+        note = {self._form.picture_note: gr.update(visible=False)}
+        return note | {self._form.inputs["image"]: servable(picture)} if picture.is_file() else note
+
+    def _looked_at(self, info: ImageInfo | None, own: Path | None, say: Language) -> dict[Any, Any]:
+        """Updates that put a stored run's picture into the form, or say that it looked at another one."""
+        if info is None:
+            return {self._form.picture_note: gr.update(visible=False)}
+        if picture := find_picture(info.sha256, own):
+            return self._given_back(picture)
+        told = f"<p class='note'>{say.html('picture_note', name=info.name)}</p>"
+        return {self._form.picture_note: gr.update(value=told, visible=True)}
+
+    def open(self, id: str, say: Language = ENGLISH, own: Path | None = None) -> dict[Any, Any]:
+        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`.
+
+        `own` is the picture of the visitor's latest run, which this one may be.
+        """
         Journal(self._history).recover()
         try:
             result = self._history.get(id)
@@ -387,13 +413,20 @@ class RunTab:
             told = results.problem("missing_run", "missing_run_words", "missing_run_remedy", say, id=repr(id))
             return {self._has_run: True} | self._stage.only(told)
         return (
-            {self._has_run: True, self._opened: id} | self._shown(result, say) | links.filled(self._form, result.spec)
+            {self._has_run: True, self._opened: id}
+            | self._shown(result, say)
+            | links.filled(self._form, result.spec)
+            | self._looked_at(result.image, own, say)
         )
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run of this visitor goes on, and with it the stage."""
-        job = self._jobs.of(_name(visitor, request))
-        return job is not None and not job.ended
+        return self._going_on(request, visitor) is not None
+
+    def _going_on(self, request: gr.Request, visitor: str | None) -> Job | None:
+        """The run of this visitor that has not ended. Run may have been pressed before the browser had its id."""
+        names = (_name(visitor, request), request.session_hash or "")
+        return next((job for name in names if (job := self._jobs.of(name)) and not job.ended), None)
 
     def _is_stored(self, result: RunResult) -> bool:
         try:
@@ -426,10 +459,15 @@ class RunTab:
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """The run then ends by itself, within a second, and whoever watches it sees what became of it."""
-        job = self._jobs.of(_name(visitor, request))
+        job = self._going_on(request, visitor)
         if job is not None:
             job.cancel()
         return gr.update(interactive=False)
+
+
+def _cores() -> int:
+    """Those that this process may use, which in a container can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_name(visitor: object) -> TypeGuard[str]:
