@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tokenize
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,6 +130,13 @@ def test_a_bundled_checkpoint_and_picture_are_named_by_their_place_in_the_projec
 
 def test_a_picture_of_somebodys_own_is_not_named() -> None:
     assert settings_of(script.script(ok_result()))["IMAGE"] is None
+
+
+def test_a_script_says_in_its_answer_that_the_picture_was_a_grey_one() -> None:
+    (line,) = [line for line in script.script(ok_result()).splitlines() if line.startswith("answer = ")]
+    known: dict[str, Any] = {"THEN": "", "IMAGE_SIZE": (320, 240), "options": SimpleNamespace(image=None)}
+    exec(line, known)
+    assert known["answer"]["picture"] == "grey, 320 x 240"
 
 
 def test_text_from_outside_stays_a_literal() -> None:
@@ -268,6 +276,7 @@ def _executed(result: RunResult, folder: Path) -> dict[str, Any]:
 def test_a_script_repeats_the_run_that_it_was_made_of(run: RunResult, tmp_path: Path) -> None:
     answer = _executed(run, tmp_path)
     assert answer["verdict"] in ("faster", "same", "slower", "unsure")
+    assert answer["picture"] == str(SCENE)
     assert set(answer["speedup"]) == set(answer["control"]) == FIELDS
     assert answer["speedup"]["low"] <= answer["speedup"]["ratio"] <= answer["speedup"]["high"]
     # The same model at the same batch. A busy machine was seen to take 30 times as long; a wrong unit would be 1000.

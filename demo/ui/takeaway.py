@@ -82,9 +82,10 @@ def section(result: RunResult, address: str = ADDRESS) -> str:
     else:
         data = base64.b64encode(source.encode()).decode()
         files.append(_download("This run as a Python script", f"{name}.py", f"data:text/x-python;base64,{data}"))
-        pieces.append(
-            _piece("script", "Python script", "Repeats the run with torch, transformers and pillow alone.", source)
-        )
+        words = "Repeats the run with torch, transformers and pillow alone."
+        if picture(result) is None:
+            words += " Name your picture with --image: without it a grey one of the same size is used."
+        pieces.append(_piece("script", "Python script", words, source))
     if result.speedup is not None:
         files += [_figure(name, kind) for kind in ("png", "svg")]
         pieces.append(_piece("table", "Markdown table", "To paste into an issue or a README.", markdown(result)))
