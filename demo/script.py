@@ -288,13 +288,12 @@ with torch.no_grad():
     recompiles = counters["frames"]["total"] - frames
     outputs = {name: calls[name]() for name in ("eager", "compiled")}
 speedup, control, verdict = judge()
-answer = {"then": THEN, "picture": options.image or f"grey, {IMAGE_SIZE[0]} x {IMAGE_SIZE[1]}"}
-answer |= {"verdict": "unsure" if recompiles else verdict, "speedup": speedup, "control": control}
+answer = {"then": THEN, "verdict": "unsure" if recompiles else verdict, "speedup": speedup, "control": control}
 answer["compilation"] = {"first_call_seconds": warm["compiled"][0], "graphs": counters["stats"]["unique_graphs"]}
 for name in ("eager", "compiled"):
     answer[name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
 #SEE#
-print(json.dumps(answer | {"recompiles_while_timing": recompiles}))
+print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": options.image or "grey"}))
 '''
 
 _INTERLEAVED = """

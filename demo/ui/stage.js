@@ -28,10 +28,16 @@
     document.querySelector(`[data-stage="${root.classList.contains('on-stage') ? 'off' : 'on'}"]`)?.focus();
   });
 
+  // On a keyboard that writes no Latin letters, or digits only with Shift, the key's place on a US one says which it is.
+  const named = event => {
+    const typed = event.key.toLowerCase();
+    return /^[a-z0-9]$/.test(typed) ? typed : (/^(?:Key|Digit)(.)$/.exec(event.code)?.[1] ?? typed).toLowerCase();
+  };
+
   document.addEventListener('keydown', event => {
     if (!root.classList.contains('on-stage') || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest?.(typing)) return;
-    const key = event.key.toLowerCase();
+    const key = named(event);
     if (key === 'd') document.body.classList.toggle('dark');
     else if (keys[key]) document.getElementById(keys[key])?.click();
     else return;
