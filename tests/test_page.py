@@ -396,6 +396,73 @@ def test_cancel_reaches_a_run_that_was_begun_before_the_browser_had_its_id() -> 
     assert not page.run_tab.is_running(from_browser(), visitor("one"))
 
 
+# ---- the trace
+
+
+class TracingRunner(FakeRunner):
+    """Writes a trace where it is asked for one, as the worker does."""
+
+    asked: list[Path | None]
+
+    def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
+        self.asked = [*getattr(self, "asked", []), trace]
+        if trace is not None:
+            trace.write_bytes(b"what the profiler saw")
+        yield from super().run(spec, image, cancel, trace)
+
+
+def trace_of(page: Page, updates: dict[Any, Any]) -> dict[str, Any]:
+    (button,) = (fold.trace for fold in page.run_tab._stage.folds if fold.trace is not None)
+    shown: dict[str, Any] = updates[button]
+    return shown
+
+
+def test_a_run_with_a_profile_has_its_trace_to_download_until_another_run_begins(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(full_result())
+    page = Page(runner := TracingRunner(lambda *_: full_result()), history=history)
+    *_, last = pressed(page, profile="on")
+    (trace,) = runner.asked
+    assert trace_of(page, last)["visible"] and trace_of(page, last)["value"] == str(trace)
+    (again,) = opened(page, run=full_result().id)
+    assert trace_of(page, again)["value"] == str(trace)
+    (stranger,) = opened(page, "two", run=full_result().id)
+    assert trace_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
+    assert trace is not None and trace.is_file()
+    *_, last = pressed(page, profile="off")
+    assert runner.asked[-1] is None and trace_of(page, last)["visible"] is False
+    assert not trace.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("profile", "gpu", "traced"), [("auto", None, False), ("auto", "T4", True), ("off", "T4", False)]
+)
+def test_auto_traces_on_a_gpu(profile: str, gpu: str | None, traced: bool) -> None:
+    runner = TracingRunner(lambda *_: full_result(), machine=dataclasses.replace(MACHINE, gpu=gpu))
+    list(pressed(Page(runner), profile=profile))
+    assert (runner.asked[-1] is not None) is traced
+
+
+@pytest.mark.parametrize(
+    "answer", [failed_result(), BadInput("Not that one."), RuntimeError("oh")], ids=["failed", "refused", "broken"]
+)
+def test_a_run_that_wrote_no_trace_leaves_no_folder(
+    answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    page = Page(answering(answer))
+    list(pressed(page, profile="on"))
+    assert list(tmp_path.glob("worth-a-trace-*")) == []
+
+
+def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(runner := TracingRunner(lambda *_: full_result()))
+    list(pressed(page, profile="on"))
+    monkeypatch.setattr("demo.ui.jobs.KEPT_SECONDS", -1.0)
+    list(pressed(page, "two"))
+    assert runner.asked[0] is not None and not runner.asked[0].parent.exists()
+
+
 # ---- links
 
 
@@ -493,6 +560,7 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
         "attention": "auto",
         "threads": "",
         "cache": "keep",
+        "profile": "auto",
     }
     unchanged = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})

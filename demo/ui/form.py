@@ -229,6 +229,10 @@ class Form:
                 inputs["most_seconds"] = gr.Textbox(
                     "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
                 )
+                inputs["profile"] = gr.Radio(
+                    list(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
+                    info=label("profile_info"),
+                )  # fmt: skip
                 inputs["iterations"] = gr.Textbox(
                     "",
                     label=label("iterations"),

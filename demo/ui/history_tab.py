@@ -135,8 +135,7 @@ class HistoryTab:
                 self._message: _told("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str((event._data or {}).get("run", ""))
-        own = self._run_tab.picture_of(request, visitor)
-        shown = self._run_tab.open(id, of(request), own)
+        shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
         return {self._tabs: gr.update(selected=self._room), self._message: ""} | shown
 
     def _compare_ticked(self, ticked: str) -> tuple[Any, str]:

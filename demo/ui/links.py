@@ -24,6 +24,7 @@ REMEMBER = """(id) => {
   const here = new URL(window.location);
   here.searchParams.set('run', id);
   window.history.replaceState(window.history.state, '', here);
+  window.tellTheSpace?.(here);
 }"""
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
 
@@ -31,6 +32,7 @@ FORGET = """() => {
   const here = new URL(window.location);
   here.searchParams.delete('run');
   window.history.replaceState(window.history.state, '', here);
+  window.tellTheSpace?.(here);
 }"""
 """A new run begins: a reload is to bring that one back, not the one before."""
 

@@ -21,7 +21,7 @@ from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
 from demo.ui.form import Choice, Form, checkpoints, default_choice, find_picture, read, read_spec, servable, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
-from demo.ui.language import ENGLISH, Language, of, written
+from demo.ui.language import ENGLISH, Language, label, of, written
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 from demo.ui.sections import SECTIONS, Section
@@ -51,9 +51,10 @@ class _Fold:
     accordion: gr.Accordion
     html: gr.HTML
     figure: gr.Plot | None
+    trace: gr.DownloadButton | None
 
-    def shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
-        """Updates that fill it from `result`, or hide it where there is nothing to tell."""
+    def shown(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
+        """Updates that fill it from `result` and the file of its trace, or hide it where there is nothing to tell."""
         title = self.section.heading(result, say)
         if not title:
             return {self.accordion: gr.update(visible=False)}
@@ -64,6 +65,8 @@ class _Fold:
         if self.figure is not None and self.section.figure is not None:
             drawn = self.section.figure(result)
             updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
+        if self.trace is not None:
+            updates[self.trace] = gr.update(value=trace and str(trace), visible=trace is not None)
         return updates
 
 
@@ -102,7 +105,7 @@ class _Stage:
 
     @property
     def components(self) -> list[Any]:
-        folded = [part for fold in self.folds for part in (fold.html, fold.figure) if part is not None]
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.trace) if part is not None]
         return [*self.parts, *folded]
 
     def running(self, html: str) -> dict[Any, Any]:
@@ -334,9 +337,7 @@ class RunTab:
         spec, problem = links.read(query, self._choice.checkpoint)
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
-            yield self.open(asked, say, self.picture_of(request, name)) | (
-                links.filled(self._form, spec) if spec else {}
-            )
+            yield self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
         elif job is not None and not (job.ended and job.delivered):
             yield self._begun(job.spec, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
             yield from self._watch(job, say)
@@ -372,7 +373,7 @@ class RunTab:
                 case Progress():
                     yield {stage.live: live.strip(news, job.spec, say)}
                 case RunResult():
-                    yield ready | self._shown(news, say) | {self._opened: news.id if self._is_stored(news) else ""}
+                    yield ready | self._shown(news, job, say) | {self._opened: news.id if self._is_stored(news) else ""}
                 case Left():
                     yield ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
                 case Refused(sentence):
@@ -380,29 +381,28 @@ class RunTab:
                 case Broken():
                     yield ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
-    def picture_of(self, request: gr.Request, visitor: str | None) -> Path | None:
-        """What the latest run of this visitor looked at."""
-        job = self._jobs.of(_name(visitor, request))
-        return job.image if job is not None else None
+    def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
+        """The visitor's latest run, going on or ended."""
+        return self._jobs.of(_name(visitor, request))
 
     def _given_back(self, picture: Path) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, as long as its file is there."""
         note = {self._form.picture_note: gr.update(visible=False)}
         return note | {self._form.inputs["image"]: servable(picture)} if picture.is_file() else note
 
-    def _looked_at(self, info: ImageInfo | None, own: Path | None, say: Language) -> dict[Any, Any]:
+    def _looked_at(self, info: ImageInfo | None, latest: Job | None, say: Language) -> dict[Any, Any]:
         """Updates that put a stored run's picture into the form, or say that it looked at another one."""
         if info is None:
             return {self._form.picture_note: gr.update(visible=False)}
-        if picture := find_picture(info.sha256, own):
+        if picture := find_picture(info.sha256, latest.image if latest is not None else None):
             return self._given_back(picture)
         told = f"<p class='note'>{say.html('picture_note', name=info.name)}</p>"
         return {self._form.picture_note: gr.update(value=told, visible=True)}
 
-    def open(self, id: str, say: Language = ENGLISH, own: Path | None = None) -> dict[Any, Any]:
+    def open(self, id: str, say: Language = ENGLISH, latest: Job | None = None) -> dict[Any, Any]:
         """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`.
 
-        `own` is the picture of the visitor's latest run, which this one may be.
+        `latest` is the visitor's latest run, which this one may be: its picture and its trace are still there.
         """
         Journal(self._history).recover()
         try:
@@ -414,9 +414,9 @@ class RunTab:
             return {self._has_run: True} | self._stage.only(told)
         return (
             {self._has_run: True, self._opened: id}
-            | self._shown(result, say)
+            | self._shown(result, latest, say)
             | links.filled(self._form, result.spec)
-            | self._looked_at(result.image, own, say)
+            | self._looked_at(result.image, latest, say)
         )
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
@@ -434,11 +434,12 @@ class RunTab:
         except HistoryError:
             return False
 
-    def _shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
+    def _shown(self, result: RunResult, job: Job | None, say: Language) -> dict[Any, Any]:
         stage = self._stage
-        return self._answer(result, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
+        trace = job.trace_of(result.id) if job is not None else None
+        return self._answer(result, trace, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
 
-    def _answer(self, result: RunResult, say: Language) -> dict[Any, Any]:
+    def _answer(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result, say)) | {
@@ -447,7 +448,7 @@ class RunTab:
             }
         updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
         for fold in stage.folds:
-            updates |= fold.shown(result, say)
+            updates |= fold.shown(result, trace, say)
         return {
             **updates,
             stage.top: results.headline(result, say),
@@ -484,7 +485,8 @@ def _fold(section: Section) -> _Fold:
     with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
         html = gr.HTML(apply_default_css=False)
         figure = gr.Plot(show_label=False) if section.figure is not None else None
-    return _Fold(section, fold, html, figure)
+        trace = gr.DownloadButton(label("trace"), visible=False, elem_id="trace") if section.name == "why" else None
+    return _Fold(section, fold, html, figure, trace)
 
 
 def _mode_note(mode: str, request: gr.Request | None = None) -> str:

@@ -16,6 +16,7 @@ from samples import ok_result
 from troubles import heard
 
 from demo.schema import RunSpec
+from demo.ui import links, stage
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
@@ -158,6 +159,26 @@ def test_a_small_projector_has_a_way_to_the_stage_and_back(
     tab.get_by_role("button", name="Leave the stage").click()
     tab.locator("#form").wait_for()
     tab.close()
+
+
+@pytest.mark.parametrize("host", ["me-page.hf.space", "example.org"])
+def test_on_a_space_the_outer_page_is_told_which_run_is_shown(chromium: Any, host: str) -> None:
+    outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&lang=ja"
+    pages = {
+        outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
+        inner: f"<head>{stage.HEAD}</head>",
+    }
+    context = chromium.new_context()
+    context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))
+    tab = context.new_page()
+    tab.goto(outer)
+    frame = tab.frames[1]
+    frame.evaluate(links.REMEMBER, "0123")
+    frame.evaluate(links.FORGET)
+    tab.wait_for_timeout(300)
+    told = [message["queryString"] for message in tab.evaluate("told")]
+    assert told == (["lang=ja&run=0123", "lang=ja"] if host.endswith(".hf.space") else [])
+    context.close()
 
 
 def test_the_figure_is_readable_from_the_last_row(tab: Any) -> None:
