@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 from demo import format as fmt
 from demo import words
 from demo.drawing import COMPILED, COMPILED_ON_DARK, EAGER
-from demo.schema import Measurement, PublishedRow, RunResult
+from demo.schema import PUBLISHED_CALLS, Measurement, PublishedRow, RunResult
 
 TEXT = "#1F2937"
 LINE = "#6B7280"
@@ -87,7 +87,17 @@ def latency_bars(result: RunResult) -> go.Figure:
     )
 
 
-def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure | None:
+PUBLISHED_WORDS = (
+    "What the guide measured",
+    "One image a call, mean of {calls} calls, torch {torch}",
+    "Source: the Transformers guide on torch.compile",
+)
+"""Title, conditions and source of `published_bars`."""
+
+
+def published_bars(
+    rows: Iterable[PublishedRow], checkpoint: str, said: Sequence[str] = PUBLISHED_WORDS
+) -> go.Figure | None:
     """What the guide measured for `checkpoint` on its three GPUs at batch 1, mode default, with the release of its day.
 
     None where the guide has no such row. 'OOM' of the guide is written out.
@@ -100,6 +110,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
     shown = [found[gpu] for gpu in GPUS if gpu in found]
     if not shown:
         return None
+    title, conditions, source = said
     names, seconds, texts = [], [], []
     for row in shown:
         names += [f"<b>{row.gpu}</b>  eager", "compiled"]
@@ -108,15 +119,15 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     return bars(
-        title="What the guide measured",
+        title=title,
         names=names,
         seconds=seconds,
         texts=texts,
         ranges=[None] * len(names),
         source=[
             _short(checkpoint),
-            f"One image a call, mean of 300 calls, torch {shown[0].torch}",
-            "Source: the Transformers guide on torch.compile",
+            conditions.format(calls=PUBLISHED_CALLS, torch=shown[0].torch),
+            source,
         ],
         left=112,
         right=118,

@@ -124,7 +124,7 @@ class Parts(HTMLParser):
 
 def test_each_piece_has_a_button_that_copies_it_whole() -> None:
     result = ok_result()
-    parts = Parts(takeaway.section(result, "http://here"))
+    parts = Parts(takeaway.section(result, address="http://here"))
     assert parts.copies == ["take-script", "take-table", "take-curl", "take-client"]
     assert parts.texts["take-script"] == script(result)
     assert parts.texts["take-table"] == takeaway.markdown(result)

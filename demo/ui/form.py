@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 from demo import catalog, limits, schema
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
-from demo.ui.language import label, written
+from demo.ui.language import ENGLISH, label, written
 
 TASKS = (
     (label("task_classification"), "image-classification"),
@@ -94,6 +95,12 @@ def takes_text(checkpoint: str, task: str) -> bool:
     return entry.takes_text if entry else task == "object-detection"
 
 
+def _choices(values: Iterable[str]) -> list[tuple[str, str]]:
+    """For a radio: each value under its name in the visitor's language, where it has one."""
+    keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
+    return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
+
+
 def uploaded(file: Any) -> Path:
     """The path in gradio's description of an uploaded file. Raises BadInput for any other path on this machine."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
@@ -164,7 +171,7 @@ class Form:
                     height="11rem",
                     elem_id="picture",
                     placeholder=label("picture_placeholder"),
-                    alt_text="The picture that the model will see",
+                    alt_text=label("picture_alt"),
                 )
                 gr.Examples(
                     [[str(path)] for path in examples()],
@@ -193,14 +200,14 @@ class Form:
             )
             with gr.Accordion(label("advanced"), open=False, elem_id="advanced"):
                 inputs["weights"] = gr.Radio(
-                    list(schema.WEIGHTS),
+                    _choices(schema.WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
                     info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 inputs["device"] = gr.Radio(
-                    list(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
+                    _choices(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
                     elem_classes="segmented",
                 )  # fmt: skip
                 inputs["fullgraph"] = gr.Checkbox(False, label=label("fullgraph"), info=label("fullgraph_info"))
@@ -208,19 +215,19 @@ class Form:
                     False, label=label("channels_last"), info=label("channels_last_info")
                 )
                 inputs["attention"] = gr.Radio(
-                    list(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
+                    _choices(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
                     info=label("attention_info"),
                 )  # fmt: skip
                 inputs["threads"] = gr.Textbox(
                     "", label=label("threads"), placeholder=label("threads_placeholder"), info=label("threads_info")
                 )
                 inputs["cache"] = gr.Radio(
-                    list(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
+                    _choices(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
                     info=label("cache_info"),
                 )  # fmt: skip
                 inputs["graph_break"] = gr.Checkbox(False, label=label("graph_break"), info=label("graph_break_info"))
                 inputs["protocol"] = gr.Radio(
-                    list(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
+                    _choices(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
                     info=label("protocol_info"),
                 )  # fmt: skip
                 inputs["precision"] = gr.Textbox(
@@ -230,7 +237,7 @@ class Form:
                     "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
                 )
                 inputs["profile"] = gr.Radio(
-                    list(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
+                    _choices(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
                     info=label("profile_info"),
                 )  # fmt: skip
                 inputs["iterations"] = gr.Textbox(

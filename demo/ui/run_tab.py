@@ -276,7 +276,7 @@ class RunTab:
             *notes,
             self._opening(named, say),
             gr.update(value=results.published_note(named, task, say), visible=True),
-            gr.update(value=_published(named, task), visible=True),
+            gr.update(value=_published(named, task, say), visible=True),
         ]
 
     def _forecast(self, request: gr.Request, *values: Any) -> str:
@@ -335,6 +335,8 @@ class RunTab:
         yield {self._visitor: name}
         query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
+        if say is not ENGLISH:  # the page held it before anybody's language was known
+            yield {self._stage.chart: _published(self._choice.checkpoint, self._choice.task, say)}
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
             yield self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
@@ -444,7 +446,7 @@ class RunTab:
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result, say)) | {
                 stage.details: gr.update(value=results.details(result, say), visible=True),
-                stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
+                stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
             }
         updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
         for fold in stage.folds:
@@ -455,7 +457,7 @@ class RunTab:
             stage.seen: gr.update(value=results.predictions(result, say), visible=True),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result, say), visible=True),
-            stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
+            stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
         }
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
@@ -493,6 +495,7 @@ def _mode_note(mode: str, request: gr.Request | None = None) -> str:
     return results.mode_note(mode, of(request))
 
 
-def _published(checkpoint: str, task: str) -> Any:
+def _published(checkpoint: str, task: str, say: Language = ENGLISH) -> Any:
     measured, _ = results.published_for(checkpoint, task)
-    return charts.published_bars(published.rows(), measured)
+    words = [say.texts[key] for key in ("chart_title", "chart_conditions", "chart_source")]
+    return charts.published_bars(published.rows(), measured, words)
