@@ -13,6 +13,7 @@ import itertools
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -419,9 +420,17 @@ def bars(
     return dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
+def _directed(line: str) -> str:
+    """A chart runs from left to right; a line of it that holds a script of the other direction runs as that does."""
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in line):
+        return f"\N{RIGHT-TO-LEFT ISOLATE}{line}\N{POP DIRECTIONAL ISOLATE}"
+    return line
+
+
 def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
     lines = [line for text in source if text for line in textwrap.wrap(text, 52)]
+    lines = [_directed(line) for line in lines]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
     figure.update_xaxes(**axis)

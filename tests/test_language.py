@@ -33,7 +33,7 @@ from demo.schema import (
     RunResult,
 )
 from demo.stats import Interval
-from demo.ui import live, presets, results, run_tab, sections, takeaway
+from demo.ui import compare, live, presets, results, run_tab, sections, takeaway
 from demo.ui.language import ENGLISH, LANGUAGES, Language, choose, label, translations, written
 
 ARABIC = LANGUAGES["ar"]
@@ -252,6 +252,23 @@ def test_what_is_taken_away_is_offered_in_the_visitors_language(language: Langua
     assert language.html("take_copied") in page
     assert ("Copy the" in page) is (language is ENGLISH)
     assert page.count('<pre dir="ltr"') == page.count("<pre")
+
+
+@EVERY
+def test_the_list_of_runs_is_told_in_the_visitors_language(language: Language) -> None:
+    runs = [
+        ok_result(),
+        ok_result(compiled=measurement(0.004)),
+        ok_result(compiled=measurement(0.002)),
+        failed_result(),
+    ]
+    page = compare.listing(runs, 9, "", language)
+    for name in ("started", "run", "machine", "times", "outcome"):
+        assert f'<th scope="col">{language.html(f"history_{name}")}</th>' in page
+    assert language.html("status_out_of_memory") in page and language.html("answer_same") in page
+    assert language.html("runs_newest", count=4, stored=9) in page
+    assert language.html("history_not_found", search="x") in compare.listing([], 0, "x", language)
+    assert language is not ARABIC or not re.search(r"\d", loose(page).replace("UTC", "")), loose(page)
 
 
 @EVERY

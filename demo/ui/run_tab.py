@@ -487,7 +487,11 @@ def _fold(section: Section) -> _Fold:
     with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
         html = gr.HTML(apply_default_css=False)
         figure = gr.Plot(show_label=False) if section.figure is not None else None
-        trace = gr.DownloadButton(label("trace"), visible=False, elem_id="trace") if section.name == "why" else None
+        trace = (
+            gr.DownloadButton(label("trace"), visible=False, size="sm", elem_id="trace")
+            if section.name == "why"
+            else None
+        )
     return _Fold(section, fold, html, figure, trace)
 
 
