@@ -13,6 +13,7 @@ import itertools
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -21,7 +22,7 @@ import plotly.graph_objects as go
 from demo import format as fmt
 from demo import words
 from demo.drawing import COMPILED, COMPILED_ON_DARK, EAGER
-from demo.schema import Measurement, PublishedRow, RunResult
+from demo.schema import PUBLISHED_CALLS, Measurement, PublishedRow, RunResult
 
 TEXT = "#1F2937"
 LINE = "#6B7280"
@@ -87,7 +88,17 @@ def latency_bars(result: RunResult) -> go.Figure:
     )
 
 
-def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure | None:
+PUBLISHED_WORDS = (
+    "What the guide measured",
+    "One image a call, mean of {calls} calls, torch {torch}",
+    "Source: the Transformers guide on torch.compile",
+)
+"""Title, conditions and source of `published_bars`."""
+
+
+def published_bars(
+    rows: Iterable[PublishedRow], checkpoint: str, said: Sequence[str] = PUBLISHED_WORDS
+) -> go.Figure | None:
     """What the guide measured for `checkpoint` on its three GPUs at batch 1, mode default, with the release of its day.
 
     None where the guide has no such row. 'OOM' of the guide is written out.
@@ -100,6 +111,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
     shown = [found[gpu] for gpu in GPUS if gpu in found]
     if not shown:
         return None
+    title, conditions, source = said
     names, seconds, texts = [], [], []
     for row in shown:
         names += [f"<b>{row.gpu}</b>  eager", "compiled"]
@@ -108,15 +120,15 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str) -> go.Figure |
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     return bars(
-        title="What the guide measured",
+        title=title,
         names=names,
         seconds=seconds,
         texts=texts,
         ranges=[None] * len(names),
         source=[
             _short(checkpoint),
-            f"One image a call, mean of 300 calls, torch {shown[0].torch}",
-            "Source: the Transformers guide on torch.compile",
+            conditions.format(calls=PUBLISHED_CALLS, torch=shown[0].torch),
+            source,
         ],
         left=112,
         right=118,
@@ -408,9 +420,17 @@ def bars(
     return dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
+def _directed(line: str) -> str:
+    """A chart runs from left to right; a line of it that holds a script of the other direction runs as that does."""
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in line):
+        return f"\N{RIGHT-TO-LEFT ISOLATE}{line}\N{POP DIRECTIONAL ISOLATE}"
+    return line
+
+
 def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
     lines = [line for text in source if text for line in textwrap.wrap(text, 52)]
+    lines = [_directed(line) for line in lines]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
     figure.update_xaxes(**axis)

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,6 +25,7 @@ from typing import Any
 from demo import format as fmt
 from demo import limits
 from demo.schema import BadInput, CompileCost, RunResult, RunSpec
+from demo.words import STATUS_WORDS
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -180,8 +181,8 @@ class History:
         """The stored results, newest first, at most `limit`. A row that cannot be read is passed over and logged.
 
         `search` leaves those that hold each of its words somewhere in their id, time, status, task, checkpoint,
-        mode, dtype, device, weights or torch version, whatever the case; more than `MOST_WORDS` raise BadInput.
-        `checkpoints` leaves those of these.
+        mode, dtype, device, weights or torch version, or in what came of them ("slower", "did not compile"), whatever
+        the case; more than `MOST_WORDS` raise BadInput. `checkpoints` leaves those of these.
         """
         where, words = _matching(search)
         if checkpoints is not None:
@@ -306,11 +307,24 @@ def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
     return _opened(path, alone=True)
 
 
+def _in_words(value: str, words: Mapping[str, str]) -> str:
+    """SQL for what the page says instead of the stored `value`."""
+    cases = " ".join(f"WHEN '{stored}' THEN '{said}'" for stored, said in words.items())
+    return f"CASE {value} {cases} END"
+
+
+_VERDICTS = {"faster": "faster", "slower": "slower", "same": "same, no difference", "unsure": "unsure, too noisy"}
+_OUTCOME = (
+    _in_words("status", STATUS_WORDS),
+    _in_words("CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict') END", _VERDICTS),
+)
+
+
 def _matching(search: str) -> tuple[str, list[Any]]:
     """The condition of a query for rows that hold every word of `search`, and its values. Raises BadInput."""
     if len(search.split()) > MOST_WORDS:
         raise BadInput(f"A search has at most {MOST_WORDS} words. Given: {len(search.split())}. Leave some out.")
-    everything = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
+    everything = " || ' ' || ".join(f"COALESCE({column}, '')" for column in (*_SEARCHED, *_OUTCOME))
     words = [_encoded(word.lower()) for word in search.split()]
     condition = " AND ".join([f"instr(lower({everything}), ?) > 0"] * len(words))
     return condition or "1", words

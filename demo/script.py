@@ -293,7 +293,7 @@ answer["compilation"] = {"first_call_seconds": warm["compiled"][0], "graphs": co
 for name in ("eager", "compiled"):
     answer[name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
 #SEE#
-print(json.dumps(answer | {"recompiles_while_timing": recompiles}))
+print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": options.image or "grey"}))
 '''
 
 _INTERLEAVED = """

@@ -131,6 +131,10 @@ def agreement(result: RunResult) -> str:
     return f"{same}: {told}." if told else f"{same}."
 
 
+LEAST_SCORE, LEAST_PIXELS = 0.005, 0.0005
+"""Smaller differences of scores, and shares of the pixels, are not worth a word."""
+
+
 def _share(name: str, share: float) -> str:
     """A task-level figure of parity in words; '' for one that says nothing more."""
     whole = round(share, 3) == 1
@@ -144,9 +148,9 @@ def _share(name: str, share: float) -> str:
         case "mask_iou":
             return "the masks are the same" if whole else f"the masks overlap by {fmt.percent(share)}"
         case "score_difference":
-            return f"scores differ by at most {share:.2g}" if share >= 0.005 else ""
+            return f"scores differ by at most {share:.2g}" if share >= LEAST_SCORE else ""
         case "changed_pixels":
-            return f"{fmt.percent(share)} of the pixels changed" if share >= 0.0005 else ""
+            return f"{fmt.percent(share)} of the pixels changed" if share >= LEAST_PIXELS else ""
         case _:
             return ""
 
@@ -578,14 +582,21 @@ def pays_title(result: RunResult) -> str:
         return question
     if result.speedup.verdict == "unsure":
         return f"{question} Too noisy to tell"
-    found = {cache: result.break_even(cost) for cache, cost in result.compilation.known_costs.items()}
-    calls = {cache: even.calls for cache, even in found.items() if even is not None and even.calls is not None}
-    if not calls or result.speedup.verdict != "faster":
+    calls = calls_to_pay(result)
+    if not calls:
         return f"{question} Never, here"
     if "cold" not in calls:
         return f"{question} From a filled cache after {count(calls['warm'], 'call')}"
     warm = f", from a filled cache after {grouped(calls['warm'])}" if "warm" in calls else ""
     return f"{question} After {count(calls['cold'], 'call')}{warm}"
+
+
+def calls_to_pay(result: RunResult) -> dict[str, int]:
+    """After how many calls compiling has paid for itself, 'cold' and 'warm', as far as known; none: it never does."""
+    if result.compilation is None or result.speedup is None or result.speedup.verdict != "faster":
+        return {}
+    found = {cache: result.break_even(cost) for cache, cost in result.compilation.known_costs.items()}
+    return {cache: even.calls for cache, even in found.items() if even is not None and even.calls is not None}
 
 
 def pays(result: RunResult) -> list[str]:
@@ -673,16 +684,31 @@ def machine_title(result: RunResult) -> str:
 
 
 def _disturbed(result: RunResult) -> str:
+    match disturbance(result):
+        case "throttled", reasons:
+            return f", throttled ({reasons})"
+        case "shared", _:
+            return ", shared with other processes"
+        case "used", share:
+            return f", other programs used {share} of it"
+        case "idle", _:
+            return ", otherwise idle"
+        case _:
+            return ""
+
+
+def disturbance(result: RunResult) -> tuple[Literal["throttled", "shared", "used", "idle", ""], str]:
+    """What the machine did beside the run, and how much or why; '' where it does not say."""
     foreign = [state.foreign_cpu for state in result.machine_states if state.foreign_cpu is not None]
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     if reasons := throttling(gpus):
-        return f", throttled ({', '.join(reasons)})"
+        return "throttled", ", ".join(reasons)
     if any(gpu.foreign_processes for gpu in gpus):
-        return ", shared with other processes"
+        return "shared", ""
     if not foreign:
-        return ""
+        return "", ""
     mean = sum(foreign) / len(foreign)
-    return f", other programs used {fmt.percent(mean)} of it" if mean > NOTICEABLE else ", otherwise idle"
+    return ("used", fmt.percent(mean)) if mean > NOTICEABLE else ("idle", "")
 
 
 def throttling(gpus: Sequence[GpuState]) -> list[str]:

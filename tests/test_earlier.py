@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, ok_result
 
+from demo import history as store
 from demo.history import History
 from demo.schema import RunResult
-from demo.ui.earlier import Earlier
+from demo.ui.earlier import MOST, Earlier
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.page import Page
 
@@ -32,6 +33,19 @@ def test_the_history_is_read_again_only_when_it_has_changed(tmp_path: Path) -> N
     history.append(ok_result())
     assert earlier.runs() == earlier.runs() == [ok_result()]
     assert history.reads == 2
+
+
+def test_what_a_forecast_reads_stays_in_memory() -> None:
+    """A cache of least recently used rows that is read in order and is one too small never hits."""
+    assert MOST < store._KEPT_READ
+
+
+def test_a_forecast_counts_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, large = set(), "facebook/convnext-large-224"
+    for cores in ({0}, set(range(64))):
+        monkeypatch.setattr("os.sched_getaffinity", lambda process, cores=cores: cores, raising=False)
+        told.add(forecast(History(tmp_path / "none.sqlite3"), monkeypatch, checkpoint=large, batch_size=16))
+    assert len(told) == 2
 
 
 def test_a_history_that_cannot_be_read_leaves_the_forecast_without_earlier_runs(tmp_path: Path) -> None:

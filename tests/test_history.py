@@ -10,9 +10,10 @@ import threading
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
-from samples import failed_result, ok_result
+from samples import failed_result, measurement, ok_result
 
 from demo.history import FILE_VERSION, FOLDER_VARIABLE, History, HistoryError, default_folder
 from demo.journal import Journal
@@ -319,6 +320,10 @@ def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
         ("%", []),
         ("' OR 1=1 --", []),
         ("2.13.0 example", ["b", "a"]),
+        ("faster", ["a"]),
+        ("slower", []),
+        ("Out of memory", ["b"]),
+        ("finished", ["a"]),
     ],
 )
 def test_a_search_leaves_what_holds_every_word(history: History, search: str, found: list[str]) -> None:
@@ -326,6 +331,28 @@ def test_a_search_leaves_what_holds_every_word(history: History, search: str, fo
     history.append(failed_result(id="b"))
     assert [result.id for result in history.all(search=search)] == found
     assert history.count(search) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"compiled": measurement(0.004)}, "slower"),
+        ({"compiled": measurement(0.002)}, "no difference"),
+        ({"status": "compile_failed", "compiled": None}, "did not compile"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_search_knows_what_came_of_a_run(history: History, changes: dict[str, Any], word: str) -> None:
+    history.append(ok_result())
+    history.append(ok_result(id="other", **changes))
+    assert [result.id for result in history.all(search=word)] == ["other"]
+
+
+def test_a_row_that_is_no_json_ends_no_search(history: History) -> None:
+    history.append(ok_result())
+    with sqlite3.connect(history.path) as database:
+        database.execute("UPDATE results SET result = 'no json'")
+    assert history.all(search="slower") == [] and history.count("shapes") == 1
 
 
 def test_what_is_deleted_is_gone_from_the_file_and_nothing_else_is(history: History) -> None:

@@ -7,22 +7,40 @@ import html
 import re
 import string
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import words
+from demo import charts, words
 from demo.forecast import Doubt, Forecast, Range
-from demo.schema import MODES, STATUSES, Progress, RunResult
+from demo.schema import (
+    CACHES,
+    MODES,
+    PROFILES,
+    PROTOCOLS,
+    STATUSES,
+    WEIGHTS,
+    Compilation,
+    CompileCost,
+    EndToEnd,
+    GraphBreak,
+    MachineState,
+    Parity,
+    Predictions,
+    Progress,
+    RunResult,
+)
 from demo.stats import Interval
-from demo.ui import live, presets, results, sections
+from demo.ui import compare, live, presets, results, run_tab, sections, takeaway
 from demo.ui.language import ENGLISH, LANGUAGES, Language, choose, label, translations, written
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
 HOSTILE = "<img src=x onerror=alert(1)>"
 ISOLATED = re.compile("\N{LEFT-TO-RIGHT ISOLATE}[^\N{POP DIRECTIONAL ISOLATE}]*\N{POP DIRECTIONAL ISOLATE}")
+ISOLATES = re.compile("[\N{LEFT-TO-RIGHT ISOLATE}\N{POP DIRECTIONAL ISOLATE}]")
 FORECAST = Forecast(Range(4, 40, 290), Range(5e8, 5.12e8, 5.2e8), "same", 3)
 TIMING = Progress(
     "time", 0.6, 3.0, 2.0, calls=29, eager_seconds=0.002, compiled_seconds=0.001, speedup=Interval(2.0, 1.97, 2.04)
@@ -97,7 +115,8 @@ def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Langua
 
 
 def test_no_other_language_was_left_in_english() -> None:
-    names = {"preset_3", "graph_break", "channels_last", "forecast_time"}
+    names = {"preset_3", "graph_break", "channels_last", "forecast_time", "machine_name"}
+    names |= {"agreement", "agreement_alone"}
     for language in LANGUAGES.values():
         if language is not ENGLISH:
             same = {key for key, text in language.texts.items() if text == ENGLISH.texts[key]}
@@ -150,6 +169,112 @@ def test_an_english_section_heading_answers_the_question_that_the_others_ask(lan
         asked = language.texts[f"section_{section.name}"].partition("{")[0]
         assert heading.startswith(asked)
         assert heading.count("ms") == section.title(full_result()).count("ms") or "{" not in asked
+
+
+ANSWERS = {
+    "full": full_result(),
+    "a CPU": ok_result(),
+    "slower": ok_result(compiled=measurement(0.004)),
+    "no graph": ok_result(compilation=Compilation(1.0, "cold", 0)),
+    "graphs": ok_result(compilation=Compilation(1.0, "cold", 3)),
+    "breaks": ok_result(compilation=Compilation(1.0, "cold", 3, graph_breaks=(GraphBreak("a", "b"),) * 2)),
+    "fallbacks": ok_result(compilation=Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a", "b"),) * 2)),
+    "warm": ok_result(compilation=Compilation(1.0, "warm", 1, warm=CompileCost(1.0, {}))),
+    "busy": ok_result(machine_states=(MachineState(0.0, 0.3, None),), end_to_end=EndToEnd(0.001, 0.0, 0.0)),
+    "idle": ok_result(machine_states=(MachineState(0.0, 0.0, None),), end_to_end=EndToEnd(0.9, 0.0, 0.0)),
+}
+
+
+@EVERY
+@pytest.mark.parametrize("result", ANSWERS.values(), ids=ANSWERS)
+def test_a_heading_answers_with_the_same_figures_in_every_language(language: Language, result: RunResult) -> None:
+    for section in sections.SECTIONS:
+        figures = [
+            sorted(re.findall(r"\d+(?:[.\s]\d+)*", text))
+            for text in (section.title(result), ISOLATES.sub("", section.heading(result, language)))
+        ]
+        assert figures[0] == figures[1], section.name
+
+
+@pytest.mark.parametrize(
+    "parity",
+    [
+        Parity(verdict, 1e-6, "", task)
+        for verdict in ("match", "mismatch")
+        for task in (
+            {},
+            {"top5_agreement": 1.0},
+            {"top5_agreement": 0.6, "score_difference": 0.02},
+            {"matched_boxes": 1.0, "score_difference": 0.001},
+            {"matched_boxes": 0.5},
+            {"mask_iou": 1.0, "changed_pixels": 0.0001},
+            {"mask_iou": 0.93, "changed_pixels": 0.07},
+        )
+    ],
+    ids=str,
+)
+def test_the_english_agreement_is_the_terminals_and_the_others_have_its_figures(parity: Parity) -> None:
+    result = ok_result(parity=parity)
+    said = words.agreement(result)
+    assert html.unescape(results.agreement(result)) == said
+    nothing = {"eager": Predictions(boxes=()), "compiled": Predictions(boxes=())}
+    assert results.agreement(ok_result(parity=parity, predictions=nothing)).endswith(": neither finds anything.")
+    for language in LANGUAGES.values():
+        told = visible(results.agreement(result, language))
+        assert sorted(re.findall(r"[\d.]+ ?%", told)) == sorted(re.findall(r"[\d.]+ ?%", said))
+
+
+@pytest.mark.parametrize(("message", "key"), live._MESSAGES.items())
+def test_what_the_worker_says_beyond_its_phase_is_said_in_every_language(message: str, key: str) -> None:
+    worker = Path(__file__).resolve().parent.parent / "demo" / "backend" / "worker.py"
+    assert f'message="{message}"' in worker.read_text()
+    progress = dataclasses.replace(TIMING, phase="check", message=message)
+    for language in LANGUAGES.values():
+        page = live.strip(progress, ok_result().spec, language)
+        assert language.html(key) in page and (message in page) is (language is ENGLISH)
+
+
+def test_the_chart_of_the_guide_is_drawn_in_the_visitors_language() -> None:
+    japanese = LANGUAGES["ja"]
+    assert charts.PUBLISHED_WORDS == tuple(
+        ENGLISH.texts[key] for key in ("chart_title", "chart_conditions", "chart_source")
+    )
+    drawn = run_tab._published("shapes-vit", "image-classification", japanese).to_json()
+    assert japanese.texts["chart_title"] in drawn
+    assert "What the guide measured" not in drawn
+
+
+@EVERY
+def test_what_is_taken_away_is_offered_in_the_visitors_language(language: Language) -> None:
+    page = takeaway.section(ok_result(), language)
+    for key in ("take_heading", "take_script_link", "take_script_picture", "take_table_words", "take_curl_words"):
+        assert language.html(key) in page
+    assert language.html("take_copied") in page
+    assert ("Copy the" in page) is (language is ENGLISH)
+    assert page.count('<pre dir="ltr"') == page.count("<pre")
+
+
+@EVERY
+def test_the_list_of_runs_is_told_in_the_visitors_language(language: Language) -> None:
+    runs = [
+        ok_result(),
+        ok_result(compiled=measurement(0.004)),
+        ok_result(compiled=measurement(0.002)),
+        failed_result(),
+    ]
+    page = compare.listing(runs, 9, "", language)
+    for name in ("started", "run", "machine", "times", "outcome"):
+        assert f'<th scope="col">{language.html(f"history_{name}")}</th>' in page
+    assert language.html("status_out_of_memory") in page and language.html("answer_same") in page
+    assert language.html("runs_newest", count=4, stored=9) in page
+    assert language.html("history_not_found", search="x") in compare.listing([], 0, "x", language)
+    assert language is not ARABIC or not re.search(r"\d", loose(page).replace("UTC", "")), loose(page)
+
+
+@EVERY
+def test_every_choice_has_its_name(language: Language) -> None:
+    for value in (*WEIGHTS, *CACHES, *PROTOCOLS, *PROFILES):
+        assert language.texts[f"choice_{value.replace(' ', '_')}"]
 
 
 # ---- direction

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import base64
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,13 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from samples import failed_result, ok_result
 
+from demo import export
 from demo.history import FOLDER_VARIABLE, History
+from demo.schema import RunResult, RunSpec
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
 ROOT = Path(__file__).resolve().parent.parent
+SEEN: list[bytes] = []
+"""The pictures that were run on, as files."""
 mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
 
 
@@ -28,7 +35,12 @@ mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
     history.append(failed_result())
-    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
+
+    def answer(spec: RunSpec, image: Path) -> RunResult:
+        SEEN.append(image.read_bytes())
+        return ok_result(spec=spec)
+
+    page = build(FakeRunner(answer), history=history)
     _, url, _ = launch(page, prevent_thread_lock=True, mcp_server=True)
     yield f"{url}gradio_api/mcp/"
     page.close(verbose=False)
@@ -51,7 +63,7 @@ def called(address: str, tool: str = "", **arguments: Any) -> Any:
 
 def test_the_endpoints_are_the_tools_and_say_what_they_take(address: str) -> None:
     tools = called(address)
-    assert {"benchmark", "history"} <= set(tools)
+    assert set(tools) == {"benchmark", "history", "published_table"}
     assert not [name for name in tools if name.startswith("_") or "lambda" in name]
     assert "Times a vision model" in tools["benchmark"].description
     assert "batch_size" in tools["benchmark"].inputSchema["properties"]
@@ -65,6 +77,34 @@ def test_a_tool_runs_and_answers_with_the_result(address: str) -> None:
     result = ast.literal_eval(answer.content[0].text)
     assert result["spec"]["batch_size"] == 4
     assert result["speedup"]["verdict"] == "faster"
+
+
+def test_a_tool_is_given_a_picture_as_a_data_url(address: str) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2), "red").save(file, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    answer = called(address, "benchmark", image=url)
+    assert not answer.isError, answer.content[0].text
+    assert SEEN[-1] == file.getvalue()
+
+
+def test_a_tool_fetches_no_address(address: str) -> None:
+    before = len(SEEN)
+    answer = called(address, "benchmark", image="http://127.0.0.1:9/picture.png")
+    assert answer.isError and len(SEEN) == before
+
+
+def test_a_tool_may_ask_for_a_row_instead_of_the_whole_result(address: str) -> None:
+    answer = called(address, "benchmark", whole=False)
+    assert ast.literal_eval(answer.content[0].text) == export.row(
+        ok_result(spec=RunSpec("shapes-vit", "image-classification"))
+    )
+
+
+def test_the_published_tables_are_a_tool(address: str) -> None:
+    answer = called(address, "published_table", gpu="T4", batch_size=16)
+    rows = ast.literal_eval(answer.content[0].text)["rows"]
+    assert rows and {row["gpu"] for row in rows} == {"T4"}
 
 
 def test_the_history_is_a_tool(address: str) -> None:

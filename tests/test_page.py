@@ -26,7 +26,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import schema
+from demo import limits, schema
 from demo.history import FOLDER_VARIABLE, History
 from demo.schema import (
     BadInput,
@@ -370,6 +370,99 @@ def test_two_pages_of_one_visitor_watch_the_same_run_and_cancel_reaches_it_from_
         assert "Cancelled" in stage_of(page, last)
 
 
+def test_a_reload_in_the_middle_of_a_run_gives_its_picture_back_to_the_form(tmp_path: Path) -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    own = tmp_path / "own.png"
+    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
+    uploaded = save_file_to_cache(own, get_upload_folder())
+    updates = pressed(page, image={"path": uploaded})
+    next(updates), next(updates)
+    again = opened(page)
+    assert next(again)[page.run_tab._form.inputs["image"]] == uploaded
+    cancel(page, "one")
+    list(updates), list(again)
+
+
+def test_cancel_reaches_a_run_that_was_begun_before_the_browser_had_its_id() -> None:
+    page = Page(answering(ok_result(), seconds=60))
+    values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
+    values["image"] = {"path": save_file_to_cache(form.scenes()[0], get_upload_folder())}
+    updates = page.run_tab._run(from_browser(), None, *values.values())
+    next(updates), next(updates)
+    assert page.run_tab.is_running(from_browser(), visitor("one"))
+    cancel(page, "one")
+    *_, last = updates
+    assert "Cancelled" in stage_of(page, last)
+    assert not page.run_tab.is_running(from_browser(), visitor("one"))
+
+
+# ---- the trace
+
+
+class TracingRunner(FakeRunner):
+    """Writes a trace where it is asked for one, as the worker does."""
+
+    asked: list[Path | None]
+
+    def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
+        self.asked = [*getattr(self, "asked", []), trace]
+        if trace is not None:
+            trace.write_bytes(b"what the profiler saw")
+        yield from super().run(spec, image, cancel, trace)
+
+
+def trace_of(page: Page, updates: dict[Any, Any]) -> dict[str, Any]:
+    (button,) = (fold.trace for fold in page.run_tab._stage.folds if fold.trace is not None)
+    shown: dict[str, Any] = updates[button]
+    return shown
+
+
+def test_a_run_with_a_profile_has_its_trace_to_download_until_another_run_begins(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(full_result())
+    page = Page(runner := TracingRunner(lambda *_: full_result()), history=history)
+    *_, last = pressed(page, profile="on")
+    (trace,) = runner.asked
+    assert trace_of(page, last)["visible"] and trace_of(page, last)["value"] == str(trace)
+    (again,) = opened(page, run=full_result().id)
+    assert trace_of(page, again)["value"] == str(trace)
+    (stranger,) = opened(page, "two", run=full_result().id)
+    assert trace_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
+    assert trace is not None and trace.is_file()
+    *_, last = pressed(page, profile="off")
+    assert runner.asked[-1] is None and trace_of(page, last)["visible"] is False
+    assert not trace.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("profile", "gpu", "traced"), [("auto", None, False), ("auto", "T4", True), ("off", "T4", False)]
+)
+def test_auto_traces_on_a_gpu(profile: str, gpu: str | None, traced: bool) -> None:
+    runner = TracingRunner(lambda *_: full_result(), machine=dataclasses.replace(MACHINE, gpu=gpu))
+    list(pressed(Page(runner), profile=profile))
+    assert (runner.asked[-1] is not None) is traced
+
+
+@pytest.mark.parametrize(
+    "answer", [failed_result(), BadInput("Not that one."), RuntimeError("oh")], ids=["failed", "refused", "broken"]
+)
+def test_a_run_that_wrote_no_trace_leaves_no_folder(
+    answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    page = Page(answering(answer))
+    list(pressed(page, profile="on"))
+    assert list(tmp_path.glob("worth-a-trace-*")) == []
+
+
+def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(runner := TracingRunner(lambda *_: full_result()))
+    list(pressed(page, profile="on"))
+    monkeypatch.setattr("demo.ui.jobs.KEPT_SECONDS", -1.0)
+    list(pressed(page, "two"))
+    assert runner.asked[0] is not None and not runner.asked[0].parent.exists()
+
+
 # ---- links
 
 
@@ -391,6 +484,37 @@ def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(hist
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab._form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab._form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    fields, note = page.run_tab._form.inputs, page.run_tab._form.picture_note
+    (shown,) = opened(page, run=ok_result().id)
+    assert fields["image"] not in shown
+    assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
+    example = form.photographs()[0]
+    digest = hashlib.sha256(example.read_bytes()).hexdigest()
+    history.append(ok_result(id="known", image=ImageInfo(example.name, 320, 240, digest, "/9j/")))
+    (shown,) = opened(page, run="known")
+    assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
+    assert shown[note] == {"visible": False, "__type__": "update"}
+    history.append(ok_result(id="hostile", image=ImageInfo(HOSTILE, 320, 240, "00" * 32, "/9j/")))
+    (shown,) = opened(page, run="hostile")
+    assert HOSTILE not in shown[note]["value"]
+
+
+def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path: Path) -> None:
+    own = tmp_path / "own.png"
+    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
+    image = ImageInfo("own.png", 320, 240, hashlib.sha256(own.read_bytes()).hexdigest(), "/9j/")
+    history.append(ok_result(id="mine", image=image))
+    page = Page(answering(ok_result(id="mine", image=image)), history=history)
+    uploaded = save_file_to_cache(own, get_upload_folder())
+    list(pressed(page, image={"path": uploaded}))
+    (shown,) = opened(page, run="mine")
+    assert shown[page.run_tab._form.inputs["image"]] == uploaded
+    (other,) = opened(page, "two", run="mine")
+    assert page.run_tab._form.inputs["image"] not in other
 
 
 @pytest.mark.parametrize("id", ["nothing", "", HOSTILE, "x" * 5000], ids=lambda id: id[:20] or "empty")
@@ -436,10 +560,18 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
         "attention": "auto",
         "threads": "",
         "cache": "keep",
+        "profile": "auto",
     }
     unchanged = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
     assert (spec.batch_size, spec.most_seconds, spec.fullgraph) == (4, 9.0, True)
+
+
+def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
+    page = Page(answering(ok_result()))
+    slider = page.run_tab._form.inputs["batch_size"]
+    (filled,) = opened(page, batch_size="128")
+    assert filled[slider]["value"] == 128 <= slider.maximum == limits.current().batch
 
 
 @pytest.mark.parametrize(
@@ -748,7 +880,7 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
     assert sorted(fields) == sorted(
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
-            "protocol precision most_seconds channels_last attention threads cache graph_break profile"
+            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole"
         ).split()
     )
     allowed = {"mode": schema.MODES, "dtype": schema.DTYPES, "device": schema.DEVICES, "weights": schema.WEIGHTS}
@@ -762,6 +894,27 @@ def test_no_file_of_the_project_is_served(served: Any, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{served[0]}gradio_api/file={ROOT / path}")
     assert refused.value.code in (403, 404)
+
+
+def test_pictures_are_served_wherever_the_app_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = build(answering(ok_result()))
+    _, address, _ = launch(page, prevent_thread_lock=True)
+    try:
+        config = json.loads(urllib.request.urlopen(f"{address}config").read())
+        named = {part["props"].get("elem_id"): part for part in config["components"]}
+        assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
+        preset = named["preset-1"]["id"]
+        (pressed,) = (one for one in config["dependencies"] if [preset, "click"] in one["targets"])
+        sent = {"fn_index": pressed["id"], "data": [None], "session_hash": "a page", "trigger_id": preset}
+        request = urllib.request.Request(
+            f"{address}gradio_api/run/predict", json.dumps(sent).encode(), {"Content-Type": "application/json"}
+        )
+        answer = urllib.request.urlopen(request).read().decode()
+        (picture,) = set(re.findall(r'"url": *"([^"]+png)"', answer))
+        assert urllib.request.urlopen(picture).status == 200
+    finally:
+        page.close(verbose=False)
 
 
 def test_the_page_asks_nothing_of_the_outside(served: Any) -> None:

@@ -131,6 +131,14 @@ def test_a_picture_of_somebodys_own_is_not_named() -> None:
     assert settings_of(script.script(ok_result()))["IMAGE"] is None
 
 
+def test_a_script_says_in_its_answer_that_the_picture_was_a_grey_one() -> None:
+    text = script.script(ok_result())
+    assert (
+        'print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": options.image or "grey"}))'
+        in text
+    )
+
+
 def test_text_from_outside_stays_a_literal() -> None:
     spec = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
@@ -268,6 +276,7 @@ def _executed(result: RunResult, folder: Path) -> dict[str, Any]:
 def test_a_script_repeats_the_run_that_it_was_made_of(run: RunResult, tmp_path: Path) -> None:
     answer = _executed(run, tmp_path)
     assert answer["verdict"] in ("faster", "same", "slower", "unsure")
+    assert answer["picture"] == str(SCENE)
     assert set(answer["speedup"]) == set(answer["control"]) == FIELDS
     assert answer["speedup"]["low"] <= answer["speedup"]["ratio"] <= answer["speedup"]["high"]
     # The same model at the same batch. A busy machine was seen to take 30 times as long; a wrong unit would be 1000.

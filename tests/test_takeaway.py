@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import json
 import re
 import shutil
@@ -18,7 +19,7 @@ import pytest
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo import catalog
-from demo.schema import RunResult, RunSpec
+from demo.schema import ImageInfo, RunResult, RunSpec
 from demo.script import script
 from demo.ui import form, presets, takeaway
 from demo.ui.fake import FakeRunner
@@ -61,6 +62,13 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the picture that the snippets name."""
     shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
     return tmp_path
+
+
+def test_the_script_of_a_run_on_a_picture_of_ones_own_says_that_it_has_to_be_named() -> None:
+    sentence = "Name your picture with --image: without it a grey one of the same size is used."
+    assert sentence in takeaway.section(ok_result())
+    known = ImageInfo("anything.png", 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
+    assert sentence not in takeaway.section(ok_result(image=known))
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -116,7 +124,7 @@ class Parts(HTMLParser):
 
 def test_each_piece_has_a_button_that_copies_it_whole() -> None:
     result = ok_result()
-    parts = Parts(takeaway.section(result, "http://here"))
+    parts = Parts(takeaway.section(result, address="http://here"))
     assert parts.copies == ["take-script", "take-table", "take-curl", "take-client"]
     assert parts.texts["take-script"] == script(result)
     assert parts.texts["take-table"] == takeaway.markdown(result)

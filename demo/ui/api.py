@@ -29,7 +29,7 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         request: gr.Request,
         checkpoint: str = choice.checkpoint,
         task: Literal["image-classification", "object-detection", "image-segmentation"] | None = None,
-        image: FileData | None = None,
+        image: FileData = None,  # type: ignore[assignment]  # "| None" hides from gradio's MCP tools that it is a file
         batch_size: int = 1,
         mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"] = "default",
         dtype: Literal["float32", "tf32", "float16", "bfloat16"] = "float32",
@@ -47,13 +47,15 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
         cache: Literal["keep", "empty"] = "keep",
         graph_break: bool = False,
         profile: Literal["auto", "on", "off"] = "auto",
+        whole: bool = True,
     ) -> dict[str, Any]:
         """Times a vision model with and without torch.compile on this server's machine, and compares what both see.
 
         Args:
             checkpoint: One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.
             task: Needed only for a checkpoint that is not in the catalogue.
-            image: The picture to look at, as an uploaded file; a drawn scene where none is given.
+            image: The picture to look at, as an uploaded file, over MCP as a "data:image/png;base64,..." URL; a drawn
+                scene where none is given. Addresses are not fetched.
             batch_size: 1 to 256; the picture is repeated so many times.
             mode: The mode of torch.compile.
             dtype: The number format of weights and inputs.
@@ -71,11 +73,12 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
             cache: "empty" compiles with an empty cache, and once more in a further process from the filled one.
             graph_break: Put one graph break between the model's layers: for showing what a graph break costs.
             profile: Count kernels and operations with torch.profiler; "auto" does on a GPU.
+            whole: With raw times, predictions and pictures; tools should pass false and get one flat row.
 
         Returns:
             The result as JSON (schema_version 1): status, failure, spec, environment, eager and compiled with raw
             times and their median_ms, mean_ms, p95_ms and images_per_second, speedup with low, high and verdict,
-            control, compilation, break_even_calls, parity, predictions, warnings.
+            control, compilation, break_even_calls, parity, predictions, warnings. Not whole: a row of /history.
         """
         asked: dict[str, Any] = {
             "batch_size": batch_size,
@@ -99,7 +102,8 @@ def endpoint(runner: AnyRunner, line: Line, choice: Choice) -> Callable[..., dic
                 while place.wait(60.0):
                     pass
                 with runs.start(runner, spec, picture) as events:
-                    return next(event for event in events if isinstance(event, RunResult)).to_json()
+                    result = next(event for event in events if isinstance(event, RunResult))
+            return result.to_json() if whole else export.row(result)
         except BadInput as refused:
             raise gr.Error(str(refused), print_exception=False) from refused
         except Exception as error:
@@ -121,7 +125,7 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
 
         Args:
             id: Give this run only, and give it whole, as /benchmark answered it.
-            search: Only runs with each of these words in id, time, status, task, checkpoint, mode, dtype or device.
+            search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
             limit: At most so many, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
 

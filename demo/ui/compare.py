@@ -10,6 +10,7 @@ from urllib.parse import quote
 from demo import format as fmt
 from demo import stats, words
 from demo.schema import RunResult, RunSpec
+from demo.ui.language import ENGLISH, Language
 from demo.ui.links import RUN
 from demo.ui.parts import esc, lane_name, percentage
 
@@ -17,52 +18,63 @@ FEWEST, MOST = 2, 4
 _TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 
-def listing(results: Sequence[RunResult], stored: int, search: str) -> str:
+def listing(results: Sequence[RunResult], stored: int, search: str, say: Language = ENGLISH) -> str:
     """The table of runs, newest first, a box and a link in each row; `stored` counts those that were not listed too."""
     if not results:
-        told = f"No stored run holds “{search.strip()}”." if search.strip() else "No runs yet. Each one is kept here."
-        return f'<p class="none" role="status">{esc(told)}</p>'
-    rows = "".join(map(_row, results))
+        searched = search.strip()
+        told = say.html("history_not_found", search=searched) if searched else say.html("history_none")
+        return f'<p class="none" role="status">{told}</p>'
+    rows = "".join(_row(result, say) for result in results)
     shown = (
-        words.count(len(results), "run") if len(results) == stored else f"The newest {len(results)} of {stored} runs"
+        say.html("runs_one" if stored == 1 else "runs_many", count=stored)
+        if len(results) == stored
+        else say.html("runs_newest", count=len(results), stored=stored)
     )
-    names = ("Started (UTC)", "Run", "Machine", "Eager → compiled", "What came of it")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    names = ("started", "run", "machine", "times", "outcome")
+    head = "".join(f'<th scope="col">{say.html(f"history_{name}")}</th>' for name in names)
     return (
         f'<table class="runs"><caption aria-live="polite">{shown}</caption>'
-        f'<thead><tr><th scope="col"><span class="unseen">Select</span></th>{head}</tr></thead>'
+        f'<thead><tr><th scope="col"><span class="unseen">{say.html("history_select")}</span></th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
 
 
-def _row(result: RunResult) -> str:
+def _row(result: RunResult, say: Language) -> str:
     when = result.started_at[:16].replace("T", " ")
     spec, machine = result.spec, result.environment
     _, _, asked = words.asked(spec).partition(" · ")
     name = f"{spec.checkpoint}, {asked.replace(' · ', ', ')}, {when}"
     return (
         f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
-        f'<span class="unseen">Select {esc(name)}</span></label></td>'
-        f'<td class="when">{esc(when)}</td>'
+        f'<span class="unseen">{say.html("history_select_run", name=name)}</span></label></td>'
+        f'<td class="when">{say.value(when)}</td>'
         f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
-        f"{esc(spec.checkpoint)}</a><span>{esc(asked)}</span></td>"
-        f'<td class="where">{esc(machine.device_name if machine else spec.device)}</td>'
-        f'<td class="times">{esc(words.times(result)) or "–"}</td>'
-        f'<td class="outcome">{_outcome(result)}</td></tr>'
+        f"{say.value(spec.checkpoint)}</a><span>{say.value(asked)}</span></td>"
+        f'<td class="where">{say.value(machine.device_name if machine else spec.device)}</td>'
+        f'<td class="times">{say.value(words.times(result)) or "–"}</td>'
+        f'<td class="outcome">{_outcome(result, say)}</td></tr>'
     )
 
 
-def _outcome(result: RunResult) -> str:
-    speedup = result.speedup
-    if result.failure is not None or speedup is None:
-        return f"<b>{esc(words.STATUS_WORDS.get(result.status, result.status))}</b>"
-    parts = words.headline_parts(result) or ("", "", "")
-    told = {
-        "faster": f"{fmt.ratio(speedup.ratio)} faster ▲",
-        "slower": f"{fmt.ratio(1 / speedup.ratio)} slower ▼",
-        "same": "no difference",
-    }.get(speedup.verdict, f"{parts[1]} {parts[2]}".strip())
-    return f"<b>{esc(told)}</b><span>{esc(words.interval(result).replace(', 95 % confidence', ''))}</span>"
+def _outcome(result: RunResult, say: Language) -> str:
+    outcome, speedup = words.outcome(result), result.speedup
+    if outcome is None or speedup is None:
+        return f"<b>{say.html(f'status_{result.status}')}</b>"
+    match outcome:
+        case "faster":
+            told = f"{say.html('answer_faster', ratio=fmt.ratio(speedup.ratio))} ▲"
+        case "slower":
+            told = f"{say.html('answer_slower', ratio=fmt.ratio(1 / speedup.ratio))} ▼"
+        case "same":
+            told = say.html("answer_same")
+        case _:
+            told = f"{say.html(f'{outcome}_figure')} {say.html(f'{outcome}_after')}"
+    low, high = speedup.low, speedup.high
+    if speedup.verdict == "slower":
+        low, high = 1 / high, 1 / low
+    least, most = words.ends(low, high)
+    key = "history_slowdown" if speedup.verdict == "slower" else "history_speedup"
+    return f"<b>{told}</b><span>{say.html(key, low=least, high=most)}</span>"
 
 
 def comparison(results: Sequence[RunResult]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from demo.history import History, HistoryError
 from demo.schema import RunResult
 
-MOST = 200
-"""So many of the latest: a few megabytes to read once after each run."""
+MOST = 100
+"""So many of the latest: fewer than `History` keeps in memory, so that after a run only the new one is read."""
 
 _log = logging.getLogger(__name__)
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo import catalog, limits, schema
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
-from demo.ui.language import label, written
+from demo.ui.language import ENGLISH, label, written
 
 TASKS = (
     (label("task_classification"), "image-classification"),
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
 )
-BATCH_SIZES = (1, 64)
 OPTIONAL = ("iterations", "threads", "precision", "most_seconds")
 """Fields that may be left empty: the spec's own default then holds."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
@@ -52,6 +54,26 @@ def examples() -> tuple[Path, ...]:
     return (*scenes()[:5], *photographs())
 
 
+@cache
+def _example_of() -> dict[str, Path]:
+    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in examples()}
+
+
+def find_picture(sha256: str, own: Path | None = None) -> Path | None:
+    """The file that a run looked at: one of the examples, or `own` where that is it; None for any other."""
+    if found := _example_of().get(sha256):
+        return found
+    try:
+        return own if own is not None and hashlib.sha256(own.read_bytes()).hexdigest() == sha256 else None
+    except OSError:
+        return None  # gradio removes uploads after a day
+
+
+def servable(picture: Path) -> str:
+    """A copy that gradio serves to a page: of other files it serves those below the current folder only."""
+    return save_file_to_cache(picture, get_upload_folder())
+
+
 def default_choice(machine: Machine | None, hub_ok: bool) -> Choice:
     """ViT on a photograph where there is a GPU and its weights can be had, else the bundled one on a drawn scene.
 
@@ -71,6 +93,12 @@ def takes_text(checkpoint: str, task: str) -> bool:
     """Only zero-shot detectors do; of a detector that is not in the catalogue nobody knows."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task == "object-detection"
+
+
+def _choices(values: Iterable[str]) -> list[tuple[str, str]]:
+    """For a radio: each value under its name in the visitor's language, where it has one."""
+    keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
+    return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
 
 
 def uploaded(file: Any) -> Path:
@@ -108,6 +136,7 @@ class Form:
 
     inputs: dict[str, Any]
     checkpoint_note: gr.HTML
+    picture_note: gr.HTML
     mode_note: gr.HTML
     forecast: gr.HTML
     run: gr.Button
@@ -142,7 +171,7 @@ class Form:
                     height="11rem",
                     elem_id="picture",
                     placeholder=label("picture_placeholder"),
-                    alt_text="The picture that the model will see",
+                    alt_text=label("picture_alt"),
                 )
                 if limits.on_space():
                     gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-note")
@@ -153,6 +182,7 @@ class Form:
                     elem_id="examples",
                     api_visibility="private",
                 )
+                picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
             inputs["text"] = gr.Textbox(
                 "a lion, a tree",
                 label=label("text"),
@@ -162,7 +192,7 @@ class Form:
                 visible=False,
             )
             inputs["batch_size"] = gr.Slider(
-                *BATCH_SIZES, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
+                1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
             )
             with gr.Column(elem_classes="field"):
                 inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label=label("mode"))
@@ -172,14 +202,14 @@ class Form:
             )
             with gr.Accordion(label("advanced"), open=False, elem_id="advanced"):
                 inputs["weights"] = gr.Radio(
-                    list(schema.WEIGHTS),
+                    _choices(schema.WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
                     info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 inputs["device"] = gr.Radio(
-                    list(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
+                    _choices(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
                     elem_classes="segmented",
                 )  # fmt: skip
                 inputs["fullgraph"] = gr.Checkbox(False, label=label("fullgraph"), info=label("fullgraph_info"))
@@ -187,19 +217,19 @@ class Form:
                     False, label=label("channels_last"), info=label("channels_last_info")
                 )
                 inputs["attention"] = gr.Radio(
-                    list(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
+                    _choices(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
                     info=label("attention_info"),
                 )  # fmt: skip
                 inputs["threads"] = gr.Textbox(
                     "", label=label("threads"), placeholder=label("threads_placeholder"), info=label("threads_info")
                 )
                 inputs["cache"] = gr.Radio(
-                    list(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
+                    _choices(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
                     info=label("cache_info"),
                 )  # fmt: skip
                 inputs["graph_break"] = gr.Checkbox(False, label=label("graph_break"), info=label("graph_break_info"))
                 inputs["protocol"] = gr.Radio(
-                    list(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
+                    _choices(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
                     info=label("protocol_info"),
                 )  # fmt: skip
                 inputs["precision"] = gr.Textbox(
@@ -208,6 +238,10 @@ class Form:
                 inputs["most_seconds"] = gr.Textbox(
                     "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
                 )
+                inputs["profile"] = gr.Radio(
+                    _choices(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
+                    info=label("profile_info"),
+                )  # fmt: skip
                 inputs["iterations"] = gr.Textbox(
                     "",
                     label=label("iterations"),
@@ -218,4 +252,4 @@ class Form:
         with gr.Row(elem_id="actions"):
             run = gr.Button(label("run"), variant="primary", size="lg", interactive=can_run, elem_id="run")
             cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-        return cls(inputs, checkpoint_note, mode_note, forecast, run, cancel)
+        return cls(inputs, checkpoint_note, picture_note, mode_note, forecast, run, cancel)

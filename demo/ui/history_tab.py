@@ -15,7 +15,7 @@ from demo.history import History, HistoryError
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
 from demo.ui import compare, links
-from demo.ui.language import IN_ENGLISH, label, of
+from demo.ui.language import ENGLISH, IN_ENGLISH, Language, label, of, written
 from demo.ui.parts import esc
 from demo.ui.run_tab import RunTab
 
@@ -52,7 +52,7 @@ class HistoryTab:
         self._tabs = tabs
         self._may_delete = not os.environ.get("SPACE_ID")  # on a Space these are the runs of many people
         with gr.Column(elem_id="history"):
-            gr.HTML(self._introduction(), apply_default_css=False, html_template=IN_ENGLISH)
+            gr.HTML(written(self._introduction), apply_default_css=False)
             with gr.Row(elem_id="history-tools"):
                 self._search = gr.Textbox(
                     label=label("search"),
@@ -68,13 +68,11 @@ class HistoryTab:
                 self._delete = gr.Button(label("delete"), visible=self._may_delete, elem_id="delete")
             self._message = gr.HTML("", elem_id="history-message", apply_default_css=False, html_template=IN_ENGLISH)
             with gr.Row(visible=False, elem_id="sure") as self._sure:
-                self._question = gr.HTML("", apply_default_css=False, html_template=IN_ENGLISH)
+                self._question = gr.HTML("", apply_default_css=False)
                 self._for_good = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
                 self._keep = gr.Button(label("keep_them"), elem_id="keep")
             self._compared = gr.HTML("", elem_id="compared", apply_default_css=False, html_template=IN_ENGLISH)
-            self._list = gr.HTML(
-                "", elem_id="runs", apply_default_css=False, html_template=IN_ENGLISH, js_on_load=OPEN_ON_CLICK
-            )
+            self._list = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
             self._more = gr.Button(label("show_more"), visible=False, elem_id="more")
             self._file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self._ticked = gr.Textbox("", visible=False)  # TICKED fills it as it is sent: ids, a space between
@@ -82,19 +80,18 @@ class HistoryTab:
         self._listed = gr.State(PAGE)
         self._wire(tab)
 
-    def _introduction(self) -> str:
-        delete = "" if self._may_delete else " On a shared Space nothing can be deleted from the page."
+    def _introduction(self, say: Language) -> str:
+        delete = "" if self._may_delete else f" {say.html('history_no_delete')}"
         return (
-            '<div class="introduction"><h2>Every run so far</h2><p>Finished, failed, cancelled or interrupted: each '
-            f"run on this machine is kept, and whoever can open this page can see it.{delete} Exports hold the ticked "
-            f"runs, or the newest {MOST_AT_ONCE} that the search leaves where none is ticked.</p></div>"
+            f'<div class="introduction"><h2>{say.html("history_title")}</h2>'
+            f"<p>{say.html('history_words', most=MOST_AT_ONCE)}{delete}</p></div>"
         )
 
     def _wire(self, tab: gr.Tab) -> None:
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         shown = [self._list, self._more, self._listed]
-        tab.select(self._show, self._search, shown, **quiet)
-        self._search.change(self._show, self._search, shown, trigger_mode="always_last", **quiet)
+        tab.select(self._show_first, self._search, shown, **quiet)
+        self._search.change(self._show_first, self._search, shown, trigger_mode="always_last", **quiet)
         self._more.click(self._show_more, [self._search, self._listed], shown, **quiet)
         opening = [self._tabs, self._message, *self._run_tab.showing]
         self._list.select(self._open, self._run_tab.visitor, opening, **quiet).then(
@@ -121,17 +118,21 @@ class HistoryTab:
             **quiet,
         )
 
-    def _show(self, search: str, count: int = PAGE) -> tuple[str, Any, int]:
+    def _show(self, search: str, count: int = PAGE, say: Language = ENGLISH) -> tuple[str, Any, int]:
         """The list, the button for more of it, and how many it may hold."""
         Journal(self._history).recover()
         try:
             results, stored = self._history.all(count, search), self._history.count(search)
         except (HistoryError, BadInput) as error:
-            return _why(error), gr.update(visible=False), PAGE
-        return compare.listing(results, stored, search), gr.update(visible=count < min(stored, MOST_AT_ONCE)), count
+            return say.passage(_why(error)), gr.update(visible=False), PAGE
+        more = count < min(stored, MOST_AT_ONCE)
+        return compare.listing(results, stored, search, say), gr.update(visible=more), count
 
-    def _show_more(self, search: str, count: int) -> tuple[str, Any, int]:
-        return self._show(search, min(count + PAGE, MOST_AT_ONCE))
+    def _show_first(self, search: str, request: gr.Request | None = None) -> tuple[str, Any, int]:
+        return self._show(search, say=of(request))
+
+    def _show_more(self, search: str, count: int, request: gr.Request | None = None) -> tuple[str, Any, int]:
+        return self._show(search, min(count + PAGE, MOST_AT_ONCE), of(request))
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):
@@ -139,7 +140,8 @@ class HistoryTab:
                 self._message: _told("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str((event._data or {}).get("run", ""))
-        return {self._tabs: gr.update(selected=self._room), self._message: ""} | self._run_tab.open(id, of(request))
+        shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
+        return {self._tabs: gr.update(selected=self._room), self._message: ""} | shown
 
     def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
         try:
@@ -169,23 +171,25 @@ class HistoryTab:
             told += f" They are the newest of {stored}; on the command line, history export writes all."
         return path, _told(told)
 
-    def _ask(self, ticked: str) -> tuple[Any, str, tuple[str, ...], str]:
+    def _ask(self, ticked: str, request: gr.Request | None = None) -> tuple[Any, str, tuple[str, ...], str]:
         try:
             doomed = tuple(_ids(ticked))
         except BadInput as refused:
             return gr.update(visible=False), "", (), _why(refused)
         if not doomed:
             return gr.update(visible=False), "", (), _told("Tick the runs that are to be deleted.")
-        question = f"Delete {words.count(len(doomed), 'run')}? Nothing brings them back."
-        return gr.update(visible=True), f'<p role="alert">{esc(question)}</p>', doomed, ""
+        question = of(request).html("delete_one" if len(doomed) == 1 else "delete_many", count=len(doomed))
+        return gr.update(visible=True), f'<p role="alert">{question}</p>', doomed, ""
 
-    def _delete_doomed(self, doomed: tuple[str, ...], search: str) -> tuple[Any, ...]:
+    def _delete_doomed(
+        self, doomed: tuple[str, ...], search: str, request: gr.Request | None = None
+    ) -> tuple[Any, ...]:
         try:
             deleted = self._history.delete(doomed) if self._may_delete else 0
             told = _told(f"{words.count(deleted, 'run')} deleted.")
         except HistoryError as error:
             told = _why(error)
-        return gr.update(visible=False), told, "", *self._show(search)
+        return gr.update(visible=False), told, "", *self._show(search, say=of(request))
 
     def _found(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first; one that has been deleted meanwhile is left out."""

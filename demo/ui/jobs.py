@@ -7,6 +7,7 @@ is found again by its visitor, whose id lies in the browser.
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ QUIET_SECONDS = 0.5
 """A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
 KEPT_SECONDS = 3600.0
 """How long an ended job can be found again. Its result lies in the history for longer."""
+
+TRACE = "trace.json.gz"
 
 _log = logging.getLogger(__name__)
 
@@ -57,8 +60,11 @@ News = Waiting | Progress | RunResult | Left | Refused | Broken
 class Job:
     """One run, from its place in the line to its outcome."""
 
-    def __init__(self, spec: RunSpec, place: Place) -> None:
+    def __init__(self, spec: RunSpec, image: Path, place: Place) -> None:
         self.spec = spec
+        self.image = image
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        """Of the trace of this run, where it has one. It goes when nobody can find the job any more."""
         self.delivered = False
         """Whether some page has shown the outcome."""
         self.ended_at: float | None = None
@@ -91,25 +97,48 @@ class Job:
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
 
-    def run(self, runner: AnyRunner, image: Path) -> None:
+    def trace_of(self, id: str) -> Path | None:
+        """What the profiler saw, where the run with this id is the one that this job ended with."""
+        if self._folder is None or not isinstance(self._news, RunResult) or self._news.id != id:
+            return None
+        return Path(self._folder.name) / TRACE
+
+    def forget(self) -> None:
+        """Nothing of the job is left on the disk."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _profiled(self, runner: AnyRunner) -> bool:
+        gpu = runner.machine is not None and runner.machine.gpu is not None
+        return self.spec.profile == "on" or (self.spec.profile == "auto" and gpu)
+
+    def run(self, runner: AnyRunner) -> None:
         """The whole life of the job, on the thread that calls this."""
         try:
+            if self._profiled(runner):
+                self._folder = tempfile.TemporaryDirectory(prefix="worth-a-trace-")
+            trace = Path(self._folder.name) / TRACE if self._folder else None
             with self._place as place:
                 while ahead := place.wait(QUIET_SECONDS):
                     if self._cancel.is_set():
                         return self._tell(Left(), last=True)
                     self._tell(Waiting(ahead))
                 outcome: RunResult | None = None
-                with runs.start(runner, self.spec, image, self._cancel) as events:
+                with runs.start(runner, self.spec, self.image, self._cancel, trace) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event
                         else:
                             self._tell(event)
+            if trace is not None and not trace.is_file():
+                self.forget()
             self._tell(outcome or Broken(), last=True)
         except BadInput as refused:
+            self.forget()
             self._tell(Refused(str(refused)), last=True)
         except Exception:
+            self.forget()
             _log.exception("a run failed inside the page")
             self._tell(Broken(), last=True)
 
@@ -147,13 +176,15 @@ class Jobs:
                     "It is shown where this page is opened anew."
                 )
             place = self._line.join(visitor)
-            job = Job(spec, place)
+            job = Job(spec, image, place)
             try:
-                threading.Thread(target=job.run, args=[self._runner, image], daemon=True).start()
+                threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
             except Exception as error:  # no thread to be had: nobody else would ever leave the place
                 self._line.leave(place)
                 _log.warning("a run could not be started: %s", error)
                 raise BadInput("This machine cannot start another run just now. Try again in a few minutes.") from error
+            if current is not None:
+                current.forget()
             self._jobs[visitor] = job
         return job
 
@@ -169,4 +200,4 @@ class Jobs:
             if job.ended_at is not None and now - job.ended_at > KEPT_SECONDS
         ]
         for visitor in old:
-            del self._jobs[visitor]
+            self._jobs.pop(visitor).forget()

@@ -24,6 +24,7 @@ REMEMBER = """(id) => {
   const here = new URL(window.location);
   here.searchParams.set('run', id);
   window.history.replaceState(window.history.state, '', here);
+  window.tellTheSpace?.(here);
 }"""
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
 
@@ -31,6 +32,7 @@ FORGET = """() => {
   const here = new URL(window.location);
   here.searchParams.delete('run');
   window.history.replaceState(window.history.state, '', here);
+  window.tellTheSpace?.(here);
 }"""
 """A new run begins: a reload is to bring that one back, not the one before."""
 
@@ -54,7 +56,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Updates that make the form ask for `spec`. The picture stays: neither a link nor a result brings one along."""
+    """Updates that make the form ask for `spec`. The picture stays: a link brings none along."""
     values: dict[str, Any] = {name: getattr(spec, name) for name in form.inputs if name in FIELDS}
     for name in OPTIONAL:
         values[name] = "" if values[name] == _DEFAULTS[name] else str(values[name])

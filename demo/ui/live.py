@@ -15,6 +15,12 @@ from demo.ui.parts import bar, esc, lane_name, percentage, ruler
 STEPS = ("load", "warm_up", "compile", "time", "check")
 _STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
+_MESSAGES = {
+    "Looking for the reason: kernels, operations, bytes": "doing_explain",
+    "Compiling once more, in a further process, from the cache": "doing_again",
+}
+"""What the worker says beyond its phase; anything else is quoted as it is."""
+
 
 def waiting(ahead: int, say: Language = ENGLISH) -> str:
     """While others are in front; nobody is promised a time that nobody knows."""
@@ -29,7 +35,8 @@ def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
     step = _STEP_OF_PHASE.get(progress.phase, 0)
     steps = "".join(_step(say.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))
     doing = "doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"
-    message = say.quoted(progress.message) if progress.message else say.html(doing)
+    doing = _MESSAGES.get(progress.message, doing)
+    message = say.quoted(progress.message) if progress.message and doing not in _MESSAGES.values() else say.html(doing)
     return (
         f'<section class="live" aria-label="{esc(say.plain("live"))}">'
         f'<p class="kicker">{say.value(words.asked(spec))}</p>'

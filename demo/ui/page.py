@@ -32,11 +32,13 @@ DAY = 86_400
 SPARE_THREADS = 40
 
 NAME_EXAMPLES = """() => {
-  const names = NAMES;
+  const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
   document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
-    button.setAttribute('aria-label', 'Example: ' + (names[place] || place + 1));
+    button.setAttribute('aria-label', words.replace('{name}', names[place] || place + 1));
   });
-}""".replace("NAMES", json.dumps([path.stem for path in examples()]))
+}""".replace("NAMES", json.dumps([path.stem for path in examples()])).replace(
+    "WORDS", json.dumps({code: one.texts["example"] for code, one in language.LANGUAGES.items()})
+)
 """gradio gives the thumbnails no name that could be read aloud."""
 
 

@@ -181,14 +181,43 @@ def predictions(result: RunResult, say: Language = ENGLISH) -> str:
         if result.status == "ok" and result.spec.weights == "random":
             return _section(say, f'<p class="aside">{say.html("random_weights")}</p>')
         return ""
-    agreement = words.agreement(result)
-    told = f'<p class="agreement">{esc(agreement)}</p>' if agreement else ""
-    body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen)
-    return _section(say, say.passage(told + body))
+    agreed = agreement(result, say)
+    told = f'<p class="agreement">{agreed}</p>' if agreed else ""
+    body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen, say)
+    return _section(say, told + say.passage(body))
 
 
 def _section(say: Language, body: str) -> str:
     return f'<section class="evidence"><h3>{say.html("what_the_model_sees")}</h3>{body}</section>'
+
+
+def agreement(result: RunResult, say: Language = ENGLISH) -> str:
+    """`words.agreement` in this language, as HTML."""
+    parity = result.parity
+    if parity is None or parity.verdict == "not comparable":
+        return ""
+    verdict = say.html("agree" if parity.verdict == "match" else "differ")
+    seen = (result.predictions or {}).values()
+    if seen and all(one.boxes == () or one.segments == () for one in seen):
+        told = [say.html("share_nothing")]
+    else:
+        told = [said for name, share in parity.task.items() if (said := _agreed(name, share, say))]
+    if not told:
+        return say.texts["agreement_alone"].format(verdict=verdict)
+    return say.texts["agreement"].format(verdict=verdict, details=say.texts["agreement_and"].join(told))
+
+
+_AGREED = {"top5_agreement": "share_labels", "matched_boxes": "share_boxes", "mask_iou": "share_masks"}
+
+
+def _agreed(name: str, share: float, say: Language) -> str:
+    if key := _AGREED.get(name):
+        return say.html(f"{key}_same") if round(share, 3) == 1 else say.html(key, share=fmt.percent(share))
+    if name == "score_difference" and share >= words.LEAST_SCORE:
+        return say.html("share_scores", share=f"{share:.2g}")
+    if name == "changed_pixels" and share >= words.LEAST_PIXELS:
+        return say.html("share_pixels", share=fmt.percent(share))
+    return ""
 
 
 def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
@@ -229,10 +258,10 @@ element.addEventListener('input', event => {
 });
 """
 """Moves the edge between the two pictures: CSS alone cannot read a range."""
-_VIEWS = (("beside", "Side by side"), ("over", "Slider"), ("difference", "Difference"))
+_VIEWS = ("beside", "over", "difference")
 
 
-def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
+def _pictures(result: RunResult, seen: dict[str, Predictions], say: Language) -> str:
     """Both pictures side by side, one over the other with a slider, what differs: a style sheet shows one of them."""
     info = result.image
     if info is None:
@@ -250,14 +279,15 @@ def _pictures(result: RunResult, seen: dict[str, Predictions]) -> str:
         f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
         for variant in VARIANTS
     )
-    group = f"view-{esc(result.id)}"
+    group, how = f"view-{esc(result.id)}", esc(say.plain("views"))
     choices = "".join(
         f'<label><input type="radio" name="{group}" value="{view}"{" checked" if view == "beside" else ""}>'
-        f"<span>{title}</span></label>"
-        for view, title in _VIEWS
+        f'<span lang="{say.code}">{say.html(f"view_{view}")}</span></label>'
+        for view in _VIEWS
     )
     return (
-        f'<div class="views"><div class="choices" role="radiogroup" aria-label="How to compare">{choices}</div>'
+        f'<div class="views"><div class="choices" role="radiogroup" lang="{say.code}" aria-label="{how}">'
+        f"{choices}</div>"
         f'<div class="view beside"><div class="seen">{figures}</div></div>'
         f'<div class="view over">{_slide(images)}</div>'
         f'<div class="view difference">{_difference(info, differing, seen)}</div></div>'

@@ -8,22 +8,21 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import gradio as gr
-from gradio.processing_utils import save_file_to_cache
-from gradio.utils import get_upload_folder
 
 from demo import catalog, charts, forecast, hub, published
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
-from demo.schema import BadInput, Progress, RunResult, RunSpec
+from demo.schema import BadInput, ImageInfo, Progress, RunResult, RunSpec
 from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
-from demo.ui.form import Choice, Form, checkpoints, default_choice, read, read_spec, takes_text
+from demo.ui.form import Choice, Form, checkpoints, default_choice, find_picture, read, read_spec, servable, takes_text
 from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
-from demo.ui.language import ENGLISH, Language, of, written
+from demo.ui.language import ENGLISH, Language, label, of, written
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 from demo.ui.sections import SECTIONS, Section
@@ -53,9 +52,10 @@ class _Fold:
     accordion: gr.Accordion
     html: gr.HTML
     figure: gr.Plot | None
+    trace: gr.DownloadButton | None
 
-    def shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
-        """Updates that fill it from `result`, or hide it where there is nothing to tell."""
+    def shown(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
+        """Updates that fill it from `result` and the file of its trace, or hide it where there is nothing to tell."""
         title = self.section.heading(result, say)
         if not title:
             return {self.accordion: gr.update(visible=False)}
@@ -66,6 +66,8 @@ class _Fold:
         if self.figure is not None and self.section.figure is not None:
             drawn = self.section.figure(result)
             updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
+        if self.trace is not None:
+            updates[self.trace] = gr.update(value=trace and str(trace), visible=trace is not None)
         return updates
 
 
@@ -104,7 +106,7 @@ class _Stage:
 
     @property
     def components(self) -> list[Any]:
-        folded = [part for fold in self.folds for part in (fold.html, fold.figure) if part is not None]
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.trace) if part is not None]
         return [*self.parts, *folded]
 
     def running(self, html: str) -> dict[Any, Any]:
@@ -160,7 +162,8 @@ class RunTab:
     @property
     def showing(self) -> list[gr.components.Component]:
         """What `open` may change."""
-        return [*self._stage.components, *self._form.inputs.values(), self._has_run, self._opened]
+        form = self._form
+        return [*self._stage.components, *form.inputs.values(), form.picture_note, self._has_run, self._opened]
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """To be called once, for the page that holds this tab: what happens when a visitor opens it."""
@@ -237,6 +240,7 @@ class RunTab:
         )
         for fold in stage.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
+        inputs["image"].input(lambda: gr.update(visible=False), None, form.picture_note, **quiet)
         inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **quiet)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
@@ -253,7 +257,7 @@ class RunTab:
         form.run.click(
             self._run,
             [self._visitor, *inputs.values()],
-            [*stage.components, form.run, form.cancel, self._has_run, self._opened],
+            [*stage.components, form.picture_note, form.run, form.cancel, self._has_run, self._opened],
             # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
             preprocess=False,
             concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
@@ -273,7 +277,7 @@ class RunTab:
             *notes,
             self._opening(named, say),
             gr.update(value=results.published_note(named, task, say), visible=True),
-            gr.update(value=_published(named, task), visible=True),
+            gr.update(value=_published(named, task, say), visible=True),
         ]
 
     def _forecast(self, request: gr.Request, *values: Any) -> str:
@@ -291,7 +295,7 @@ class RunTab:
         name = machine.device_name if device == "cuda" else machine.cpu
         earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
         checkpoint = catalog.find(spec.checkpoint)
-        expected = forecast.forecast(spec, checkpoint, earlier, os.cpu_count() or 1)
+        expected = forecast.forecast(spec, checkpoint, earlier, _cores())
         return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier), of(request))
 
     def _settle(
@@ -307,7 +311,7 @@ class RunTab:
         if choice == self._choice:
             return gr.skip(), gr.skip()
         same_image = image is not None and image.get("orig_name") == self._choice.image.name
-        picture = save_file_to_cache(choice.image, get_upload_folder()) if same_image else gr.skip()
+        picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Iterator[dict[Any, Any]]:
@@ -332,11 +336,13 @@ class RunTab:
         yield {self._visitor: name}
         query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
+        if say is not ENGLISH:  # the page held it before anybody's language was known
+            yield {self._stage.chart: _published(self._choice.checkpoint, self._choice.task, say)}
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
-            yield self.open(asked, say) | (links.filled(self._form, spec) if spec else {})
+            yield self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
         elif job is not None and not (job.ended and job.delivered):
-            yield self._begun(job.spec, say) | links.filled(self._form, job.spec)
+            yield self._begun(job.spec, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
             yield from self._watch(job, say)
         elif spec is not None:
             yield links.filled(self._form, spec)
@@ -347,7 +353,8 @@ class RunTab:
     def _begun(self, spec: RunSpec, say: Language) -> dict[Any, Any]:
         form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec, say)
         busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
-        return busy | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
+        note = {form.picture_note: gr.update(visible=False)}
+        return busy | note | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
 
     @property
     def _ready(self) -> dict[Any, Any]:
@@ -369,7 +376,7 @@ class RunTab:
                 case Progress():
                     yield {stage.live: live.strip(news, job.spec, say)}
                 case RunResult():
-                    yield ready | self._shown(news, say) | {self._opened: news.id if self._is_stored(news) else ""}
+                    yield ready | self._shown(news, job, say) | {self._opened: news.id if self._is_stored(news) else ""}
                 case Left():
                     yield ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
                 case Refused(sentence):
@@ -377,8 +384,29 @@ class RunTab:
                 case Broken():
                     yield ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
-    def open(self, id: str, say: Language = ENGLISH) -> dict[Any, Any]:
-        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`."""
+    def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
+        """The visitor's latest run, going on or ended."""
+        return self._jobs.of(_name(visitor, request))
+
+    def _given_back(self, picture: Path) -> dict[Any, Any]:
+        """Updates that put the picture of a run into the form again, as long as its file is there."""
+        note = {self._form.picture_note: gr.update(visible=False)}
+        return note | {self._form.inputs["image"]: servable(picture)} if picture.is_file() else note
+
+    def _looked_at(self, info: ImageInfo | None, latest: Job | None, say: Language) -> dict[Any, Any]:
+        """Updates that put a stored run's picture into the form, or say that it looked at another one."""
+        if info is None:
+            return {self._form.picture_note: gr.update(visible=False)}
+        if picture := find_picture(info.sha256, latest.image if latest is not None else None):
+            return self._given_back(picture)
+        told = f"<p class='note'>{say.html('picture_note', name=info.name)}</p>"
+        return {self._form.picture_note: gr.update(value=told, visible=True)}
+
+    def open(self, id: str, say: Language = ENGLISH, latest: Job | None = None) -> dict[Any, Any]:
+        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`.
+
+        `latest` is the visitor's latest run, which this one may be: its picture and its trace are still there.
+        """
         Journal(self._history).recover()
         try:
             result = self._history.get(id)
@@ -390,13 +418,20 @@ class RunTab:
             told = results.problem("missing_run", "missing_run_words", "missing_run_remedy", say, id=repr(id))
             return {self._has_run: True} | self._stage.only(told)
         return (
-            {self._has_run: True, self._opened: id} | self._shown(result, say) | links.filled(self._form, result.spec)
+            {self._has_run: True, self._opened: id}
+            | self._shown(result, latest, say)
+            | links.filled(self._form, result.spec)
+            | self._looked_at(result.image, latest, say)
         )
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run of this visitor goes on, and with it the stage."""
-        job = self._jobs.of(_name(visitor, request))
-        return job is not None and not job.ended
+        return self._going_on(request, visitor) is not None
+
+    def _going_on(self, request: gr.Request, visitor: str | None) -> Job | None:
+        """The run of this visitor that has not ended. Run may have been pressed before the browser had its id."""
+        names = (_name(visitor, request), request.session_hash or "")
+        return next((job for name in names if (job := self._jobs.of(name)) and not job.ended), None)
 
     def _is_stored(self, result: RunResult) -> bool:
         try:
@@ -404,35 +439,41 @@ class RunTab:
         except HistoryError:
             return False
 
-    def _shown(self, result: RunResult, say: Language) -> dict[Any, Any]:
+    def _shown(self, result: RunResult, job: Job | None, say: Language) -> dict[Any, Any]:
         stage = self._stage
-        return self._answer(result, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
+        trace = job.trace_of(result.id) if job is not None else None
+        return self._answer(result, trace, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
 
-    def _answer(self, result: RunResult, say: Language) -> dict[Any, Any]:
+    def _answer(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
         stage = self._stage
         if result.speedup is None or result.failure is not None:
             return stage.only(results.failure(result, say)) | {
                 stage.details: gr.update(value=results.details(result, say), visible=True),
-                stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
+                stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
             }
         updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
         for fold in stage.folds:
-            updates |= fold.shown(result, say)
+            updates |= fold.shown(result, trace, say)
         return {
             **updates,
             stage.top: results.headline(result, say),
             stage.seen: gr.update(value=results.predictions(result, say), visible=True),
             stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
             stage.details: gr.update(value=results.details(result, say), visible=True),
-            stage.takeaway: gr.update(value=say.passage(takeaway.section(result)), visible=True),
+            stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
         }
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """The run then ends by itself, within a second, and whoever watches it sees what became of it."""
-        job = self._jobs.of(_name(visitor, request))
+        job = self._going_on(request, visitor)
         if job is not None:
             job.cancel()
         return gr.update(interactive=False)
+
+
+def _cores() -> int:
+    """Those that this process may use, which in a container can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_name(visitor: object) -> TypeGuard[str]:
@@ -449,13 +490,19 @@ def _fold(section: Section) -> _Fold:
     with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
         html = gr.HTML(apply_default_css=False)
         figure = gr.Plot(show_label=False) if section.figure is not None else None
-    return _Fold(section, fold, html, figure)
+        trace = (
+            gr.DownloadButton(label("trace"), visible=False, size="sm", elem_id="trace")
+            if section.name == "why"
+            else None
+        )
+    return _Fold(section, fold, html, figure, trace)
 
 
 def _mode_note(mode: str, request: gr.Request | None = None) -> str:
     return results.mode_note(mode, of(request))
 
 
-def _published(checkpoint: str, task: str) -> Any:
+def _published(checkpoint: str, task: str, say: Language = ENGLISH) -> Any:
     measured, _ = results.published_for(checkpoint, task)
-    return charts.published_bars(published.rows(), measured)
+    words = [say.texts[key] for key in ("chart_title", "chart_conditions", "chart_source")]
+    return charts.published_bars(published.rows(), measured, words)

@@ -21,7 +21,9 @@ class AnyRunner(Protocol):
     def machine(self) -> Machine | None: ...
     @property
     def modes(self) -> tuple[str, ...]: ...
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[Event]: ...
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Event]: ...
     def close(self) -> None: ...
 
 
@@ -31,7 +33,11 @@ def on_zero_gpu() -> bool:
 
 
 def start(
-    runner: AnyRunner, spec: RunSpec, image: Path, cancel: threading.Event | None = None
+    runner: AnyRunner,
+    spec: RunSpec,
+    image: Path,
+    cancel: threading.Event | None = None,
+    trace: Path | None = None,
 ) -> contextlib.closing[Generator[Event, None, None]]:
     """A run as a context: leaving it early closes the runner's generator, which ends the worker.
 
@@ -39,4 +45,4 @@ def start(
     """
     if on_zero_gpu():
         raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
-    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel)))
+    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace)))

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from demo import charts, words
+from demo import charts, stats, words
 from demo import format as fmt
 from demo.schema import GraphBreak, Measurement, RunResult
 from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc, lane_name, percentage
+
+Answer = tuple[str, dict[str, str]]
+"""The key of a text, and its values."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,19 @@ class Section:
     html: Callable[[RunResult], str]
     figure: Callable[[RunResult], Any] | None = None
     """A Plotly figure below the HTML, or None where this result has none."""
+    answer: Callable[[RunResult], Answer] | None = None
+    """What the title answers, for other languages than English; None where the title holds figures alone."""
 
     def heading(self, result: RunResult, say: Language) -> str:
-        """`title`, which answers in English; in another language what the section is about, with the bare figures."""
+        """`title`, which answers in English; in another language the same by keys."""
         title = self.title(result)
         if say is ENGLISH or not title:
             return title
-        return say.plain(f"section_{self.name}", figures=title.partition(": ")[2])
+        asked = say.plain(f"section_{self.name}", figures=title.partition(": ")[2])
+        if self.answer is None:
+            return asked
+        key, values = self.answer(result)
+        return f"{asked}{' ' if asked[-1] in '?؟？' else ': '}{say.plain(key, **values)}"
 
 
 def latency(result: RunResult) -> str:
@@ -116,6 +125,58 @@ def compiled(result: RunResult) -> str:
 def _compiled_title(result: RunResult) -> str:
     found = result.compilation
     return f"Did it really compile? {words.really_compiled(found)}" if found is not None else ""
+
+
+def _compiled_answer(result: RunResult) -> Answer:
+    """`words.really_compiled`."""
+    found = result.compilation
+    if found is None or found.graphs == 0:
+        return "compiled_none", {}
+    if found.fallbacks:
+        return "compiled_fallbacks", {"count": str(len(found.fallbacks))}
+    if found.graph_breaks:
+        return "compiled_breaks", {"graphs": str(found.graphs), "breaks": str(len(found.graph_breaks))}
+    if found.recompiles_while_timing:
+        return "compiled_void", {}
+    return ("compiled_whole", {}) if found.graphs == 1 else ("compiled_graphs", {"count": str(found.graphs)})
+
+
+def _why_answer(result: RunResult) -> Answer:
+    """`words.why_title`."""
+    eager, roofline = result.eager, result.roofline
+    if eager is None or eager.profile is None:
+        return "why_ceiling", {"time": fmt.latency(roofline.least_seconds) if roofline else "–"}
+    kernels = words.grouped(round(eager.profile.kernels))
+    if eager.busy_share is None:
+        return "why_operators", {"operators": kernels}
+    bound = "launch_bound" if eager.busy_share < words.LAUNCH_BOUND else "gpu_bound"
+    key = "kernels" if words.LAUNCH_BOUND <= eager.busy_share <= words.GPU_BOUND else bound
+    return f"why_{key}", {"kernels": kernels, "busy": fmt.percent(eager.busy_share)}
+
+
+def _pays_answer(result: RunResult) -> Answer:
+    """`words.pays_title`."""
+    if result.speedup is not None and result.speedup.verdict == "unsure":
+        return "pays_unsure", {}
+    calls = {cache: words.grouped(number) for cache, number in words.calls_to_pay(result).items()}
+    return f"pays_{'both' if len(calls) == 2 else next(iter(calls), 'never')}", calls
+
+
+def _request_answer(result: RunResult) -> Answer:
+    """`words.request_title`."""
+    eager, compiled = result.request_seconds or (1.0, 1.0)
+    ratio = eager / compiled
+    if abs(ratio - 1) < stats.SMALLEST_DIFFERENCE:
+        return "answer_same", {}
+    told = "answer_faster" if ratio > 1 else "answer_slower"
+    return told, {"ratio": fmt.ratio(max(ratio, 1 / ratio))}
+
+
+def _machine_answer(result: RunResult) -> Answer:
+    """`words.machine_title`."""
+    kind, much = words.disturbance(result)
+    name = result.environment.device_name if result.environment else result.spec.device
+    return f"machine_{kind or 'name'}", {"name": name, "share": much, "reasons": much}
 
 
 def _places(title: str, meaning: str, found: Iterable[GraphBreak]) -> str:
@@ -220,12 +281,12 @@ def _machine_title(result: RunResult) -> str:
 
 SECTIONS = (
     Section("latency", _latency_title, latency, charts.trace),
-    Section("why", words.why_title, why, charts.busy_bars),
-    Section("compiled", _compiled_title, compiled),
-    Section("pays", _pays_title, pays, charts.break_even),
+    Section("why", words.why_title, why, charts.busy_bars, _why_answer),
+    Section("compiled", _compiled_title, compiled, answer=_compiled_answer),
+    Section("pays", _pays_title, pays, charts.break_even, _pays_answer),
     Section("memory", words.memory_title, memory),
-    Section("request", words.request_title, request),
-    Section("machine", _machine_title, machine),
+    Section("request", words.request_title, request, answer=_request_answer),
+    Section("machine", _machine_title, machine, answer=_machine_answer),
 )
 """In the order of the page; a further section is one more line here."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from demo import hub
-from demo.ui.form import Form, checkpoints, photographs, scenes
+from demo.ui.form import Form, checkpoints, photographs, scenes, servable
 from demo.ui.language import ENGLISH, Language, label, of, written
 from demo.ui.presets import SEGFORMER, presets
 from demo.ui.runs import AnyRunner
@@ -57,9 +57,8 @@ class StageBar:
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
         preset = presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1]
-        # A picture goes to the browser as a file, not as what the component made of its own.
         picture = photographs()[-1] if gpu else scenes()[0]
-        values = self._first | preset.values | {"image": str(picture)}
+        values = self._first | preset.values | {"image": servable(picture)}
         updates = {name: gr.update(value=value) for name, value in values.items()}
         updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
         return [_words(number, of(request)), *(updates[name] for name in self._form.inputs)]

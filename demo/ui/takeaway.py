@@ -15,6 +15,7 @@ from demo import catalog, stats
 from demo import format as fmt
 from demo.schema import BadInput, Measurement, RunResult, RunSpec
 from demo.script import literal, picture, script
+from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc
 
 ADDRESS = "{ADDRESS}"
@@ -50,11 +51,11 @@ element.addEventListener('click', async event => {
   if (!button) return;
   if (button.dataset.copies) {
     const text = element.querySelector('#' + button.dataset.copies).textContent;
-    told(button, await copied(text) ? 'Copied' : 'Not copied: select the text');
+    told(button, await copied(text) ? button.dataset.done : button.dataset.failed);
     button.focus();
   } else if (button.dataset.figure) {
     const plot = document.querySelector('#chart .js-plotly-plot');
-    if (!plot || !window.Plotly) return told(button, 'There is no figure');
+    if (!plot || !window.Plotly) return told(button, button.dataset.failed);
     const layout = { ...plot.layout, paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff' };
     const how = { format: button.dataset.figure, width: 800, height: plot.clientHeight, scale: 2 };
     saved(await window.Plotly.toImage({ data: plot.data, layout }, how), button.dataset.name);
@@ -71,47 +72,53 @@ def component() -> gr.HTML:
     )
 
 
-def section(result: RunResult, address: str = ADDRESS) -> str:
+def section(result: RunResult, say: Language = ENGLISH, address: str = ADDRESS) -> str:
     """Everything to take away, as HTML. What does not apply to this run is left out, with a word on why."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{result.spec.checkpoint.rsplit('/', 1)[-1]}-{result.id}").strip("-.")
     files, pieces = [], []
     try:
         source = script(result)
     except BadInput as refused:
-        files.append(f"<span>{esc(refused)}</span>")
+        files.append(f"<span>{say.quoted(str(refused))}</span>")
     else:
         data = base64.b64encode(source.encode()).decode()
-        files.append(_download("This run as a Python script", f"{name}.py", f"data:text/x-python;base64,{data}"))
-        pieces.append(
-            _piece("script", "Python script", "Repeats the run with torch, transformers and pillow alone.", source)
-        )
+        files.append(_download(say.html("take_script_link"), f"{name}.py", f"data:text/x-python;base64,{data}"))
+        words = say.html("take_script_words")
+        if picture(result) is None:
+            words += f" {say.html('take_script_picture')}"
+        pieces.append(_piece(say, "script", say.plain("take_script"), words, source))
     if result.speedup is not None:
-        files += [_figure(name, kind) for kind in ("png", "svg")]
-        pieces.append(_piece("table", "Markdown table", "To paste into an issue or a README.", markdown(result)))
+        files += [_figure(say, name, kind) for kind in ("png", "svg")]
+        pieces.append(_piece(say, "table", say.plain("take_table"), say.html("take_table_words"), markdown(result)))
     if catalog.is_folder(result.spec.checkpoint):
-        files.append("<span>Only the command line runs a checkpoint from a folder: there is no call for it.</span>")
+        files.append(f"<span>{say.html('take_no_call')}</span>")
     else:
-        pieces.append(_piece("curl", "curl", "Asks this server for the same run again.", curl(result, address)))
-        words = "The same, from Python: pip install gradio_client."
-        pieces.append(_piece("client", "gradio_client", words, client(result, address)))
+        pieces.append(_piece(say, "curl", "curl", say.html("take_curl_words"), curl(result, address)))
+        pieces.append(_piece(say, "client", "gradio_client", say.html("take_client_words"), client(result, address)))
     listed = f'<p class="files">{"".join(files)}</p>'
-    return f'<section class="takeaway"><h3>Take it away</h3>{listed}{"".join(pieces)}</section>'
+    return f'<section class="takeaway"><h3>{say.html("take_heading")}</h3>{listed}{"".join(pieces)}</section>'
 
 
 def _download(words: str, name: str, uri: str) -> str:
     return f'<a download="{esc(name)}" href="{uri}">{words}</a>'
 
 
-def _figure(name: str, kind: str) -> str:
-    words = f"The figure as {kind.upper()}"
-    return f'<button type="button" data-figure="{kind}" data-name="{esc(name)}.{kind}">{words}</button>'
+def _figure(say: Language, name: str, kind: str) -> str:
+    failed = esc(say.plain("take_no_figure"))
+    return (
+        f'<button type="button" data-figure="{kind}" data-name="{esc(name)}.{kind}" data-failed="{failed}">'
+        f"{say.html('take_figure', kind=kind.upper())}</button>"
+    )
 
 
-def _piece(name: str, title: str, words: str, text: str) -> str:
+def _piece(say: Language, name: str, title: str, words: str, text: str) -> str:
+    told = f'data-done="{esc(say.plain("take_copied"))}" data-failed="{esc(say.plain("take_not_copied"))}"'
+    copy = f'<button type="button" data-copies="take-{name}" {told}>{say.html("take_copy", name=title)}</button>'
     return (
         f"<details><summary>{title}</summary>"
-        f'<p class="what">{words} <button type="button" data-copies="take-{name}">Copy the {title}</button></p>'
-        f'<pre tabindex="0" role="group" aria-label="{title}"><code id="take-{name}">{esc(text)}</code></pre></details>'
+        f'<p class="what"><span>{words}</span> {copy}</p>'
+        f'<pre dir="ltr" tabindex="0" role="group" aria-label="{title}">'
+        f'<code id="take-{name}">{esc(text)}</code></pre></details>'
     )
 
 

@@ -63,10 +63,12 @@ class HeldRunner(FakeRunner):
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[Progress | RunResult]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
         while not self.let_go.wait(0.1):
             yield progress(7.0, 10.0, RESULT)
-        yield from super().run(spec, image, cancel)
+        yield from super().run(spec, image, cancel, trace)
 
 
 RUNNER = HeldRunner()

@@ -16,6 +16,7 @@ from samples import ok_result
 from troubles import heard
 
 from demo.schema import RunSpec
+from demo.ui import links, stage
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
@@ -124,6 +125,60 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, tmp_path: Path
     tab.locator(".live .steps li.now").wait_for()
     tab.keyboard.press("c")
     tab.locator("#stage .problem").get_by_text("Cancelled").first.wait_for(timeout=30_000)
+
+
+@pytest.mark.parametrize("typed", [("ق", "ي", "٢"), ("к", "в", "2"), ("r", "d", "é")], ids=("ar", "ru", "azerty"))
+def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: Any, typed: tuple[str, ...]) -> None:
+    _, specs = served
+    _enter(tab)
+    before = len(specs)
+    press = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
+    for key, code in zip(typed, ("KeyR", "KeyD", "Digit2"), strict=True):
+        tab.evaluate(press, [key, code])
+    tab.locator("#stage-words").get_by_text("A graph break, live").wait_for()
+    assert tab.locator("body.dark").count()
+    tab.locator(FIGURE).wait_for(timeout=30_000)
+    assert len(specs) == before + 1
+    tab.evaluate(press, ["p", "KeyR"])  # a layout of Latin letters in other places means what it writes
+    tab.wait_for_timeout(500)
+    assert len(specs) == before + 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (801, 700)])
+def test_a_small_projector_has_a_way_to_the_stage_and_back(
+    chromium: Any, served: Any, tmp_path: Path, width: int, height: int
+) -> None:
+    tab = chromium.new_page(viewport={"width": width, "height": height})
+    tab.goto(served[0])
+    tab.locator("#chart .plot-container").wait_for()
+    _picture(tab, tmp_path, f"stage-way-in-{width}")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    _enter(tab)
+    _picture(tab, tmp_path, f"stage-{width}")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.get_by_role("button", name="Leave the stage").click()
+    tab.locator("#form").wait_for()
+    tab.close()
+
+
+@pytest.mark.parametrize("host", ["me-page.hf.space", "example.org"])
+def test_on_a_space_the_outer_page_is_told_which_run_is_shown(chromium: Any, host: str) -> None:
+    outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&lang=ja"
+    pages = {
+        outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
+        inner: f"<head>{stage.HEAD}</head>",
+    }
+    context = chromium.new_context()
+    context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))
+    tab = context.new_page()
+    tab.goto(outer)
+    frame = tab.frames[1]
+    frame.evaluate(links.REMEMBER, "0123")
+    frame.evaluate(links.FORGET)
+    tab.wait_for_timeout(300)
+    told = [message["queryString"] for message in tab.evaluate("told")]
+    assert told == (["lang=ja&run=0123", "lang=ja"] if host.endswith(".hf.space") else [])
+    context.close()
 
 
 def test_the_figure_is_readable_from_the_last_row(tab: Any) -> None:
