@@ -207,7 +207,7 @@ class Runner:
             _log.warning("a result was not stored: %s", error)
             notice = f"This result was not stored: {error}"
         if notice:
-            result = dataclasses.replace(result, warnings=(*result.warnings, _shown(notice)))
+            result = dataclasses.replace(result, warnings=(*result.warnings, fmt.for_a_stranger(notice)))
         return result
 
     def close(self) -> None:
@@ -234,20 +234,16 @@ def _with_earlier_costs(result: RunResult, history: History) -> RunResult:
     return dataclasses.replace(result, compilation=filled)
 
 
-def _shown(text: str) -> str:
-    return fmt.printable(fmt.without_folders(text))
-
-
 def _fit_to_be_shown(result: RunResult) -> RunResult:
     """Errors of libraries name files by their whole paths; a result travels to browsers and to other people."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(
             failure,
-            message=_shown(failure.message),
-            remedy=_shown(failure.remedy),
+            message=fmt.for_a_stranger(failure.message),
+            remedy=fmt.for_a_stranger(failure.remedy),
         )
-    return dataclasses.replace(result, failure=failure, warnings=tuple(map(_shown, result.warnings)))
+    return dataclasses.replace(result, failure=failure, warnings=tuple(map(fmt.for_a_stranger, result.warnings)))
 
 
 @dataclasses.dataclass
@@ -472,7 +468,7 @@ class Worker:
         elif kind == "progress":
             self._events.put(schema.load(Progress, message["progress"]))
         elif kind == "refused":
-            self._events.put(BadInput(_shown(schema.load(str, message["message"]))))
+            self._events.put(BadInput(fmt.for_a_stranger(schema.load(str, message["message"]))))
         elif kind == "result":
             self._events.put(RunResult.from_json(message["result"]))
         else:

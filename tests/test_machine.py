@@ -1,8 +1,9 @@
-"""What a waiting worker says of its machine, with a driver of CUDA that is made up: four functions of a C library."""
+"""What a waiting worker says of its machine, with a driver of CUDA that is made up: some functions of a C library."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from demo import schema
 from demo.backend import machine
-from demo.schema import Machine
+from demo.schema import BadInput, Machine
 
 PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 DRIVER = """
@@ -23,8 +24,19 @@ int cuDeviceGetName(char *name, int length, int device) {
     return device != 7;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 5100273664; return device != 7; }
+int cuDeviceGetAttribute(int *value, int which, int device) {
+    *value = which == 75 ? 8 : which == 76 ? 6 : -1;
+    return device != 7;
+}
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    machine.first_gpu.cache_clear()
+    yield
+    machine.first_gpu.cache_clear()
 
 
 @pytest.fixture
@@ -45,7 +57,7 @@ def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_gpu_is_named_by_cudas_driver(driver: None) -> None:
-    assert machine.first_gpu() == (PART, 5_100_273_664)
+    assert machine.first_gpu() == machine.Gpu(PART, 5_100_273_664, (8, 6))
 
 
 @pytest.mark.parametrize("driver", [100], indirect=True)
@@ -81,3 +93,30 @@ def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pyt
     monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", Nvml)
     assert machine.driver_version() == "580.95"
+
+
+@pytest.mark.parametrize(
+    ("built", "works"),
+    [
+        (["sm_75", "sm_80", "sm_90a"], True),
+        (["sm_86"], True),
+        (["sm_89", "sm_90"], False),
+        (["sm_50", "sm_60", "sm_70"], False),
+        (["sm_50", "compute_80"], True),
+        (["sm_100", "compute_120"], False),
+        ([], True),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
+    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
+    assert machine.pick_device("auto").type == ("cuda" if works else "cpu")
+    if works:
+        assert machine.gpu_problem() is None
+    else:
+        assert "has no code for the NVIDIA A100-SXM4-40GB MIG 1g.5gb (compute capability 8.6)" in machine.gpu_problem()
+        assert machine.report()["gpu"] is None
+        with pytest.raises(BadInput, match="has no code for"):
+            machine.pick_device("cuda")

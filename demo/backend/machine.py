@@ -10,6 +10,8 @@ import platform
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from demo.schema import BadInput, Environment
 
 def pick_device(asked: str) -> torch.device:
     """The device to use. Raises BadInput where CUDA was asked for and there is none, with the likely cause."""
-    available = torch.cuda.is_available()
+    available = usable()
     if asked == "cuda" and not available:
         raise BadInput(
             f"Device cuda was asked for, but {gpu_problem() or 'this machine has no GPU that torch can use'}. "
@@ -30,10 +32,39 @@ def pick_device(asked: str) -> torch.device:
     return torch.device("cuda" if asked != "cpu" and available else "cpu")
 
 
+def usable() -> bool:
+    """Whether torch can compute on a GPU here: it sees one, and holds code for it."""
+    return torch.cuda.is_available() and not _without_code()
+
+
+def _without_code() -> bool:
+    """True for a GPU that torch sees and has no code for, such as a Volta card under a build for CUDA 13.
+
+    A build runs on the compute capabilities of its list, on later minors of the same major, and, from PTX, on later
+    ones. False where either side does not say: then it is tried.
+    """
+    found = first_gpu()
+    names = [name.rstrip("af").partition("_")[::2] for name in torch.cuda.get_arch_list()]
+    if found is None or not names:
+        return False
+    own = found.capability
+    built = [(kind, divmod(int(number), 10)) for kind, number in names if number.isdigit()]
+    return not any(
+        (kind == "sm" and have[0] == own[0] and have[1] <= own[1]) or (kind == "compute" and have <= own)
+        for kind, have in built
+    )
+
+
 def gpu_problem() -> str | None:
-    """Why torch sees no GPU although the machine seems to have one; None where there is nothing to explain."""
-    if torch.cuda.is_available():
+    """Why torch can use no GPU although the machine seems to have one; None where there is nothing to explain."""
+    if usable():
         return None
+    if torch.cuda.is_available() and (found := first_gpu()) is not None:
+        major, minor = found.capability
+        return (
+            f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {found.name} (compute "
+            f"capability {major}.{minor}); install a torch built for an older CUDA"
+        )
     card = nvidia_smi()
     if card is None:
         return None
@@ -70,31 +101,42 @@ FIRST_GPU = """
 import ctypes, json
 driver = ctypes.CDLL("libcuda.so.1")
 device, name, size = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+major, minor = ctypes.c_int(), ctypes.c_int()
 for error in (
     driver.cuInit(0),
     driver.cuDeviceGet(ctypes.byref(device), 0),
     driver.cuDeviceGetName(name, len(name), device),
     driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
+    driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),
+    driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),
 ):
     assert error == 0
-print(json.dumps([name.value.decode(), size.value]))
+print(json.dumps([name.value.decode(), size.value, major.value, minor.value]))
 """
 
 
-def first_gpu() -> tuple[str, int] | None:
-    """Name and bytes of memory of the GPU that torch calls cuda:0; None where the driver does not say.
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    memory_bytes: int
+    capability: tuple[int, int]
+
+
+@cache
+def first_gpu() -> Gpu | None:
+    """The GPU that torch calls cuda:0; None where the driver does not say.
 
     CUDA's own driver is asked, as torch asks it: unlike nvidia-smi it is there wherever torch can compute, minds
     CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. It
-    makes no context for these four questions; they are asked in a child all the same, since a process that has
+    makes no context for these questions; they are asked in a child all the same, since a process that has
     started CUDA can fork none that uses it. Importing torch there would take seconds of every worker's start.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
         asked = [sys.executable, "-I", "-S", "-c", FIRST_GPU]
         answer = subprocess.run(asked, capture_output=True, text=True, timeout=30)
         if answer.returncode == 0:
-            name, size = json.loads(answer.stdout)
-            return str(name), int(size)
+            name, size, major, minor = json.loads(answer.stdout)
+            return Gpu(str(name), int(size), (int(major), int(minor)))
     return None
 
 
@@ -204,8 +246,8 @@ def too_few_multiprocessors() -> bool:
 
 def report() -> dict[str, Any]:
     """What a waiting worker can tell of the machine without a CUDA context: for the form and for the doctor."""
-    usable = torch.cuda.is_available()
-    gpu = first_gpu() if usable else None
+    can_use = usable()
+    gpu = first_gpu() if can_use else None
     card = nvidia_smi() if gpu is None else None  # a name that may be another card's is better than none
     found = compiler()
     return {
@@ -216,12 +258,12 @@ def report() -> dict[str, Any]:
         "memory_bytes": machine_memory(),
         "modes": list(modes()),
         "compiler": found,
-        "gpu": gpu[0] if gpu else card["name"] if card and usable else None,
+        "gpu": gpu.name if gpu else card["name"] if card and can_use else None,
         "driver": driver_version(),
         "gpu_problem": gpu_problem(),
         "triton": _triton_version(),
         "inductor_cache": _inductor_cache(),
-        "gpu_memory_bytes": gpu[1] if gpu else None,
+        "gpu_memory_bytes": gpu.memory_bytes if gpu else None,
     }
 
 
