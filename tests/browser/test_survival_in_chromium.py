@@ -198,9 +198,11 @@ def _hang_up(*ends: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["the browser is told", "it finds out"])
-def test_a_connection_that_comes_back_brings_the_run_back(visitor: Any, served: Any, told: bool) -> None:
+def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served: Any, told: bool) -> None:
     cable = Cable(int(served[0].rstrip("/").rsplit(":", 1)[1]))
-    tab = visitor()
+    context = chromium.new_context()  # what the cut breaks off may be a page's error
+    context.set_default_timeout(PATIENCE)
+    tab = context.new_page()
     opened(tab, f"http://127.0.0.1:{cable.port}/")
     run(tab, LONG)
     clock = tab.locator(".live .clock")
@@ -218,6 +220,7 @@ def test_a_connection_that_comes_back_brings_the_run_back(visitor: Any, served: 
     tab.wait_for_function(f"before => {at} !== before", arg=before)
     tab.locator("#cancel").click()
     tab.locator("#top .problem").get_by_text("Cancelled", exact=True).wait_for()
+    context.close()
 
 
 def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(visitor: Any) -> None:
