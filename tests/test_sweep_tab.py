@@ -150,6 +150,18 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
     assert order == ["cell", "visitor", *["cell"] * 5]
 
 
+def test_a_sweep_waits_where_the_line_is_full_and_then_goes_on() -> None:
+    of = tab()
+    of._line._longest = 1
+    place = of._line.join("another")
+    updates = started(of, checkpoints=["shapes-vit"], batch_sizes=["1"])
+    waited = next(update for update in updates if "Another run has its turn first" in update.get(of._status, ""))
+    assert of._map not in waited
+    of._line.leave(place)
+    *_, last = updates
+    assert "1 of 1 cells have a value" in last[of._status]
+
+
 def test_a_session_has_one_sweep_at_a_time_and_another_session_too() -> None:
     of = tab(seconds=60)
     going = started(of)

@@ -8,6 +8,10 @@ from demo import limits
 from demo.schema import BadInput
 
 
+class Full(BadInput):
+    """No place is left in the line, for anybody."""
+
+
 class Line:
     def __init__(self, longest: int | None = None) -> None:
         """`longest` is for tests; without it the limit holds that was set."""
@@ -16,10 +20,10 @@ class Line:
         self._longest = longest or limits.current().queue
 
     def join(self, visitor: str = "") -> Place:
-        """Takes the last place. Raises BadInput where the line is full, or this visitor has enough places in it."""
+        """Takes the last place. Raises Full where there is none, BadInput where this visitor has enough of them."""
         with self._changed:
             if len(self._places) >= self._longest:
-                raise BadInput(f"The queue is full: {len(self._places)} runs are waiting. Try again in a few minutes.")
+                raise Full(f"The queue is full: {len(self._places)} runs are waiting. Try again in a few minutes.")
             mine = sum(place.visitor == visitor for place in self._places if visitor)
             if mine >= limits.current().runs_a_visitor:
                 raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
 from demo.ui import results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap, said
 from demo.ui.language import IN_ENGLISH, label
-from demo.ui.line import Line
+from demo.ui.line import Full, Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
 
@@ -202,9 +202,16 @@ class SweepTab:
 
     @contextmanager
     def _turn(self, session: str) -> Iterator[Iterator[int]]:
-        with self._line.join(session) as place:
+        with ExitStack() as left:
 
             def ahead() -> Iterator[int]:
+                while True:
+                    try:
+                        place = left.enter_context(self._line.join(session))
+                        break
+                    except Full:  # a sweep that has begun waits for a place rather than ending
+                        time.sleep(WAITING_SECONDS)
+                        yield limits.current().queue
                 while waiting := place.wait(WAITING_SECONDS):
                     yield waiting
 
