@@ -1,80 +1,78 @@
-"""The app as a visitor meets it: a server of its own, Chromium, and runs with or without a page that watches."""
+"""The page as visitors meet it, in Chromium, and what they do to a run that goes on meanwhile.
+
+Two processes that time the same model differ by more than a visitor does. So one long run is timed while the visitors
+come and go, and its calls with them are compared with its calls without them.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
-import sys
+import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradio_client import Client, handle_file
-
-from benchmarks.page_start import ROOT, free_port
-from demo import catalog, stats
+from benchmarks import report
+from benchmarks.page_start import free_port
+from demo import stats
 from demo.history import FILE_NAME, History
-from demo.schema import RunResult
+from demo.runner import Runner
+from demo.schema import Measurement, Progress, RunResult, RunSpec
+from demo.ui.page import build, launch
 
-SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+CHECKPOINT = "shapes-segformer"
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
 PATIENCE_SECONDS = 300
+PERIOD_SECONDS, GUARD_SECONDS = 6.0, 1.0
+"""Of a period, and at either end of it what is not counted: when the timing began is known to a quarter of a second."""
 
 
+class NotingRunner(Runner):
+    """Notes when the timing of the latest run began."""
+
+    timed_from: float | None = None
+    result: RunResult | None = None
+
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
+        self.timed_from = self.result = None
+        for event in super().run(spec, image, cancel, trace):
+            if isinstance(event, RunResult):
+                self.result = event
+            elif event.phase == "time" and self.timed_from is None:
+                self.timed_from = time.monotonic()
+            yield event
+
+
+@dataclass
 class App:
-    """`python app.py` at a free port, its results in a folder of its own."""
+    url: str
+    runner: NotingRunner
 
-    def __init__(self, folder: Path) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}/"
-        self._history = History(folder / FILE_NAME)
-        environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": str(folder)}
-        self._process = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        self._client = self._connected()
-
-    def _connected(self) -> Client:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                return Client(self.url, verbose=False)
-            except Exception:  # whatever httpx says of a server that is not there yet
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-
-    def run(self) -> RunResult:
-        """The default run with no page that watches."""
-        answer = self._client.predict(checkpoint="shapes-vit", image=handle_file(SCENE), api_name="/benchmark")
-        return RunResult.from_json(answer)
-
-    def watched_run(self, tab: Any) -> RunResult:
-        """The default run as a visitor starts it, watched by `tab` until the answer stands there."""
-        before = {result.id for result in self._history.all()}
-        tab.goto(self.url)
-        tab.locator("#run:not([disabled])").click(timeout=PATIENCE_SECONDS * 1000)
-        tab.locator("#top .headline").wait_for(timeout=PATIENCE_SECONDS * 1000)
-        (result,) = (result for result in self._history.all() if result.id not in before)
-        return result
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(30)
+    def link(self, iterations: int) -> str:
+        """To the form, filled for a run of so many calls."""
+        return f"{self.url}?checkpoint={CHECKPOINT}&iterations={iterations}"
 
 
 @contextlib.contextmanager
 def app() -> Iterator[App]:
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(App(Path(folder))) as serving:
-        yield serving
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder) / FILE_NAME)
+        with contextlib.closing(NotingRunner(history)) as runner:
+            page = build(runner, history=history)
+            _, url, _ = launch(page, server_port=free_port(), prevent_thread_lock=True)
+            yield App(url, runner)
+            page.close(verbose=False)
 
 
 @contextlib.contextmanager
@@ -87,38 +85,76 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def in_turns(
-    one: Callable[[], RunResult], other: Callable[[], RunResult], pairs: int
-) -> tuple[list[RunResult], list[RunResult]]:
-    """`pairs` runs of each in the order A B B A, after one of each that is thrown away: it fills the caches."""
-    ones: list[RunResult] = []
-    others: list[RunResult] = []
-    one(), other()
-    for number in range(pairs):
-        for run, into in ((one, ones), (other, others))[:: 1 if number % 2 == 0 else -1]:
-            into.append(run())
-    return ones, others
+@dataclass
+class Periods:
+    """Begin and end of each period in `time.monotonic`'s seconds: with visitors, and the one without them after it."""
+
+    pairs: list[tuple[tuple[float, float], tuple[float, float]]] = field(default_factory=list)
 
 
-def compared(ones: Sequence[RunResult], others: Sequence[RunResult], limit: float) -> tuple[list[list[str]], bool]:
-    """Rows of a table: how many times longer `ones` took, eager and compiled; and whether none is beyond `limit`.
+def come_and_go(app: App, come: Callable[[], None], go: Callable[[], None]) -> Periods:
+    """From the begin of the timing until the run is over. Coming and going themselves are in no period."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while app.runner.timed_from is None:
+        if time.monotonic() > deadline or app.runner.result is not None:
+            raise RuntimeError(f"the run was not timed: {app.runner.result}")
+        time.sleep(0.05)
+    periods = Periods()
+    while app.runner.result is None:
+        pair = []
+        for change in (come, go):
+            change()
+            begin = time.monotonic()
+            time.sleep(PERIOD_SECONDS)
+            pair.append((begin + GUARD_SECONDS, time.monotonic() - GUARD_SECONDS))
+        if app.runner.result is None:
+            periods.pairs.append((pair[0], pair[1]))
+    return periods
 
-    Beyond it is a ratio whose whole 95 % interval lies outside ±`limit`: fresh processes differ by more than that on
-    a busy machine, and an interval that is wider than the limit proves nothing either way, as the row then says.
-    """
-    rows, within = [], True
-    for variant in ("eager", "compiled"):
-        medians = [[float(getattr(run, variant).median_seconds) for run in runs] for runs in (ones, others)]
-        found = stats.paired_ratio(medians[0], medians[1])
-        beyond = found.low > 1 + limit or found.high < 1 / (1 + limit)
-        within &= not beyond
-        proved = found.low >= 1 / (1 + limit) and found.high <= 1 + limit
-        said = "beyond the limit" if beyond else "within the limit" if proved else "not known well enough to tell"
-        rows.append(
-            [variant, f"{(found.ratio - 1) * 100:+.2f} %", f"{(found.low - 1) * 100:+.2f} to "
-             f"{(found.high - 1) * 100:+.2f} %", f"±{limit * 100:.0f} %", said]
-        )  # fmt: skip
-    return rows, within
+
+def calls(result: RunResult, timed_from: float) -> dict[str, list[tuple[float, float]]]:
+    """(when, seconds) of each call of a run with a control, by the order in which the protocol makes them."""
+    sides: dict[str, Measurement | None] = {
+        "eager": result.eager, "compiled": result.compiled, "control": result.control_times
+    }  # fmt: skip
+    left = {name: list(side.wall_seconds) if side else [] for name, side in sides.items()}
+    between = (result.timing_seconds or 0.0) / sum(map(sum, left.values()))
+    half = (result.eager.calls_per_block if result.eager else 2) // 2
+    found: dict[str, list[tuple[float, float]]] = {"eager": [], "compiled": []}
+    now = timed_from
+    while left["compiled"]:
+        for name, count in (("eager", half), ("compiled", 2 * half), ("eager", half), ("control", 2 * half)):
+            for seconds in left[name][:count]:
+                found["eager" if name == "control" else name].append((now, seconds))
+                now += seconds * between
+            del left[name][:count]
+    return found
 
 
 HEADER = ["latency", "change", "95 % interval", "limit", ""]
+
+
+def compared(app: App, periods: Periods, limit: float) -> tuple[str, bool]:
+    """A table of how much longer calls took with the visitors, and whether that lies within ±`limit`."""
+    result, timed_from = app.runner.result, app.runner.timed_from
+    if result is None or timed_from is None or result.status != "ok":
+        raise RuntimeError(f"the run gave no figures: {result}")
+    rows, within = [], True
+    for variant, timed in calls(result, timed_from).items():
+
+        def median(begin: float, end: float, timed: list[tuple[float, float]] = timed) -> float:
+            return statistics.median(seconds for at, seconds in timed if begin <= at <= end)
+
+        pairs = [(median(*there), median(*away)) for there, away in periods.pairs]
+        found = stats.paired_ratio([there for there, _ in pairs], [away for _, away in pairs])
+        low, high = found.low - 1, found.high - 1
+        proved, beyond = -limit <= low and high <= limit, low > limit or high < -limit
+        said = "within the limit" if proved else "beyond the limit" if beyond else "not known well enough to tell"
+        within &= abs(found.ratio - 1) <= limit
+        change = f"{(found.ratio - 1) * 100:+.2f} %"
+        rows.append([variant, change, f"{low * 100:+.2f} to {high * 100:+.2f} %", f"±{limit * 100:.0f} %", said])
+    told = (
+        f"One run of `{CHECKPOINT}`, {len(periods.pairs)} times {PERIOD_SECONDS:.0f} s with and as long without, in "
+        f"turns; coming and going are not counted.\n\n{report.table(HEADER, rows)}"
+    )
+    return told, within
