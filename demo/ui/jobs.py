@@ -20,7 +20,9 @@ from demo.ui.line import Line, Place
 from demo.ui.runs import AnyRunner
 
 UPDATE_SECONDS = 0.25
-"""At most four updates a second reach the browser."""
+"""At most four updates a second reach the browser ..."""
+UPDATE_SECONDS_ON_A_CPU = 0.5
+"""... and two while a CPU is timed: what server and browser do then may be done by the cores that are timed."""
 QUIET_SECONDS = 0.5
 """A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
 KEPT_SECONDS = 3600.0
@@ -60,7 +62,7 @@ News = Waiting | Progress | RunResult | Left | Refused | Broken
 class Job:
     """One run, from its place in the line to its outcome."""
 
-    def __init__(self, spec: RunSpec, image: Path, place: Place) -> None:
+    def __init__(self, spec: RunSpec, image: Path, place: Place, on_gpu: bool) -> None:
         self.spec = spec
         self.image = image
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -69,6 +71,8 @@ class Job:
         """Whether some page has shown the outcome."""
         self.ended_at: float | None = None
         self._place = place
+        self._on_gpu = on_gpu
+        self._update_seconds = UPDATE_SECONDS if on_gpu else UPDATE_SECONDS_ON_A_CPU
         self._cancel = threading.Event()
         self._changed = threading.Condition()
         self._news: News = Waiting(place.wait(0.0))
@@ -95,7 +99,7 @@ class Job:
                 self.delivered = True
                 return
             with self._changed:
-                self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
+                self._changed.wait_for(lambda: self.ended, shown_at + self._update_seconds - time.monotonic())
 
     def trace_of(self, id: str) -> Path | None:
         """What the profiler saw, where the run with this id is the one that this job ended with."""
@@ -109,14 +113,14 @@ class Job:
             self._folder.cleanup()
             self._folder = None
 
-    def _profiled(self, runner: AnyRunner) -> bool:
-        gpu = runner.machine is not None and runner.machine.gpu is not None
-        return self.spec.profile == "on" or (self.spec.profile == "auto" and gpu)
+    @property
+    def _profiled(self) -> bool:
+        return self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
 
     def run(self, runner: AnyRunner) -> None:
         """The whole life of the job, on the thread that calls this."""
         try:
-            if self._profiled(runner):
+            if self._profiled:
                 self._folder = tempfile.TemporaryDirectory(prefix="worth-a-trace-")
             trace = Path(self._folder.name) / TRACE if self._folder else None
             with self._place as place:
@@ -176,7 +180,8 @@ class Jobs:
                     "It is shown where this page is opened anew."
                 )
             place = self._line.join(visitor)
-            job = Job(spec, image, place)
+            machine = self._runner.machine
+            job = Job(spec, image, place, machine is not None and machine.gpu is not None and spec.device != "cpu")
             try:
                 threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
             except Exception as error:  # no thread to be had: nobody else would ever leave the place
