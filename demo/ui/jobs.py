@@ -20,9 +20,7 @@ from demo.ui.line import Line, Place
 from demo.ui.runs import AnyRunner
 
 UPDATE_SECONDS = 0.25
-"""At most four updates a second reach the browser ..."""
-UPDATE_SECONDS_ON_A_CPU = 0.5
-"""... and two while a CPU is timed: what server and browser do then may be done by the cores that are timed."""
+"""At most four updates a second reach the browser."""
 QUIET_SECONDS = 0.5
 """A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
 KEPT_SECONDS = 3600.0
@@ -72,7 +70,6 @@ class Job:
         self.ended_at: float | None = None
         self._place = place
         self._on_gpu = on_gpu
-        self._update_seconds = UPDATE_SECONDS if on_gpu else UPDATE_SECONDS_ON_A_CPU
         self._cancel = threading.Event()
         self._changed = threading.Condition()
         self._news: News = Waiting(place.wait(0.0))
@@ -99,7 +96,7 @@ class Job:
                 self.delivered = True
                 return
             with self._changed:
-                self._changed.wait_for(lambda: self.ended, shown_at + self._update_seconds - time.monotonic())
+                self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
 
     def trace_of(self, id: str) -> Path | None:
         """What the profiler saw, where the run with this id is the one that this job ended with."""
