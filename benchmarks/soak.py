@@ -123,7 +123,14 @@ def soak(runs: int, seed: int, module: str, folder: Path) -> tuple[list[list[str
         after, iterations = chance.uniform(0, longest), chance.randint(10, 300) if module == QUICK else 20
         if fate == "app killed":
             one_app(path, module, iterations, after)
-            Runner(history, worker_module=module).close()  # the next start, which stores what was lost
+            # The next start stores what was lost; one that comes at once may meet a worker that was just being started and
+            # still holds its app's lock, and leave it to the start after.
+            deadline = time.monotonic() + 10
+            while True:
+                Runner(history, worker_module=module).close()
+                if not list(Journal(history).folder.glob("*.json")) or time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
         else:
             runner = Runner(history, worker_module=module)
             one_run(runner, spec(iterations), fate, after)
