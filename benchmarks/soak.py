@@ -123,8 +123,8 @@ def soak(runs: int, seed: int, module: str, folder: Path) -> tuple[list[list[str
         after, iterations = chance.uniform(0, longest), chance.randint(10, 300) if module == QUICK else 20
         if fate == "app killed":
             one_app(path, module, iterations, after)
-            # The next start stores what was lost; one that comes at once may meet a worker that was just being started and
-            # still holds its app's lock, and leave it to the start after.
+            # The next start stores what was lost; one that comes at once may meet a worker that was just being started
+            # and still holds its app's lock, and leave it to the start after.
             deadline = time.monotonic() + 10
             while True:
                 Runner(history, worker_module=module).close()
