@@ -351,8 +351,11 @@ def own_folder() -> tuple[str, int]:
     """A new folder for temporary files, and the lock that says that its app is alive. Raises OSError."""
     while True:
         folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
-        hold = os.open(folder, os.O_RDONLY)
-        with contextlib.suppress(BlockingIOError):  # another app, just starting, took it for abandoned
+        try:
+            hold = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # another app, just starting, took it for abandoned
+            continue
+        with contextlib.suppress(BlockingIOError):  # it is just looking at it
             fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.isdir(folder):
                 try:
@@ -385,7 +388,10 @@ def _share_headers(folder: str) -> None:
 
 
 def _clear_abandoned_folders() -> None:
-    """Removes what the workers of an app that was killed have left: marked as theirs, and their lock held by nobody."""
+    """Removes what the workers of an app that was killed have left: marked as theirs, and their lock held by nobody.
+
+    Without the mark only an empty folder goes, which an app leaves that is killed before it could mark it.
+    """
     with contextlib.suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
             with contextlib.suppress(OSError):
@@ -394,6 +400,8 @@ def _clear_abandoned_folders() -> None:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if (folder / MARK).is_file():
                         shutil.rmtree(folder, ignore_errors=True)
+                    else:
+                        folder.rmdir()
                 finally:
                     os.close(lock)
 

@@ -258,11 +258,13 @@ def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_el
     kept.append(ok_result())
     (tmp_path / "worth-compiling-main").mkdir()
     (tmp_path / "worth-compiling-main" / "README.md").write_text("a clone of the project")
+    unmarked = tmp_path / f"{runner.FOLDER_PREFIX}killed-at-once"
+    unmarked.mkdir()
     os.close(hold)  # as a process's end does
     Runner(kept, worker_module=FAULTY).close()
     assert kept.count() == 1
     assert (tmp_path / "worth-compiling-main" / "README.md").exists()
-    assert Path(living).is_dir() and not Path(left).exists()
+    assert Path(living).is_dir() and not Path(left).exists() and not unmarked.exists()
     os.close(lock)
 
 
