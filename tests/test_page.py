@@ -45,7 +45,7 @@ from demo.ui import form, live, results
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.language import ENGLISH, translations
 from demo.ui.line import Line
-from demo.ui.page import Page, build, launch
+from demo.ui.page import SESSIONS, Page, build, launch
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -922,3 +922,13 @@ def test_the_page_asks_nothing_of_the_outside(served: Any) -> None:
     html = urllib.request.urlopen(served[0]).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
     assert [url for url in fetched if not url.startswith(served[0])] == []
+
+
+def test_the_server_keeps_no_more_sessions_than_its_memory_is_meant_for() -> None:
+    """Each call of the API counts as a session, and gradio would keep ten thousand of them."""
+    page = build(answering(ok_result()))
+    app, _, _ = launch(page, prevent_thread_lock=True)
+    try:
+        assert app.state_holder.capacity == SESSIONS
+    finally:
+        page.close(verbose=False)

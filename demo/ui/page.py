@@ -30,6 +30,8 @@ MACHINE_SECONDS = 30.0
 """How long a new page waits for the worker to say what machine this is."""
 DAY = 86_400
 SPARE_THREADS = 40
+SESSIONS = 128
+"""Visitors of whom the server keeps what only their page knows, such as a sweep's cells; more push out the idlest."""
 
 NAME_EXAMPLES = """() => {
   const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
@@ -60,6 +62,8 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
         "max_file_size": limits.current().file_bytes,
         # a run that waits or runs holds a thread; the others are for everything else that the page answers
         "max_threads": limits.current().queue + SPARE_THREADS,
+        # each call of the API counts as a session of its own, which gradio keeps, with a third of a megabyte
+        "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {"middleware": [(Guard, (), {}), (Spoken, (), {})]},
         "i18n": language.translations(),
