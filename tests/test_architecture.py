@@ -243,3 +243,9 @@ def test_every_source_and_test_that_the_security_page_names_exists() -> None:
     assert [
         name for name in sorted(named) if not any((ROOT / folder / name).is_file() for folder in ("", "tests"))
     ] == []
+
+
+def test_the_tables_that_the_security_page_names_are_there() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for name in ("load.md", "soak.md"):
+        assert name in text and (ROOT / "benchmarks" / "results" / name).is_file()
