@@ -126,3 +126,37 @@ def test_full_graph_only_fails_at_a_break() -> None:
     with pytest.raises(Exception, match="graph_break") as caught:
         compiled(Broken(), spec=spec)
     assert "\n" not in compilation.first_line(caught.value)
+
+
+WITH_CUDA_GRAPHS = """
+async_compile = AsyncCompile()
+triton_poi_fused_relu_0 = async_compile.triton('triton_poi_fused_relu_0', 'def triton_(): pass')
+async_compile.wait(globals())
+
+def partition_0(args):
+    with torch.cuda._DeviceGuard(0):
+        extern_kernels.mm(arg0_1, arg1_1, out=buf0)
+        triton_poi_fused_relu_0.run(buf0, 16, stream=stream0)
+    return (buf0, )
+
+class Runner:
+    def call(self, args):
+        return self.partitions[0](args)
+"""
+ONE_KERNEL_TUNED = """
+@triton.jit
+def triton_mm(arg_A, arg_B, out_ptr0): pass
+
+def call(args):
+    with torch.cuda._DeviceGuard(0):
+        triton_mm.run(*args, stream=stream0)
+"""
+
+
+def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tuning_tried() -> None:
+    counted = [
+        len(pattern.findall(compilation._calls(WITH_CUDA_GRAPHS)))
+        for pattern in (compilation._KERNEL_CALL, compilation._EXTERN_CALL)
+    ]
+    assert counted == [1, 1]
+    assert compilation._calls(ONE_KERNEL_TUNED) == ""

@@ -134,3 +134,34 @@ def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
     assert task["mask_iou"] == pytest.approx(50 / 60)
     assert task["changed_pixels"] == pytest.approx(0.1)
     assert parity._task(one(left), one(left)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
+
+
+def test_each_tensor_is_judged_by_itself() -> None:
+    """As dynamo does: one that lies within the tolerance needs no reference, however near eager is to that."""
+    exact = BASE.double()
+    found = parity.compare([BASE, BASE], [BASE, BASE], [BASE + 5e-4, BASE], "float32", None, None)
+    assert found.verdict == "match"
+    far = BASE.clone()
+    far[50] += 2.5e-3  # of the two only this one is beyond the tolerance
+    found = parity.compare(
+        [BASE, BASE], [BASE, BASE], [BASE + 5e-4, far], "float32", lambda: [exact, far.double()], None
+    )
+    assert found.verdict == "match"
+
+
+def test_another_number_format_differs() -> None:
+    assert compare(BASE.half()).verdict == "differ"
+
+
+def test_tf32_may_be_twice_as_far_as_eager_as_float32_may() -> None:
+    exact = BASE.double() - 0.04
+    assert compare(BASE + 0.06, exact=exact, dtype="tf32").verdict == "differ"
+    assert compare(BASE + 0.03, exact=exact, dtype="tf32").verdict == "match"
+
+
+def test_a_reference_that_fails_in_any_way_leaves_the_question_open() -> None:
+    def fails() -> dict[str, torch.Tensor]:
+        raise ValueError("no float64 here")
+
+    found = parity.compare({"x": BASE}, {"x": BASE}, {"x": BASE + 0.1}, "float32", fails, None)
+    assert found.verdict == "not comparable" and "no float64 here" in found.reason

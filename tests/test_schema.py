@@ -26,6 +26,7 @@ from demo.schema import (
     GraphBreak,
     Measurement,
     Parity,
+    Profile,
     RunResult,
     RunSpec,
     load,
@@ -363,6 +364,14 @@ def test_launching_is_the_wall_time_without_the_work_and_never_negative():
     )
     assert dataclasses.replace(measurement(0.002), device_seconds=(1.0,)).launch_seconds == 0.0
     assert measurement(0.002).launch_seconds is None
+
+
+def test_the_profilers_kernel_times_are_the_work_where_they_are_less_than_the_clocks() -> None:
+    """More launches than the driver queues leave gaps between the events, which are no work."""
+    side = dataclasses.replace(measurement(0.002), device_seconds=(0.0015,) * 3)
+    for busy, work in ((0.0004, 0.0004), (0.0019, 0.0015), (None, 0.0015)):
+        profiled = dataclasses.replace(side, profile=Profile(1200, busy, ()))
+        assert profiled.launch_seconds == pytest.approx(side.median_seconds - work)
 
 
 @pytest.mark.parametrize(

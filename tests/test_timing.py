@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+import torch
 
 from demo import stats
 from demo.backend import timing
@@ -176,3 +177,26 @@ def test_two_equal_variants_are_called_the_same():
 def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(seconds: float, calls: int):
     assert timing.device_calls(seconds, timing.DEVICE_CALLS) == calls
     assert timing.device_calls(seconds, 7) == min(7, calls)
+
+
+def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:
+    clock, seen = SimulatedClock(), []
+    times = timing.in_a_row(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
+    assert len(times) == 100
+    assert seen == [32, 64, 96]  # each time 0.304 s have passed
+
+
+def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        {"segment_pool_id": (0, 0), "total_size": 1000, "allocated_size": 700},
+        {"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20},
+        {"segment_pool_id": (1, 0), "total_size": 100, "allocated_size": 0},
+    ]
+    for name, answer in {
+        "synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "memory_snapshot": parts,
+        "max_memory_allocated": 750, "max_memory_reserved": 1400,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
+    device = torch.device("cuda")
+    assert timing.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
+    assert timing.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)

@@ -125,6 +125,8 @@ class Run:
                 self.measure()
                 for further in (self.examine, self.check):
                     self.without_loss(further)
+                if len(self.known.get("predictions") or {}) == 1:  # eager's alone would look like a failed compile
+                    self.known["predictions"] = None
                 self.explain()
                 self.compile_again()
         except models.CannotLoad as fault:
@@ -141,8 +143,6 @@ class Run:
             further()
         except Exception as error:
             self.warnings.append(f"Not all could be examined after the timing: {compilation.first_line(error)}.")
-            if len(self.known.get("predictions") or {}) == 1:
-                self.known["predictions"] = None
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase

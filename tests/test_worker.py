@@ -1,0 +1,104 @@
+"""The worker's story where a part of it fails: what was measured before stays. The bundled classifier, no process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from demo import catalog
+from demo.backend import parity, predictions, timing, worker
+from demo.schema import RunResult
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+
+
+def run(**asked: Any) -> RunResult:
+    torch._dynamo.reset()
+    spec = catalog.make_spec("shapes-vit", device="cpu", **{"iterations": 10, **asked})
+    identity = {"id": "made-up", "started_at": "2026-11-21T09:00:00Z"}
+    return worker.Run(spec, SCENE, identity, worker.Events(io.StringIO())).execute()
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def is_whole(result: RunResult) -> bool:
+    """Both variants with every figure, their answers, and whether these agree."""
+    return (
+        (result.status, result.failure) == ("ok", None)
+        and all(side.back_to_back and side.peak_memory_bytes for side in (result.eager, result.compiled))
+        and set(result.predictions) == {"eager", "compiled"}
+        and result.parity.verdict == "match"
+        and result.end_to_end is not None
+        and result.compilation.graphs == 1
+    )
+
+
+@pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do"])
+def test_models_that_do_not_fit_in_memory_together_are_timed_apart_with_every_figure(
+    at_warm_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = failing(torch.OutOfMemoryError("made up"))
+    warm_ups = iter((timing.warm_up, timing.warm_up, full))
+    forgotten = []
+    real = worker.compilation.forget
+    if at_warm_up:
+        monkeypatch.setattr(timing, "warm_up", lambda *given: next(warm_ups)(*given))
+    else:
+        monkeypatch.setattr(timing, "interleaved", full)
+    monkeypatch.setattr(worker.compilation, "forget", lambda: forgotten.append(real()))
+    result = run()
+    assert is_whole(result)
+    assert forgotten == [None]  # eager is timed once nothing of compiled is left
+    assert not result.interleaved and result.control is None
+    assert any("do not fit in memory together" in warning for warning in result.warnings)
+
+
+def test_together_nothing_is_forgotten_and_there_is_a_noise_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.compilation, "forget", failing(AssertionError("the compiled model is still needed")))
+    result = run()
+    assert is_whole(result)
+    assert result.interleaved and result.control is not None
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "lost"),
+    [(timing, "back_to_back", "memory"), (parity, "compare", "parity"), (predictions, "decode", "predictions")],
+    ids=["throughput", "parity", "predictions"],
+)
+def test_what_fails_beside_the_timing_costs_its_own_figures_only(
+    where: Any, what: str, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, what, failing(ValueError("made up for the test")))
+    result = run()
+    assert (result.status, result.failure) == ("ok", None)
+    assert result.speedup is not None and result.compilation.graphs == 1
+    assert any("made up for the test" in warning for warning in result.warnings)
+    assert (result.predictions is None) == (lost == "predictions")
+    assert (result.parity is None) == (lost == "parity")
+    assert (result.eager.peak_memory_bytes is None) == (lost == "memory")
+
+
+def test_the_guides_recipe_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "TELL_EVERY_SECONDS", 0.0)
+    told: list[dict[str, Any]] = []
+    real = worker.Events.progress
+
+    def heard(self: worker.Events, phase: str, fraction: float, **more: Any) -> None:
+        told.append({"phase": phase, **more})
+        real(self, phase, fraction, **more)
+
+    monkeypatch.setattr(worker.Events, "progress", heard)
+    result = run(protocol="as published", iterations=None)
+    done = [one["timing_done"] for one in told if "timing_done" in one]
+    assert result.status == "ok"
+    assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
