@@ -243,7 +243,9 @@ def test_a_run_of_the_page_that_gets_no_thread_gives_its_place_back(monkeypatch:
             jobs.start("one", SPEC, SCENE)
     assert jobs.of("one") is None
     for visitor in ("one", "two"):
-        *_, outcome = jobs.start(visitor, SPEC, SCENE).watch()
+        job = jobs.start(visitor, SPEC, SCENE)
+        list(job.watch())
+        outcome = job.outcome()
         assert isinstance(outcome, RunResult) and outcome.status == "ok"
 
 

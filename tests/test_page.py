@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import inspect
 import json
 import re
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 from gradio.processing_utils import save_file_to_cache
+from gradio.queueing import Queue
 from gradio.utils import get_upload_folder
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
@@ -41,11 +43,11 @@ from demo.schema import (
     RunSpec,
 )
 from demo.stats import Interval
-from demo.ui import form, live, results
+from demo.ui import form, live, results, visitors
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.language import ENGLISH, translations
 from demo.ui.line import Line
-from demo.ui.page import SESSIONS, Page, build, launch
+from demo.ui.page import LOOK_SECONDS, SESSIONS, Page, build, launch
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -72,7 +74,17 @@ def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[A
     image = save_file_to_cache(form.scenes()[0], get_upload_folder())
     values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     values |= {"image": {"path": image, "meta": {"_type": "gradio.FileData"}}} | changes
-    return page.run_tab._run(from_browser(), visitor(session), *values.values())
+    yield from followed(page, page.run_tab._run(from_browser(), visitor(session), *values.values()))
+
+
+def followed(page: Page, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    """What a page gets: this, then the job that it watches from here on, then what became of the job."""
+    tab = page.run_tab
+    yield begun
+    if (job := begun[tab._watched]) is not None:
+        for strip in tab._follow(from_browser(), job):
+            yield {tab._stage.live: strip}
+        yield tab._outcome(from_browser(), job)
 
 
 def visitor(name: str) -> str:
@@ -86,10 +98,10 @@ def from_browser(**query: str) -> Any:
 
 
 def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
-    """What a page gets when this visitor opens it by a link with this query; the id's own update left out."""
-    updates = page.run_tab._arrive(from_browser(**query), visitor(session))
-    next(updates)
-    return updates
+    """What a page gets when this visitor opens it by a link with this query; nothing where it stays as it is."""
+    arrived = page.run_tab._arrive(from_browser(**query), visitor(session))
+    if arrived.keys() - {page.run_tab.visitor, page.run_tab._watched}:
+        yield from followed(page, arrived)
 
 
 def cancel(page: Page, session: str) -> None:
@@ -383,17 +395,31 @@ def test_a_reload_in_the_middle_of_a_run_gives_its_picture_back_to_the_form(tmp_
     list(updates), list(again)
 
 
-def test_cancel_reaches_a_run_that_was_begun_before_the_browser_had_its_id() -> None:
+def test_a_run_that_was_begun_before_the_browser_had_its_id_is_found_by_it() -> None:
     page = Page(answering(ok_result(), seconds=60))
+    tab = page.run_tab
     values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     values["image"] = {"path": save_file_to_cache(form.scenes()[0], get_upload_folder())}
-    updates = page.run_tab._run(from_browser(), None, *values.values())
+    updates = followed(page, page.run_tab._run(from_browser(), None, *values.values()))
     next(updates), next(updates)
-    assert page.run_tab.is_running(from_browser(), visitor("one"))
-    cancel(page, "one")
+    assert tab.is_running(from_browser(), None)
+    given = tab._arrive(from_browser(), None)[tab.visitor]  # the page's first answer comes after the press
+    elsewhere = SimpleNamespace(session_hash="another page", query_params={})
+    assert tab.is_running(elsewhere, given) and not tab.is_running(elsewhere, None)
+    tab._cancel(elsewhere, given)
     *_, last = updates
     assert "Cancelled" in stage_of(page, last)
-    assert not page.run_tab.is_running(from_browser(), visitor("one"))
+    assert not tab.is_running(from_browser(), None)
+
+
+def test_new_visitors_have_ids_of_their_own_and_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitors, "MOST", 3)
+    known = visitors.Visitors()
+    names = [known.name(None, f"page {number}") for number in range(5)]
+    assert len(set(names)) == 5
+    assert known.name("not an id", "page 4") == names[4]
+    assert known.name(names[0], "page 4") == names[0]
+    assert known.name(None, "page 0") != names[0]
 
 
 # ---- the trace
@@ -621,11 +647,11 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
 @pytest.mark.parametrize("kept", [None, "", "../../etc", 7, "0" * 31], ids=str)
 def test_a_browser_without_a_usable_id_is_given_one_and_runs_all_the_same(kept: Any) -> None:
     page = Page(answering(ok_result()))
-    given = next(page.run_tab._arrive(from_browser(), kept))[page.run_tab.visitor]
+    given = page.run_tab._arrive(from_browser(), kept)[page.run_tab.visitor]
     assert isinstance(given, str) and re.fullmatch("[0-9a-f]{32}", given)
     values = {name: field.value for name, field in page.run_tab._form.inputs.items()}
     values["image"] = {"path": save_file_to_cache(form.scenes()[0], get_upload_folder())}
-    *_, last = page.run_tab._run(from_browser(), kept, *values.values())
+    *_, last = followed(page, page.run_tab._run(from_browser(), kept, *values.values()))
     assert "2.00×" in stage_of(page, last)
 
 
@@ -922,6 +948,18 @@ def test_the_page_asks_nothing_of_the_outside(served: Any) -> None:
     html = urllib.request.urlopen(served[0]).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
     assert [url for url in fetched if not url.startswith(served[0])] == []
+
+
+def test_the_servers_queue_lies_still_while_nobody_asks_for_anything() -> None:
+    """gradio looks a thousand times a second otherwise, on the cores on which a model may be timed."""
+    blocks = build(answering(ok_result()))
+    launch(blocks, prevent_thread_lock=True)
+    try:
+        looks = inspect.getsource(Queue.start_processing) + inspect.getsource(Queue.start_progress_updates)
+        waits = set(re.findall(r"asyncio\.sleep\(self\.(\w+)\)", looks))
+        assert {getattr(blocks._queue, name) for name in waits} == {LOOK_SECONDS}
+    finally:
+        blocks.close(verbose=False)
 
 
 def test_the_server_keeps_no_more_sessions_than_its_memory_is_meant_for() -> None:

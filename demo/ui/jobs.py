@@ -54,7 +54,8 @@ class Broken:
     """An error that nobody expected. It is in the log."""
 
 
-News = Waiting | Progress | RunResult | Left | Refused | Broken
+News = Waiting | Progress
+Outcome = RunResult | Left | Refused | Broken
 
 
 class Job:
@@ -74,6 +75,7 @@ class Job:
         self._changed = threading.Condition()
         self._news: News = Waiting(place.wait(0.0))
         self._told = 0
+        self._outcome: Outcome | None = None
 
     @property
     def ended(self) -> bool:
@@ -84,23 +86,27 @@ class Job:
         self._cancel.set()
 
     def watch(self) -> Iterator[News]:
-        """How the job stands, at once, then whenever that changed, though not too often; last, its outcome."""
+        """How the job stands, at once, then whenever that changed, though not too often; ends with the job."""
         seen = -1
         while True:
             with self._changed:
-                self._changed.wait_for(lambda seen=seen: self._told != seen, QUIET_SECONDS)  # type: ignore[misc]
-                news, seen, ended = self._news, self._told, self.ended
+                self._changed.wait_for(lambda seen=seen: self.ended or self._told != seen, QUIET_SECONDS)  # type: ignore[misc]
+                if self.ended:
+                    return
+                news, seen = self._news, self._told
             shown_at = time.monotonic()
             yield news
-            if ended:
-                self.delivered = True
-                return
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
 
+    def outcome(self) -> Outcome | None:
+        """What became of the job, which counts as delivered then; None as long as it goes on."""
+        self.delivered = self.ended
+        return self._outcome
+
     def trace_of(self, id: str) -> Path | None:
         """What the profiler saw, where the run with this id is the one that this job ended with."""
-        if self._folder is None or not isinstance(self._news, RunResult) or self._news.id != id:
+        if self._folder is None or not isinstance(self._outcome, RunResult) or self._outcome.id != id:
             return None
         return Path(self._folder.name) / TRACE
 
@@ -123,7 +129,7 @@ class Job:
             with self._place as place:
                 while ahead := place.wait(QUIET_SECONDS):
                     if self._cancel.is_set():
-                        return self._tell(Left(), last=True)
+                        return self._end(Left())
                     self._tell(Waiting(ahead))
                 outcome: RunResult | None = None
                 with runs.start(runner, self.spec, self.image, self._cancel, trace) as events:
@@ -134,22 +140,26 @@ class Job:
                             self._tell(event)
             if trace is not None and not trace.is_file():
                 self.forget()
-            self._tell(outcome or Broken(), last=True)
+            self._end(outcome or Broken())
         except BadInput as refused:
             self.forget()
-            self._tell(Refused(str(refused)), last=True)
+            self._end(Refused(str(refused)))
         except Exception:
             self.forget()
             _log.exception("a run failed inside the page")
-            self._tell(Broken(), last=True)
+            self._end(Broken())
 
-    def _tell(self, news: News, last: bool = False) -> None:
+    def _tell(self, news: News) -> None:
         with self._changed:
-            if news != self._news or last:
+            if news != self._news:
                 self._news = news
                 self._told += 1
-            if last:
-                self.ended_at = time.monotonic()
+            self._changed.notify_all()
+
+    def _end(self, outcome: Outcome) -> None:
+        with self._changed:
+            self._outcome = outcome
+            self.ended_at = time.monotonic()
             self._changed.notify_all()
 
 

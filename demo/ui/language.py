@@ -159,11 +159,12 @@ class Spoken:
     """ASGI middleware: writes the visitor's language and direction into the page before it reaches the browser.
 
     gradio's front end asks the browser for its language as its first act, long before any script of the page runs: so
-    the page answers that question itself.
+    the page answers that question itself. `first` is HTML for the beginning of its head, for the same reason.
     """
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], first: str = "") -> None:
         self._app = app
+        self._first = first
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET":
@@ -181,7 +182,7 @@ class Spoken:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    page = _in_language(bytes(body), _of_page(scope))
+                    page = _in_language(bytes(body), _of_page(scope), self._first)
                     others = [pair for pair in held["headers"] if pair[0] != b"content-length"]
                     await send({**held, "headers": [*others, (b"content-length", b"%d" % len(page))]})
                     await send({"type": "http.response.body", "body": page})
@@ -204,11 +205,11 @@ def _is_html(start: Message) -> bool:
     return any(name == b"content-type" and value.startswith(b"text/html") for name, value in start["headers"])
 
 
-def _in_language(page: bytes, language: Language) -> bytes:
+def _in_language(page: bytes, language: Language, first: str) -> bytes:
     """gradio's page with its language; any other HTML as it is."""
     if b"gradio_config" not in page:
         return page
     direction = "rtl" if language.rtl else "ltr"
     answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{language.code}',configurable:true}})"
     page = page.replace(b'lang="en"', f'lang="{language.code}" dir="{direction}"'.encode(), 1)
-    return page.replace(b"<head>", f"<head><script>{answer}</script>".encode(), 1)
+    return page.replace(b"<head>", f"<head><script>{answer}</script>{first}".encode(), 1)

@@ -24,7 +24,7 @@ from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
 from demo.ui.stage import StageBar, switch
 from demo.ui.sweep_tab import SweepTab
-from demo.ui.theme import CSS, HEAD, Paper
+from demo.ui.theme import CALM, CSS, HEAD, Paper
 
 MACHINE_SECONDS = 30.0
 """How long a new page waits for the worker to say what machine this is."""
@@ -32,6 +32,9 @@ DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
 """Visitors of whom the server keeps what only their page knows, such as a sweep's cells; more push out the idlest."""
+LOOK_SECONDS = 0.05
+"""How often gradio's queue looks for a new event: its own figure for Windows. Elsewhere it looks a thousand times a
+second, which takes a fifteenth of a core from what is being timed, whether a page is open or not."""
 
 NAME_EXAMPLES = """() => {
   const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
@@ -65,7 +68,7 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
         # each call of the API counts as a session of its own, which gradio keeps, with a third of a megabyte
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
-        "app_kwargs": {"middleware": [(Guard, (), {}), (Spoken, (), {})]},
+        "app_kwargs": {"middleware": [(Guard, (), {}), (Spoken, (CALM,), {})]},
         "i18n": language.translations(),
         "run_history": False,
         "ssr_mode": False,
@@ -73,6 +76,7 @@ def launch(page: gr.Blocks, **more: Any) -> Any:
         "share": False,
         "quiet": True,
     }
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = LOOK_SECONDS
     return page.launch(**(settings | more))
 
 

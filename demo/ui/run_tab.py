@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import gradio as gr
 
@@ -17,15 +15,16 @@ from demo import catalog, charts, forecast, hub, published
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
-from demo.schema import BadInput, ImageInfo, Progress, RunResult, RunSpec
+from demo.schema import BadInput, ImageInfo, Progress, RunResult
 from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
 from demo.ui.form import Choice, Form, checkpoints, default_choice, find_picture, read, read_spec, servable, takes_text
-from demo.ui.jobs import Broken, Job, Jobs, Left, Refused, Waiting
+from demo.ui.jobs import Job, Jobs, Left, Refused, Waiting
 from demo.ui.language import ENGLISH, Language, label, of, written
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 from demo.ui.sections import SECTIONS, Section
+from demo.ui.visitors import Visitors
 
 _AT_THE_START = Progress("start", 0.0, 0.0)
 BROWSER_KEY = "worth-compiling-visitor"
@@ -135,6 +134,7 @@ class RunTab:
         self._history = history or History()
         self._earlier = Earlier(self._history)
         self._jobs = Jobs(runner, line)
+        self._visitors = Visitors()
         self._zero_gpu = runs.on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
@@ -144,6 +144,7 @@ class RunTab:
         self._has_run = gr.State(False)
         self._visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self._opened = gr.Textbox("", visible=False)  # the id of the stored run on the stage
+        self._watched = gr.State(None)  # the job that this page watches
         self._wire()
 
     @property
@@ -167,14 +168,15 @@ class RunTab:
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """To be called once, for the page that holds this tab: what happens when a visitor opens it."""
-        blocks.load(
+        arrived = blocks.load(
             self._arrive,
             self._visitor,
-            [*self.showing, self._form.run, self._form.cancel, self._visitor],
+            [*self.showing, self._form.run, self._form.cancel, self._visitor, self._watched],
             show_progress="hidden",
             api_visibility="private",
             concurrency_limit=None,
-        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private")
+        )
+        self._watch_after(arrived)
 
     @property
     def mode(self) -> gr.components.Component:
@@ -254,18 +256,34 @@ class RunTab:
         )
         form.run.click(None, js=TO_STAGE, api_visibility="private")
         form.run.click(None, js=links.FORGET, api_visibility="private")
-        form.run.click(
+        known = [self._has_run, self._opened, self._watched]
+        begun = form.run.click(
             self._run,
             [self._visitor, *inputs.values()],
-            [*stage.components, form.picture_note, form.run, form.cancel, self._has_run, self._opened],
+            [stage.notice, stage.live, form.picture_note, form.run, form.cancel, *known],
             # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
             preprocess=False,
-            concurrency_limit=None,  # the line keeps the order, and tells each visitor their place
+            concurrency_limit=None,
             **quiet,
-        ).then(None, self._opened, js=links.REMEMBER, api_visibility="private").then(
+        )
+        self._watch_after(begun).then(
             self._forecast, list(inputs.values()), form.forecast, preprocess=False, concurrency_limit=None, **quiet
         )
         form.cancel.click(self._cancel, self._visitor, form.cancel, queue=False, **quiet)
+
+    def _watch_after(self, event: Any) -> Any:
+        """What the stage shows once `event` has made this page watch a job; the last of the events, to go on from.
+
+        gradio makes each output of an event anew whenever the event's handler has news, be it of another output: so
+        the many updates while a model is timed go to one output, and the result comes by an event of its own.
+        """
+        stage, form = self._stage, self._form
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+        return (
+            event.then(self._follow, self._watched, stage.live, **quiet)
+            .then(self._outcome, self._watched, [*stage.components, form.run, form.cancel, self._opened], **quiet)
+            .then(None, self._opened, js=links.REMEMBER, api_visibility="private")
+        )
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request | None = None) -> list[Any]:
         say = of(request)
@@ -314,47 +332,49 @@ class RunTab:
         picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Iterator[dict[Any, Any]]:
-        """One press of Run. Every way out leaves the form as it was and the Run button ready."""
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+        """One press of Run. Every way out leaves the form as it was, and the Run button ready in the end."""
         say = of(request)
         try:
             spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
-            job = self._jobs.start(_name(visitor, request), spec, image)
+            job = self._jobs.start(self._visitors.name(visitor, request.session_hash), spec, image)
         except BadInput as refused:
-            yield self._ready | self._stage.refused(results.refusal("cannot_be_run", str(refused), say))
+            return self._not_begun(results.refusal("cannot_be_run", str(refused), say))
         except Exception:
             _log.exception("a run could not be started")
-            yield self._ready | self._stage.refused(results.problem(*results.UNEXPECTED, say=say))
-        else:
-            yield self._begun(spec, say)
-            yield from self._watch(job, say)
+            return self._not_begun(results.problem(*results.UNEXPECTED, say=say))
+        return self._begun(job, say)
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> Iterator[dict[Any, Any]]:
+    def _not_begun(self, told: str) -> dict[Any, Any]:
+        return self._ready | self._stage.refused(told) | {self._watched: None}
+
+    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened. It shows the stored run that its link names, else the visitor's run that still goes on
         or has ended unseen; else the link's settings fill the form."""
-        name = visitor if _is_name(visitor) else uuid.uuid4().hex
-        yield {self._visitor: name}
+        name = self._visitors.name(visitor, request.session_hash)
         query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
+        updates: dict[Any, Any] = {self._visitor: name, self._watched: None}
         if say is not ENGLISH:  # the page held it before anybody's language was known
-            yield {self._stage.chart: _published(self._choice.checkpoint, self._choice.task, say)}
+            updates |= {self._stage.chart: _published(self._choice.checkpoint, self._choice.task, say)}
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
-            yield self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
+            updates |= self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
         elif job is not None and not (job.ended and job.delivered):
-            yield self._begun(job.spec, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
-            yield from self._watch(job, say)
+            updates |= self._begun(job, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
         elif spec is not None:
-            yield links.filled(self._form, spec)
+            updates |= links.filled(self._form, spec)
         elif problem:
             told = results.refusal("link_cannot_be_followed", problem, say)
-            yield {self._has_run: True} | self._stage.only(told)
+            updates |= {self._has_run: True} | self._stage.only(told)
+        return updates
 
-    def _begun(self, spec: RunSpec, say: Language) -> dict[Any, Any]:
-        form, strip = self._form, live.strip(Progress("start", 0.0, 0.0), spec, say)
+    def _begun(self, job: Job, say: Language) -> dict[Any, Any]:
+        form, strip = self._form, live.strip(_AT_THE_START, job.spec, say)
         busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
         note = {form.picture_note: gr.update(visible=False)}
-        return busy | note | {self._has_run: True, self._opened: ""} | self._stage.running(strip)
+        known = {self._has_run: True, self._opened: "", self._watched: job}
+        return busy | note | known | self._stage.running(strip)
 
     @property
     def _ready(self) -> dict[Any, Any]:
@@ -362,31 +382,36 @@ class RunTab:
         can_run = not self._zero_gpu
         return {form.run: gr.update(interactive=can_run), form.cancel: gr.update(interactive=False)}
 
-    def _watch(self, job: Job, say: Language) -> Iterator[dict[Any, Any]]:
-        """What the stage shows of a job, no oftener than the browser needs it, and then what became of it.
-
-        Whoever stops watching ends nothing.
-        """
-        stage, ready = self._stage, self._ready
+    def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
+        """The stage while a job goes on, no oftener than the browser needs it. Whoever stops watching ends nothing."""
+        if job is None:
+            return
+        say = of(request)
         for news in job.watch():
-            match news:
-                case Waiting(ahead):
-                    shown = live.waiting(ahead, say) if ahead else live.strip(_AT_THE_START, job.spec, say)
-                    yield {stage.live: shown}
-                case Progress():
-                    yield {stage.live: live.strip(news, job.spec, say)}
-                case RunResult():
-                    yield ready | self._shown(news, job, say) | {self._opened: news.id if self._is_stored(news) else ""}
-                case Left():
-                    yield ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
-                case Refused(sentence):
-                    yield ready | stage.refused(results.refusal("cannot_be_run", sentence, say))
-                case Broken():
-                    yield ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
+            if isinstance(news, Waiting) and news.ahead:
+                yield live.waiting(news.ahead, say)
+            else:
+                yield live.strip(news if isinstance(news, Progress) else _AT_THE_START, job.spec, say)
+
+    def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
+        """What became of the job that was followed; nothing where the connection broke off before it had ended."""
+        if job is None or (outcome := job.outcome()) is None:
+            return {self._opened: gr.skip()}
+        stage, ready, say = self._stage, self._ready, of(request)
+        match outcome:
+            case RunResult():
+                opened = {self._opened: outcome.id if self._is_stored(outcome) else ""}
+                return ready | self._shown(outcome, job, say) | opened
+            case Left():
+                return ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
+            case Refused(sentence):
+                return ready | stage.refused(results.refusal("cannot_be_run", sentence, say))
+            case _:
+                return ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
         """The visitor's latest run, going on or ended."""
-        return self._jobs.of(_name(visitor, request))
+        return self._jobs.of(self._visitors.name(visitor, request.session_hash))
 
     def _given_back(self, picture: Path) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, as long as its file is there."""
@@ -426,12 +451,8 @@ class RunTab:
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run of this visitor goes on, and with it the stage."""
-        return self._going_on(request, visitor) is not None
-
-    def _going_on(self, request: gr.Request, visitor: str | None) -> Job | None:
-        """The run of this visitor that has not ended. Run may have been pressed before the browser had its id."""
-        names = (_name(visitor, request), request.session_hash or "")
-        return next((job for name in names if (job := self._jobs.of(name)) and not job.ended), None)
+        job = self.latest(request, visitor)
+        return job is not None and not job.ended
 
     def _is_stored(self, result: RunResult) -> bool:
         try:
@@ -465,7 +486,7 @@ class RunTab:
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         """The run then ends by itself, within a second, and whoever watches it sees what became of it."""
-        job = self._going_on(request, visitor)
+        job = self.latest(request, visitor)
         if job is not None:
             job.cancel()
         return gr.update(interactive=False)
@@ -474,15 +495,6 @@ class RunTab:
 def _cores() -> int:
     """Those that this process may use, which in a container can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _is_name(visitor: object) -> TypeGuard[str]:
-    return isinstance(visitor, str) and re.fullmatch("[0-9a-f]{32}", visitor) is not None
-
-
-def _name(visitor: object, request: gr.Request) -> str:
-    """By what a visitor's run is found: the id in the browser, or in its absence the page's own, lost by a reload."""
-    return visitor if _is_name(visitor) else request.session_hash or ""
 
 
 def _fold(section: Section) -> _Fold:

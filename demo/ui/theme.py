@@ -35,6 +35,8 @@ ICON = (
 )
 ALOUD = f"<script>{Path(__file__).with_name('aloud.js').read_text(encoding='utf-8')}</script>"
 """Names for what gradio and Plotly leave without one."""
+CALM = f"<script>{Path(__file__).with_name('calm.js').read_text(encoding='utf-8')}</script>"
+"""To stand before any other script: it takes from gradio the animation frames that nobody sees."""
 HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}{language.HEAD}{ALOUD}'
 
 _TEXT = sizes.Size(

@@ -151,6 +151,22 @@ def test_nothing_scrolls_sideways_on_a_phone_before_the_run(tab: Any, address: s
         _picture(tab, tmp_path, f"before-{theme}-390")
 
 
+def test_an_open_page_leaves_the_machine_alone(chromium: Any, address: str) -> None:
+    """No more than a few frames a second are asked for, once everything stands still."""
+    tab = chromium.new_page()
+    tab.add_init_script(
+        "window.frames_asked = 0; const frame = requestAnimationFrame.bind(window);"
+        "window.requestAnimationFrame = callback => { window.frames_asked++; return frame(callback); };"
+    )
+    _open(tab, address)
+    tab.wait_for_timeout(15_000)
+    before = tab.evaluate("window.frames_asked")
+    tab.wait_for_timeout(3_000)
+    assert before > 600  # gradio's own clocks, for the first ten seconds
+    assert tab.evaluate("window.frames_asked") - before < 60
+    tab.close()
+
+
 def test_run_and_cancel_are_in_view_on_a_desktop(tab: Any) -> None:
     for name in ("Run", "Cancel"):
         box = tab.get_by_role("button", name=name, exact=True).bounding_box()
