@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import report, served
 from demo import catalog
 
-VIEWS, VISITORS, CALLS = 7, 10, 5_000
+VIEWS, VISITORS, CALLS = 7, 10, 3_000
 SECONDS_LIMIT, LATENCY_LIMIT = 1.5, 0.02
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
@@ -46,6 +46,7 @@ def main() -> None:
         def come() -> None:
             for _ in range(VISITORS):
                 contexts.append(browser.new_context())
+                contexts[-1].set_default_timeout(served.PATIENCE_SECONDS * 1000)
                 tab = contexts[-1].new_page()
                 tab.goto(app.url)
                 tab.locator("#forecast .forecast").wait_for()
@@ -56,7 +57,7 @@ def main() -> None:
                 contexts.pop().close()
 
         spec = catalog.make_spec(served.CHECKPOINT, iterations=CALLS)
-        run = threading.Thread(target=lambda: [None for _ in app.runner.run(spec, SCENE)])
+        run = threading.Thread(target=lambda: [None for _ in app.runner.run(spec, SCENE)], daemon=True)
         run.start()
         periods = served.come_and_go(app, come, go)
         go()

@@ -179,34 +179,19 @@ def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
     assert [record["key"][-1] for record in records] == ["0"]
 
 
-def test_figures_are_kept_where_the_profiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [b"", b'{"error": "no room"}\n'], ids=["hangs", "fails with an error"])
+def test_figures_are_kept_where_the_profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bytes) -> None:
     def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         os.write(up, b'{"ready": true}\n')
         os.read(down, 1)
         message = {"result": ok_result().to_json(), "recipe": None, "more": True}
-        os.write(up, json.dumps(message).encode() + b"\n")
-        time.sleep(60)
+        os.write(up, json.dumps(message).encode() + b"\n" + more)
+        if not more:
+            time.sleep(60)
         os._exit(0)
 
     monkeypatch.setattr(gpu_evidence, "_life", life)
     monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
-    (record,) = lot(tmp_path, 1)
-    result = evidence_tables.result_of(record)
-    assert result.status == "ok"
-    assert result.warnings[-1].startswith("Its profile did not come to an end")
-
-
-def test_figures_are_kept_where_the_profiler_fails_with_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
-        os.write(up, b'{"ready": true}\n')
-        os.read(down, 1)
-        message = {"result": ok_result().to_json(), "recipe": None, "more": True}
-        os.write(up, json.dumps(message).encode() + b'\n{"error": "no room"}\n')
-        os._exit(0)
-
-    monkeypatch.setattr(gpu_evidence, "_life", life)
     (record,) = lot(tmp_path, 1)
     result = evidence_tables.result_of(record)
     assert result.status == "ok"

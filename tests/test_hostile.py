@@ -435,6 +435,31 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(
         assert page.status == 200
 
 
+@pytest.fixture
+def listener() -> Iterator[tuple[int, list[str]]]:
+    """A server on this machine: its port, and what it was asked for."""
+    heard: list[str] = []
+
+    class Secret(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(SCENE.read_bytes())
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port, heard
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -454,54 +479,18 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(
     ],
 )
 @pytest.mark.parametrize("field", ["path", "url"])
-def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(served: Any, path: str, field: str) -> None:
-    heard: list[str] = []
-
-    class Secret(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(SCENE.read_bytes())
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(
+    served: Any, listener: tuple[int, list[str]], path: str, field: str
+) -> None:
+    port, heard = listener
     address, asked = served
     before = len(asked)
-    picture = {field: path.format(port=server.server_port), "meta": {"_type": "gradio.FileData"}}
+    picture = {field: path.format(port=port), "meta": {"_type": "gradio.FileData"}}
     status, text = post(address, asking(image=picture))
-    server.shutdown()
-    server.server_close()
     assert heard == []
     assert len(asked) == before
     assert status in (400, 422) or "event: error" in text
     assert without_leaks(text), text
-
-
-@pytest.fixture
-def listener() -> Iterator[tuple[int, list[str]]]:
-    """A server on this machine: its port, and what it was asked for."""
-    heard: list[str] = []
-
-    class Secret(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-
-        do_HEAD = do_GET
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port, heard
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

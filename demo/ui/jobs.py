@@ -21,6 +21,8 @@ from demo.ui.runs import AnyRunner
 
 UPDATE_SECONDS = 0.25
 """At most four updates a second reach the browser."""
+CALM_SECONDS = 1.0
+"""And one a second while a CPU is timed: each takes some 20 ms of its cores where the browser runs on them too."""
 QUIET_SECONDS = 0.5
 """A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
 KEPT_SECONDS = 3600.0
@@ -98,6 +100,8 @@ class Job:
             yield news
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
+                if self._times_a_cpu:
+                    self._changed.wait_for(lambda: not self._times_a_cpu, shown_at + CALM_SECONDS - time.monotonic())
 
     def outcome(self) -> Outcome | None:
         """What became of the job, which counts as delivered then; None as long as it goes on."""
@@ -115,6 +119,10 @@ class Job:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+    @property
+    def _times_a_cpu(self) -> bool:
+        return not (self._on_gpu or self.ended) and isinstance(self._news, Progress) and self._news.phase == "time"
 
     @property
     def _profiled(self) -> bool:

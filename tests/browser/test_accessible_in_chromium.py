@@ -7,7 +7,6 @@ a phone. No rule is left out. A fake runner stands for the models.
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,11 +20,6 @@ from demo.schema import BadInput, Progress, RunResult, RunSpec
 from demo.ui.fake import FakeRunner, progress
 from demo.ui.page import Page, launch
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 ZOOMED = ({"width": 720, "height": 450}, {"width": 320, "height": 640})
 """A desktop of 1440 by 900 at a zoom of 200 %; and 320 pixels, for which WCAG wants a page to reflow."""
@@ -40,9 +34,7 @@ RESULT = full_result(
     image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
 )
 
-sync_api = pytest.importorskip("playwright.sync_api")
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
@@ -86,14 +78,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
         page.blocks.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -422,6 +406,7 @@ def test_folds_open_by_key_and_close_by_it(tab: Any, key: str) -> None:
             tab.locator(title).first.focus()
             tab.keyboard.press(key)
             tab.locator(content).first.wait_for(state=shown)
+            assert tab.locator(content).first.is_visible() is (shown == "visible"), title
 
 
 @pytest.mark.parametrize("state", [published, sweep_before], ids=lambda state: state.__name__)

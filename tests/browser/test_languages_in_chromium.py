@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from samples import ok_result
 
 from demo.history import History
@@ -18,16 +13,8 @@ from demo.ui.fake import FakeRunner
 from demo.ui.language import LANGUAGES
 from demo.ui.page import build, launch
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +24,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     _, address, _ = launch(page, prevent_thread_lock=True)
     yield address
     page.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
-"""The page as a visitor meets it: the real app, the real worker, a real browser.
-
-Screenshots go to the folder named by WORTH_COMPILING_SCREENSHOTS, else to pytest's temporary one.
-"""
+"""The page as a visitor meets it: the real app, the real worker, a real browser."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,17 +18,9 @@ import pytest
 from troubles import heard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 PATIENCE_SECONDS = 240
 """A default run takes seconds; this is for a machine that compiles with an empty cache while it does other things."""
 HEADLINE = "#top .headline .figure"
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +51,6 @@ def _answers(url: str) -> bool:
             return True
     except (urllib.error.URLError, TimeoutError):
         return False
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -109,22 +89,16 @@ def _width(tab: Any) -> int:
     return int(tab.evaluate("document.documentElement.scrollWidth"))
 
 
-def _picture(tab: Any, folder: Path, name: str) -> None:
-    chosen = os.environ.get("WORTH_COMPILING_SCREENSHOTS")
-    if chosen:
-        folder = Path(chosen)
-        folder.mkdir(parents=True, exist_ok=True)
-    tab.screenshot(path=folder / f"{name}.png", full_page=True)
+def _picture(tab: Any, shots: Path, name: str) -> None:
+    tab.screenshot(path=shots / f"{name}.png", full_page=True)
 
 
-def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
-    tab: Any, address: str, tmp_path: Path
-) -> None:
-    _picture(tab, tmp_path, "before-light-1440")
+def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: Any, address: str, shots: Path) -> None:
+    _picture(tab, shots, "before-light-1440")
     _run(tab)
     _until(tab, ".live .steps li.now")
     assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
-    _picture(tab, tmp_path, "during-light-1440")
+    _picture(tab, shots, "during-light-1440")
     figure = _until(tab, HEADLINE)
     assert re.fullmatch(r"\d+(\.\d+)?×|no difference|Too noisy", figure.inner_text())
     assert "95 % confidence" in tab.locator("#top .interval").inner_text()
@@ -139,16 +113,16 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(
             tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
             tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
             assert _width(tab) == width
-            _picture(tab, tmp_path, f"after-{theme}-{width}")
+            _picture(tab, shots, f"after-{theme}-{width}")
 
 
-def test_nothing_scrolls_sideways_on_a_phone_before_the_run(tab: Any, address: str, tmp_path: Path) -> None:
+def test_nothing_scrolls_sideways_on_a_phone_before_the_run(tab: Any, address: str, shots: Path) -> None:
     tab.set_viewport_size({"width": 390, "height": 844})
     for theme in ("light", "dark"):
         _open(tab, address, theme)
         tab.get_by_role("button", name="Advanced").click()
         assert _width(tab) == 390
-        _picture(tab, tmp_path, f"before-{theme}-390")
+        _picture(tab, shots, f"before-{theme}-390")
 
 
 def test_an_open_page_leaves_the_machine_alone(chromium: Any, address: str) -> None:
@@ -192,7 +166,7 @@ def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
     tab.locator("#run:not([disabled])").wait_for()
 
 
-def test_cancel_ends_a_run_and_says_so(tab: Any, tmp_path: Path) -> None:
+def test_cancel_ends_a_run_and_says_so(tab: Any, shots: Path) -> None:
     tab.get_by_label("Detection", exact=True).check(force=True)
     tab.get_by_text("shapes-rtdetr?").wait_for()
     _run(tab)
@@ -200,7 +174,7 @@ def test_cancel_ends_a_run_and_says_so(tab: Any, tmp_path: Path) -> None:
     tab.get_by_role("button", name="Cancel", exact=True).click()
     card = _until(tab, "#top .problem")
     assert "Cancelled" in card.inner_text()
-    _picture(tab, tmp_path, "cancelled-light-1440")
+    _picture(tab, shots, "cancelled-light-1440")
     tab.locator("#run:not([disabled])").wait_for()
 
 

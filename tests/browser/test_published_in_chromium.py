@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,6 @@ from demo.schema import RunSpec
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
-
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
@@ -34,24 +23,9 @@ def address() -> Iterator[str]:
     page.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("WORTH_COMPILING_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def opened(browser: Any, address: str, width: int, height: int, query: str = "") -> Any:
+def opened(chromium: Any, address: str, width: int, height: int, query: str = "") -> Any:
     """The tab, its charts drawn."""
-    page = browser.new_page(viewport={"width": width, "height": height})
+    page = chromium.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(60_000)
     page.goto(address + query)
     page.get_by_role("tab", name="Published").click()
@@ -70,9 +44,9 @@ def opened(browser: Any, address: str, width: int, height: int, query: str = "")
     ],
 )
 def test_charts_and_table_stand_within_the_page(
-    browser: Any, address: str, shots: Path, name: str, width: int, height: int, query: str
+    chromium: Any, address: str, shots: Path, name: str, width: int, height: int, query: str
 ) -> None:
-    page = opened(browser, address, width, height, query)
+    page = opened(chromium, address, width, height, query)
     assert page.locator("#published .js-plotly-plot").count() == 3
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     charts = page.locator("#published .js-plotly-plot .main-svg").evaluate_all(
@@ -83,16 +57,16 @@ def test_charts_and_table_stand_within_the_page(
     page.close()
 
 
-def test_text_of_the_charts_follows_the_dark_theme(browser: Any, address: str) -> None:
+def test_text_of_the_charts_follows_the_dark_theme(chromium: Any, address: str) -> None:
     for query, bright in (("", False), ("?__theme=dark", True)):
-        page = opened(browser, address, 1440, 900, query)
+        page = opened(chromium, address, 1440, 900, query)
         colour = page.locator("#published-durations .ytick text").first.evaluate("text => getComputedStyle(text).fill")
         assert (int(colour.split("(")[1].split(",")[0]) > 128) is bright
         page.close()
 
 
-def test_a_choice_changes_table_and_charts_together(browser: Any, address: str) -> None:
-    page = opened(browser, address, 1440, 900)
+def test_a_choice_changes_table_and_charts_together(chromium: Any, address: str) -> None:
+    page = opened(chromium, address, 1440, 900)
     page.get_by_label("GPU", exact=True).click()
     page.get_by_role("option", name="T4").click()
     page.wait_for_selector("#published-table td:has-text('T4')")
@@ -105,16 +79,16 @@ def test_a_choice_changes_table_and_charts_together(browser: Any, address: str) 
     page.close()
 
 
-def test_a_search_leaves_the_models_that_fit(browser: Any, address: str) -> None:
-    page = opened(browser, address, 1440, 900)
+def test_a_search_leaves_the_models_that_fit(chromium: Any, address: str) -> None:
+    page = opened(chromium, address, 1440, 900)
     page.get_by_label("Search model").press_sequentially("owlv", delay=20)
     page.wait_for_function("document.querySelectorAll('#published-table tbody tr').length === 1")
     assert "OwlViT" in page.locator("#published-table tbody tr").inner_text()
     page.close()
 
 
-def test_the_rows_can_be_taken_away(browser: Any, address: str) -> None:
-    page = opened(browser, address, 1440, 900)
+def test_the_rows_can_be_taken_away(chromium: Any, address: str) -> None:
+    page = opened(chromium, address, 1440, 900)
     for kind in ("CSV", "JSON"):
         with page.expect_download() as waiting:
             page.locator("#published-table a.download", has_text=kind).click()
@@ -122,8 +96,8 @@ def test_the_rows_can_be_taken_away(browser: Any, address: str) -> None:
     page.close()
 
 
-def test_after_a_run_of_the_twelve_its_published_rows_stand_beside_it(browser: Any, address: str, shots: Path) -> None:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+def test_after_a_run_of_the_twelve_its_published_rows_stand_beside_it(chromium: Any, address: str, shots: Path) -> None:
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(60_000)
     page.goto(address)
     page.locator("#run").click()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,11 @@ from demo.schema import BadInput, RunResult, RunSpec
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
 RESULT = full_result(image=STORED.image, predictions=STORED.predictions, parity=STORED.parity)
 REFUSED = 13
 """The batch size that the fake runner refuses, as a worker does."""
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
@@ -45,14 +36,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         _, url, _ = launch(page, prevent_thread_lock=True, server_port=None)
         yield url
         page.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

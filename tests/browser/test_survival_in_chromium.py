@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import shutil
 import socket
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from samples import failed_result, measurement, ok_result
 
 from demo.history import History
@@ -25,19 +20,11 @@ from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.run_tab import BROWSER_KEY
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""
 LONG = 64
 """A batch size whose run lasts until it is cancelled; any other one takes two seconds."""
 HEADLINE = "#top .headline .figure"
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 class Runner(FakeRunner):
@@ -68,14 +55,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Hist
     _, address, _ = launch(page, prevent_thread_lock=True)
     yield address, history
     page.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -128,11 +107,8 @@ def run(tab: Any, batch_size: int = 1) -> None:
     tab.locator(".live").wait_for()
 
 
-def picture(tab: Any, folder: Path, name: str) -> None:
-    chosen = os.environ.get("WORTH_COMPILING_SCREENSHOTS")
-    folder = Path(chosen) if chosen else folder
-    folder.mkdir(parents=True, exist_ok=True)
-    tab.screenshot(path=folder / f"{name}.png", full_page=True)
+def picture(tab: Any, shots: Path, name: str) -> None:
+    tab.screenshot(path=shots / f"{name}.png", full_page=True)
 
 
 def test_a_reload_in_the_middle_of_a_run_brings_it_back_to_be_watched_and_cancelled(visitor: Any) -> None:
@@ -219,7 +195,9 @@ def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served:
     before = tab.evaluate(at)
     tab.wait_for_function(f"before => {at} !== before", arg=before)
     tab.locator("#cancel").click()
-    tab.locator("#top .problem").get_by_text("Cancelled", exact=True).wait_for()
+    said = tab.locator("#top .problem").get_by_text("Cancelled", exact=True)
+    said.wait_for()
+    assert said.is_visible() and not tab.locator(".live").is_visible()
     context.close()
 
 
@@ -233,8 +211,9 @@ def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(vi
     opened(third)  # the place in the line is kept, too
     third.get_by_text("2 runs are ahead of yours.").wait_for()
     first.locator("#cancel").click()
-    second.locator(HEADLINE).wait_for()
-    third.locator(HEADLINE).wait_for()
+    for waited in (second, third):
+        waited.locator(HEADLINE).wait_for()
+        assert waited.locator(HEADLINE).inner_text() == "2.00×"
 
 
 def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any) -> None:
@@ -266,15 +245,13 @@ def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor
     gone.locator("#top .problem").get_by_text("That run is not here").wait_for()
 
 
-def test_the_history_is_searched_opened_compared_taken_away_and_deleted(
-    visitor: Any, served: Any, tmp_path: Path
-) -> None:
+def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor: Any, served: Any, shots: Path) -> None:
     _, history = served
     tab = visitor()
     tab.get_by_role("tab", name="History").click()
     rows = tab.locator("#runs tbody tr")
     rows.first.wait_for()
-    picture(tab, tmp_path, "history-light-1440")
+    picture(tab, shots, "history-light-1440")
     tab.get_by_label("Search").fill("owlvit")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     assert rows.count() == 1
@@ -287,7 +264,7 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(
         rows.nth(row).get_by_role("checkbox").check()
     tab.locator("#compare").click()
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
-    picture(tab, tmp_path, "history-compared-light-1440")
+    picture(tab, shots, "history-compared-light-1440")
 
     for name in ("CSV", "JSON"):
         with tab.expect_download() as download:
@@ -315,7 +292,7 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1920])
-def test_the_history_fits_every_width(visitor: Any, tmp_path: Path, width: int, theme: str) -> None:
+def test_the_history_fits_every_width(visitor: Any, shots: Path, width: int, theme: str) -> None:
     tab = visitor(f"?__theme={theme}", width)
     tab.get_by_role("tab", name="History").click()
     boxes = tab.locator("#runs input[type=checkbox]")
@@ -325,4 +302,4 @@ def test_the_history_fits_every_width(visitor: Any, tmp_path: Path, width: int, 
     tab.locator("#compare").click()
     tab.locator("#compared table").wait_for()
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    picture(tab, tmp_path, f"history-{theme}-{width}")
+    picture(tab, shots, f"history-{theme}-{width}")

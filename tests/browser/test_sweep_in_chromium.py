@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,6 @@ from demo.history import FOLDER_VARIABLE
 from demo.schema import RunResult, RunSpec
 from demo.ui.fake import FakeRunner
 from demo.ui.page import Page, launch
-
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no Chromium on this machine")
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult:
@@ -49,18 +38,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         page.blocks.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def tab(browser: Any, address: str) -> Iterator[Any]:
+def tab(chromium: Any, address: str) -> Iterator[Any]:
     """The tab in a fresh page, which must not log an error."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(60_000)
     troubles = heard(page)
     page.goto(address)
@@ -71,7 +52,7 @@ def tab(browser: Any, address: str) -> Iterator[Any]:
     assert troubles == []
 
 
-def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_theme(tab: Any, tmp_path: Path) -> None:
+def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_theme(tab: Any, shots: Path) -> None:
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map td.now").first.wait_for()
     assert tab.locator("#sweep-start").is_disabled()
@@ -88,15 +69,13 @@ def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_t
     with tab.expect_download() as download:
         tab.get_by_text("Table as CSV").click()
     assert len(Path(download.value.path()).read_text().splitlines()) == 7
-    folder = Path(os.environ.get("WORTH_COMPILING_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
         tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
         for width in (390, 1440, 1920):
             tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
             tab.wait_for_timeout(200)
             assert tab.evaluate("document.documentElement.scrollWidth") == width
-            tab.screenshot(path=folder / f"sweep-{theme}-{width}.png", full_page=True)
+            tab.screenshot(path=shots / f"sweep-{theme}-{width}.png", full_page=True)
 
 
 def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
