@@ -7,6 +7,7 @@ come and go, and its calls with them are compared with its calls without them.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import statistics
 import tempfile
@@ -68,7 +69,7 @@ class App:
 def app() -> Iterator[App]:
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / FILE_NAME)
-        with contextlib.closing(NotingRunner(history)) as runner:
+        with contextlib.closing(NotingRunner(history, spare=True)) as runner:
             page = build(runner, history=history)
             _, url, _ = launch(page, server_port=free_port(), prevent_thread_lock=True)
             yield App(url, runner)
@@ -90,6 +91,29 @@ class Periods:
     """Begin and end of each period in `time.monotonic`'s seconds: with visitors, and the one without them after it."""
 
     pairs: list[tuple[tuple[float, float], tuple[float, float]]] = field(default_factory=list)
+    busy: list[tuple[float, float]] = field(default_factory=list)
+    """Share of one core that server and browser took in each."""
+
+
+def page_cpu_seconds() -> float:
+    """CPU time so far of this process, which serves the page, and of all that it has started but the workers."""
+    children: dict[int, list[int]] = {}
+    seconds: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if b"demo.backend" in (entry / "cmdline").read_bytes():
+                continue
+        except OSError:  # it has just ended
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry.name))
+        seconds[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    waiting, found = [os.getpid()], 0.0
+    while waiting:
+        pid = waiting.pop()
+        found += seconds[pid]
+        waiting += children.get(pid, [])
+    return found
 
 
 def come_and_go(app: App, come: Callable[[], None], go: Callable[[], None]) -> Periods:
@@ -101,14 +125,19 @@ def come_and_go(app: App, come: Callable[[], None], go: Callable[[], None]) -> P
         time.sleep(0.05)
     periods = Periods()
     while app.runner.result is None:
-        pair = []
+        pair, busy = [], []
         for change in (come, go):
             change()
-            begin = time.monotonic()
-            time.sleep(PERIOD_SECONDS)
-            pair.append((begin + GUARD_SECONDS, time.monotonic() - GUARD_SECONDS))
+            time.sleep(GUARD_SECONDS)
+            begin, used = time.monotonic(), page_cpu_seconds()
+            time.sleep(PERIOD_SECONDS - 2 * GUARD_SECONDS)
+            end, used = time.monotonic(), page_cpu_seconds() - used
+            time.sleep(GUARD_SECONDS)
+            pair.append((begin, end))
+            busy.append(used / (end - begin))
         if app.runner.result is None:
             periods.pairs.append((pair[0], pair[1]))
+            periods.busy.append((busy[0], busy[1]))
     return periods
 
 
@@ -153,8 +182,10 @@ def compared(app: App, periods: Periods, limit: float) -> tuple[str, bool]:
         within &= abs(found.ratio - 1) <= limit
         change = f"{(found.ratio - 1) * 100:+.2f} %"
         rows.append([variant, change, f"{low * 100:+.2f} to {high * 100:+.2f} %", f"±{limit * 100:.0f} %", said])
+    there, away = (f"{statistics.median(shares) * 100:.1f} %" for shares in zip(*periods.busy, strict=True))
     told = (
         f"One run of `{CHECKPOINT}`, {len(periods.pairs)} times {PERIOD_SECONDS:.0f} s with and as long without, in "
-        f"turns; coming and going are not counted.\n\n{report.table(HEADER, rows)}"
+        f"turns; coming and going are not counted.\n\n{report.table(HEADER, rows)}\n\n"
+        f"Server and browser take {there} of one core with, {away} without (medians)."
     )
     return told, within

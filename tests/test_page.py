@@ -30,6 +30,7 @@ from samples import failed_result, full_result, measurement, ok_result
 
 from demo import limits, schema
 from demo.history import FOLDER_VARIABLE, History
+from demo.runner import FOLDER_PREFIX
 from demo.schema import (
     BadInput,
     Failure,
@@ -478,7 +479,7 @@ def test_a_run_that_wrote_no_trace_leaves_no_folder(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     page = Page(answering(answer))
     list(pressed(page, profile="on"))
-    assert list(tmp_path.glob("worth-a-trace-*")) == []
+    assert list(tmp_path.glob(f"{FOLDER_PREFIX}*")) == []
 
 
 def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:

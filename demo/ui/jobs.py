@@ -7,13 +7,15 @@ is found again by its visitor, whose id lies in the browser.
 from __future__ import annotations
 
 import logging
-import tempfile
+import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from demo.runner import own_folder
 from demo.schema import BadInput, Progress, RunResult, RunSpec
 from demo.ui import runs
 from demo.ui.line import Line, Place
@@ -66,8 +68,9 @@ class Job:
     def __init__(self, spec: RunSpec, image: Path, place: Place, on_gpu: bool) -> None:
         self.spec = spec
         self.image = image
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        """Of the trace of this run, where it has one. It goes when nobody can find the job any more."""
+        self._folder: tuple[Path, int] | None = None
+        """Of the trace of this run, where it has one, with the hold on it. It goes when nobody finds the job any more;
+        what a killed app has left goes with the next start."""
         self.delivered = False
         """Whether some page has shown the outcome."""
         self.ended_at: float | None = None
@@ -112,13 +115,15 @@ class Job:
         """What the profiler saw, where the run with this id is the one that this job ended with."""
         if self._folder is None or not isinstance(self._outcome, RunResult) or self._outcome.id != id:
             return None
-        return Path(self._folder.name) / TRACE
+        return self._folder[0] / TRACE
 
     def forget(self) -> None:
         """Nothing of the job is left on the disk."""
         if self._folder is not None:
-            self._folder.cleanup()
+            folder, hold = self._folder
             self._folder = None
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(hold)
 
     @property
     def _times_a_cpu(self) -> bool:
@@ -132,8 +137,9 @@ class Job:
         """The whole life of the job, on the thread that calls this."""
         try:
             if self._profiled:
-                self._folder = tempfile.TemporaryDirectory(prefix="worth-a-trace-")
-            trace = Path(self._folder.name) / TRACE if self._folder else None
+                folder, hold = own_folder()
+                self._folder = Path(folder), hold
+            trace = self._folder[0] / TRACE if self._folder else None
             with self._place as place:
                 while ahead := place.wait(QUIET_SECONDS):
                     if self._cancel.is_set():
