@@ -33,8 +33,9 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync"
 ).split()
 PATIENCE_SECONDS = 300
-PERIOD_SECONDS, GUARD_SECONDS = 6.0, 1.0
-"""Of a period, and at either end of it what is not counted: when the timing began is known to a quarter of a second."""
+SETTLE_SECONDS, PERIOD_SECONDS, GUARD_SECONDS = 3.0, 4.0, 1.0
+"""Before a period, until the page has drawn itself; of the period; and after it, since when the timing began is known to
+a quarter of a second only."""
 
 
 class NotingRunner(Runner):
@@ -128,9 +129,9 @@ def come_and_go(app: App, come: Callable[[], None], go: Callable[[], None]) -> P
         pair, busy = [], []
         for change in (come, go):
             change()
-            time.sleep(GUARD_SECONDS)
+            time.sleep(SETTLE_SECONDS)
             begin, used = time.monotonic(), page_cpu_seconds()
-            time.sleep(PERIOD_SECONDS - 2 * GUARD_SECONDS)
+            time.sleep(PERIOD_SECONDS)
             end, used = time.monotonic(), page_cpu_seconds() - used
             time.sleep(GUARD_SECONDS)
             pair.append((begin, end))
