@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import statistics
@@ -67,7 +68,10 @@ def main() -> None:
         ["first HTTP answer, slowest", f"{max(seconds):.2f} s", "4 s"],
         ["resident memory of the page, largest", f"{memory / 1e6:.0f} MB", "400 MB"],
     ]
-    report.publish("page_start", "Starting the page", report.table(["what", "measured", "limit"], rows))
+    text = report.table(["what", "measured", "limit"], rows)
+    there = "is" if importlib.util.find_spec("mcp") else "is not"  # gradio imports it where it finds it
+    text += f"\n\nThe optional `mcp`, which each start would import, {there} installed here."
+    report.publish("page_start", "Starting the page", text)
     if max(seconds) > SECONDS_LIMIT or memory > BYTES_LIMIT:
         sys.exit("over the limit")
 
