@@ -33,9 +33,9 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync"
 ).split()
 PATIENCE_SECONDS = 300
-SETTLE_SECONDS, PERIOD_SECONDS, GUARD_SECONDS = 3.0, 4.0, 1.0
-"""Before a period, until the page has drawn itself; of the period; and after it, as the begin of the timing is known to a
-quarter of a second only."""
+SETTLE_SECONDS, PERIOD_SECONDS, GUARD_SECONDS = 6.0, 4.0, 1.0
+"""Before a period, until the page has drawn itself and tidied up; of the period; and after it, since when the timing
+began is known to a quarter of a second only."""
 
 
 class NotingRunner(Runner):
