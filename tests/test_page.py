@@ -101,6 +101,8 @@ def from_browser(**query: str) -> Any:
 def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
     """What a page gets when this visitor opens it by a link with this query; nothing where it stays as it is."""
     arrived = page.run_tab._arrive(from_browser(**query), visitor(session))
+    if arrived[page.run_tab._stage.chart] == {"visible": True, "__type__": "update"}:
+        del arrived[page.run_tab._stage.chart]  # the page's own chart, which every page gets
     if arrived.keys() - {page.run_tab.visitor, page.run_tab._watched}:
         yield from followed(page, arrived)
 

@@ -214,7 +214,8 @@ class RunTab:
             top=gr.HTML(written(lambda say: self._opening(checkpoint, say)), elem_id="top", apply_default_css=False),
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
-            chart=gr.Plot(_published(checkpoint, task), show_label=False, elem_id="chart"),
+            # shown by `_arrive`: Plotly keeps a browser busy for a second, and question and form need not wait for that
+            chart=gr.Plot(_published(checkpoint, task), visible=False, show_label=False, elem_id="chart"),
             folds=[_fold(section) for section in SECTIONS],
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
@@ -354,9 +355,10 @@ class RunTab:
         name = self._visitors.name(visitor, request.session_hash)
         query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
-        updates: dict[Any, Any] = {self._visitor: name, self._watched: None}
+        chart = gr.update(visible=True)
         if say is not ENGLISH:  # the page held it before anybody's language was known
-            updates |= {self._stage.chart: _published(self._choice.checkpoint, self._choice.task, say)}
+            chart["value"] = _published(self._choice.checkpoint, self._choice.task, say)
+        updates: dict[Any, Any] = {self._visitor: name, self._watched: None, self._stage.chart: chart}
         job = self._jobs.of(name)
         if asked := query.get(links.RUN):
             updates |= self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
