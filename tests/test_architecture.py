@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # From the ground up. A room may import rooms of lower floors only; within ui/ and backend/ the files import each other.
 FLOORS = (
-    {"format", "stats", "hub"},
+    {"format", "stats", "hub", "languages"},
     {"schema"},
     {"limits", "forecast"},
     {"words"},

@@ -15,6 +15,7 @@ from samples import failed_result, full_result, measurement, ok_result
 
 from demo import charts, words
 from demo.forecast import Doubt, Forecast, Range
+from demo.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.schema import (
     CACHES,
     MODES,
@@ -34,7 +35,7 @@ from demo.schema import (
 )
 from demo.stats import Interval
 from demo.ui import compare, live, presets, results, run_tab, sections, takeaway
-from demo.ui.language import ENGLISH, LANGUAGES, Language, choose, label, translations, written
+from demo.ui.language import label, translations, written
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)

@@ -30,6 +30,7 @@ from samples import failed_result, full_result, measurement, ok_result
 
 from demo import limits, schema
 from demo.history import FOLDER_VARIABLE, History
+from demo.languages import ENGLISH
 from demo.runner import FOLDER_PREFIX
 from demo.schema import (
     BadInput,
@@ -46,7 +47,7 @@ from demo.schema import (
 from demo.stats import Interval
 from demo.ui import form, live, results, visitors
 from demo.ui.fake import MACHINE, FakeRunner
-from demo.ui.language import ENGLISH, translations
+from demo.ui.language import translations
 from demo.ui.line import Line
 from demo.ui.page import LOOK_SECONDS, SESSIONS, Page, build, launch
 

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from demo import published, published_charts
 from demo.beside import beside
+from demo.languages import ENGLISH, Language
 from demo.schema import RunResult
-from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc
 
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from demo import format as fmt
 from demo import stats, words
+from demo.languages import ENGLISH, Language
 from demo.schema import RunResult, RunSpec
-from demo.ui.language import ENGLISH, Language
 from demo.ui.links import RUN
 from demo.ui.parts import esc, lane_name, percentage
 

@@ -14,9 +14,10 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo import catalog, limits, schema
+from demo.languages import ENGLISH
 from demo.schema import BadInput, Machine, RunSpec
 from demo.ui import results
-from demo.ui.language import ENGLISH, label, written
+from demo.ui.language import label, written
 
 TASKS = (
     (label("task_classification"), "image-classification"),

@@ -13,9 +13,10 @@ from demo import export, words
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
+from demo.languages import ENGLISH, Language
 from demo.schema import BadInput, RunResult
 from demo.ui import compare, links
-from demo.ui.language import ENGLISH, IN_ENGLISH, Language, label, of, written
+from demo.ui.language import IN_ENGLISH, label, of, written
 from demo.ui.parts import esc
 from demo.ui.run_tab import RunTab
 

@@ -1,16 +1,13 @@
-"""What the page says, in four languages, and which of them a visitor hears.
+"""Which language a visitor of the page hears, and how gradio is told the texts of `demo.languages`.
 
-Each language is one file of `languages/`: the same keys, the same placeholders. Labels, tabs and buttons are translated
-by gradio in the browser (`label`); what the server writes is written in the language of the request (`of`). Whatever
-has no key, such as a backend's error, stays English and is marked as English (`Language.quoted`).
+Labels, tabs and buttons are translated by gradio in the browser (`label`); what the server writes is written in the
+language of the request (`of`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -19,64 +16,16 @@ from urllib.parse import parse_qs
 
 import gradio as gr
 
+from demo.languages import ENGLISH, LANGUAGES, Language, choose
+
 NAME = "lang"
 """Of the parameter in an address, and of the cookie in which the browser keeps what was chosen in the switch."""
-_KNOWN = (("en", "English", False), ("ar", "العربية", True), ("ja", "日本語", False), ("zh-CN", "简体中文", False))
-_ISOLATE, _END = "\N{LEFT-TO-RIGHT ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
-
-
-@dataclass(frozen=True)
-class Language:
-    code: str
-    """As gradio's front end and the `lang` attribute want it."""
-    name: str
-    """In the language itself."""
-    rtl: bool
-    """Written from right to left. Figures with their units, ids and code are not: they stand in isolates."""
-    texts: Mapping[str, str]
-
-    def html(self, key: str, **values: object) -> str:
-        """The text as HTML. Values may hold anything: they are escaped, and keep their direction."""
-        return self.texts[key].format_map({name: self.value(value) for name, value in values.items()})
-
-    def plain(self, key: str, **values: object) -> str:
-        """The text where no tag can stand: an attribute, a label. Not escaped."""
-        return self.texts[key].format_map({name: self._isolated(value) for name, value in values.items()})
-
-    def value(self, value: object) -> str:
-        """A figure, an id or a name as HTML."""
-        return f'<bdi dir="ltr">{escape(str(value))}</bdi>' if self.rtl and str(value) else escape(str(value))
-
-    def _isolated(self, value: object) -> str:
-        return f"{_ISOLATE}{value}{_END}" if self.rtl else str(value)
-
-    def quoted(self, english: str) -> str:
-        """English text inside a sentence or a card, as HTML."""
-        return escape(english) if self is ENGLISH else f'<span lang="en" dir="ltr">{escape(english)}</span>'
-
-    def passage(self, english: str) -> str:
-        """HTML in English; '' stays ''."""
-        return english if self is ENGLISH or not english else f'<div lang="en" dir="ltr">{english}</div>'
-
-    @property
-    def ltr(self) -> str:
-        """The attribute of an element that holds figures or an axis."""
-        return ' dir="ltr"' if self.rtl else ""
 
 
 IN_ENGLISH = '<div lang="en" dir="ltr">${value}</div>'
 """The template of an HTML component whose text has not been translated: marked as English on every page."""
 
 
-def _read(code: str) -> dict[str, str]:
-    texts: dict[str, str] = json.loads(
-        Path(__file__).with_name("languages").joinpath(f"{code}.json").read_text(encoding="utf-8")
-    )
-    return texts
-
-
-LANGUAGES = {code: Language(code, name, rtl, _read(code)) for code, name, rtl in _KNOWN}
-ENGLISH = LANGUAGES["en"]
 _WRITTEN: dict[str, dict[str, str]] = {code: {} for code in LANGUAGES}
 """What `written` has handed to the browser, beside the files' texts."""
 
@@ -100,34 +49,6 @@ def written(write: Callable[[Language], str]) -> str:
 def translations() -> gr.I18n:
     """For `launch`, once the page is built."""
     return gr.I18n(**{code: {**language.texts, **_WRITTEN[code]} for code, language in LANGUAGES.items()})
-
-
-def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:
-    """The address decides, else the switch, else what the browser prefers; a language that is not here is English."""
-    asked = query or cookie
-    if asked:
-        return _find(asked) or ENGLISH
-    return next((found for tag in _preferred(accepted or "") if (found := _find(tag))), ENGLISH)
-
-
-def _find(tag: str) -> Language | None:
-    """'ja', 'ar-EG', 'zh-Hans-CN': the first part decides, as there is one of each."""
-    first = tag.strip().lower().split("-")[0]
-    return next((language for code, language in LANGUAGES.items() if code.lower().split("-")[0] == first), None)
-
-
-def _preferred(header: str) -> list[str]:
-    """The tags of an Accept-Language header, most wanted first; what cannot be read is not wanted."""
-    wanted = []
-    for part in header.split(","):
-        tag, _, weight = part.partition(";")
-        try:
-            quality = float(weight.strip().removeprefix("q=")) if weight else 1.0
-        except ValueError:
-            continue
-        if tag.strip() and quality > 0:
-            wanted.append((-quality, tag))
-    return [tag for _, tag in sorted(wanted, key=lambda pair: pair[0])]
 
 
 def of(request: Any) -> Language:

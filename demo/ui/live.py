@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from demo import format as fmt
 from demo import words
+from demo.languages import ENGLISH, Language
 from demo.schema import Progress, RunSpec
-from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import bar, esc, lane_name, percentage, ruler
 
 STEPS = ("load", "warm_up", "compile", "time", "check")

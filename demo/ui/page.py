@@ -11,13 +11,14 @@ import gradio as gr
 
 from demo import limits
 from demo.history import History
+from demo.languages import ENGLISH, LANGUAGES, Language
 from demo.precompiling import Precompiler
 from demo.schema import Machine
 from demo.ui import api, language
 from demo.ui.form import Choice, default_choice, examples
 from demo.ui.guard import Guard
 from demo.ui.history_tab import HistoryTab
-from demo.ui.language import ENGLISH, Language, Spoken, label, of, written
+from demo.ui.language import Spoken, label, of, written
 from demo.ui.line import Line
 from demo.ui.published_tab import PublishedTab, published_table
 from demo.ui.run_tab import RunTab
@@ -42,7 +43,7 @@ NAME_EXAMPLES = """() => {
     button.setAttribute('aria-label', words.replace('{name}', names[place] || place + 1));
   });
 }""".replace("NAMES", json.dumps([path.stem for path in examples()])).replace(
-    "WORDS", json.dumps({code: one.texts["example"] for code, one in language.LANGUAGES.items()})
+    "WORDS", json.dumps({code: one.texts["example"] for code, one in LANGUAGES.items()})
 )
 """gradio gives the thumbnails no name that could be read aloud."""
 

@@ -6,7 +6,7 @@ import math
 from html import escape
 
 from demo import format as fmt
-from demo.ui.language import ENGLISH, Language
+from demo.languages import ENGLISH, Language
 
 _REACHES = {
     1.1: 1.05,

@@ -14,8 +14,8 @@ from PIL import Image
 from demo import drawing, published, stats, words
 from demo import format as fmt
 from demo.forecast import Forecast
+from demo.languages import ENGLISH, Language
 from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult, Speedup
-from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc, lane_name, percentage, ruler
 
 VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")

@@ -15,12 +15,13 @@ from demo import catalog, charts, forecast, hub, published
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
+from demo.languages import ENGLISH, Language
 from demo.schema import BadInput, ImageInfo, Progress, RunResult
 from demo.ui import beside, links, live, results, runs, takeaway
 from demo.ui.earlier import Earlier
 from demo.ui.form import Choice, Form, checkpoints, default_choice, find_picture, read, read_spec, servable, takes_text
 from demo.ui.jobs import Job, Jobs, Left, Refused, Waiting
-from demo.ui.language import ENGLISH, Language, label, of, written
+from demo.ui.language import label, of, written
 from demo.ui.line import Line
 from demo.ui.runs import AnyRunner
 from demo.ui.sections import SECTIONS, Section

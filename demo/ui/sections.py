@@ -11,8 +11,8 @@ from typing import Any
 
 from demo import charts, stats, words
 from demo import format as fmt
+from demo.languages import ENGLISH, Language
 from demo.schema import GraphBreak, Measurement, RunResult
-from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc, lane_name, percentage
 
 Answer = tuple[str, dict[str, str]]

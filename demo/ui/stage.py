@@ -9,8 +9,9 @@ from typing import Any
 import gradio as gr
 
 from demo import hub
+from demo.languages import ENGLISH, Language
 from demo.ui.form import Form, checkpoints, photographs, scenes, servable
-from demo.ui.language import ENGLISH, Language, label, of, written
+from demo.ui.language import label, of, written
 from demo.ui.presets import SEGFORMER, presets
 from demo.ui.runs import AnyRunner
 

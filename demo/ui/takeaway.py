@@ -13,9 +13,9 @@ import gradio as gr
 
 from demo import catalog, stats
 from demo import format as fmt
+from demo.languages import ENGLISH, Language
 from demo.schema import BadInput, Measurement, RunResult, RunSpec
 from demo.script import literal, picture, script
-from demo.ui.language import ENGLISH, Language
 from demo.ui.parts import esc
 
 ADDRESS = "{ADDRESS}"

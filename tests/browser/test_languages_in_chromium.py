@@ -9,8 +9,8 @@ import pytest
 from samples import ok_result
 
 from demo.history import History
+from demo.languages import LANGUAGES
 from demo.ui.fake import FakeRunner
-from demo.ui.language import LANGUAGES
 from demo.ui.page import build, launch
 
 PATIENCE = 60_000

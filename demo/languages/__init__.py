@@ -1,0 +1,122 @@
+"""The program's sentences, in four languages: each is one file beside this one, with the same keys and placeholders.
+
+`words.py` and the page ask a `Language` for a text by its key. The terminal, exports and scripts speak English. What
+has no key, such as a backend's error, stays English and is marked as English (`plain_quoted`, `quoted`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+_KNOWN = (("en", "English", False), ("ar", "العربية", True), ("ja", "日本語", False), ("zh-CN", "简体中文", False))
+_VALUE, _QUOTE, _END = "\N{LEFT-TO-RIGHT ISOLATE}", "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
+_ISOLATE = re.compile(f"([{_VALUE}{_QUOTE}])([^{_VALUE}{_QUOTE}{_END}]*){_END}")
+_ELEMENTS = {_VALUE: r'<bdi dir="ltr">\2</bdi>', _QUOTE: r'<span lang="en" dir="ltr">\2</span>'}
+
+
+@dataclass(frozen=True)
+class Language:
+    code: str
+    """As gradio's front end and the `lang` attribute want it."""
+    name: str
+    """In the language itself."""
+    rtl: bool
+    """Written from right to left. Figures with their units, ids and code are not: they stand in isolates."""
+    texts: Mapping[str, str]
+
+    # Text without tags: for a terminal, a label, an attribute. `marked` makes HTML of it.
+
+    def plain(self, key: str, **values: object) -> str:
+        """The text with figures, ids or names in it."""
+        return self.texts[key].format_map({name: self.plain_value(value) for name, value in values.items()})
+
+    def composed(self, key: str, **phrases: str) -> str:
+        """The text with parts that are in this language already, from `plain`, `plain_value` or `plain_quoted`."""
+        return self.texts[key].format_map(phrases)
+
+    def listed(self, phrases: list[str]) -> str:
+        return self.texts["comma"].join(phrases)
+
+    def sentence(self, phrase: str) -> str:
+        """With a full stop, and in English a capital: the others have none, and 'eager' is no name in them."""
+        return self.composed("sentence", said=self.capital(phrase))
+
+    def capital(self, phrase: str) -> str:
+        return phrase[:1].upper() + phrase[1:] if self.code == "en" else phrase
+
+    def plain_value(self, value: object) -> str:
+        """A figure, an id or a name."""
+        return f"{_VALUE}{value}{_END}" if self.rtl and str(value) else str(value)
+
+    def plain_quoted(self, english: str) -> str:
+        """English text: a reason that torch gives, a stage by torch's name."""
+        return english if self.code == "en" or not english else f"{_QUOTE}{english}{_END}"
+
+    def marked(self, plain: str) -> str:
+        """HTML of such text: escaped, its values in elements that keep their direction, English told as English."""
+        return _ISOLATE.sub(lambda found: found.expand(_ELEMENTS[found[1]]), escape(plain))
+
+    # HTML.
+
+    def html(self, key: str, **values: object) -> str:
+        """The text as HTML. Values may hold anything: they are escaped, and keep their direction."""
+        return self.texts[key].format_map({name: self.value(value) for name, value in values.items()})
+
+    def value(self, value: object) -> str:
+        """A figure, an id or a name as HTML."""
+        return f'<bdi dir="ltr">{escape(str(value))}</bdi>' if self.rtl and str(value) else escape(str(value))
+
+    def quoted(self, english: str) -> str:
+        """English text inside a sentence or a card, as HTML."""
+        return escape(english) if self.code == "en" else f'<span lang="en" dir="ltr">{escape(english)}</span>'
+
+    def passage(self, english: str) -> str:
+        """HTML in English; '' stays ''."""
+        return english if self.code == "en" or not english else f'<div lang="en" dir="ltr">{english}</div>'
+
+    @property
+    def ltr(self) -> str:
+        """The attribute of an element that holds figures or an axis."""
+        return ' dir="ltr"' if self.rtl else ""
+
+
+def _read(code: str) -> dict[str, str]:
+    texts: dict[str, str] = json.loads(Path(__file__).with_name(f"{code}.json").read_text(encoding="utf-8"))
+    return texts
+
+
+LANGUAGES = {code: Language(code, name, rtl, _read(code)) for code, name, rtl in _KNOWN}
+ENGLISH = LANGUAGES["en"]
+
+
+def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:
+    """The address decides, else the switch, else what the browser prefers; a language that is not here is English."""
+    asked = query or cookie
+    if asked:
+        return _find(asked) or ENGLISH
+    return next((found for tag in _preferred(accepted or "") if (found := _find(tag))), ENGLISH)
+
+
+def _find(tag: str) -> Language | None:
+    """'ja', 'ar-EG', 'zh-Hans-CN': the first part decides, as there is one of each."""
+    first = tag.strip().lower().split("-")[0]
+    return next((language for code, language in LANGUAGES.items() if code.lower().split("-")[0] == first), None)
+
+
+def _preferred(header: str) -> list[str]:
+    """The tags of an Accept-Language header, most wanted first; what cannot be read is not wanted."""
+    wanted = []
+    for part in header.split(","):
+        tag, _, weight = part.partition(";")
+        try:
+            quality = float(weight.strip().removeprefix("q=")) if weight else 1.0
+        except ValueError:
+            continue
+        if tag.strip() and quality > 0:
+            wanted.append((-quality, tag))
+    return [tag for _, tag in sorted(wanted, key=lambda pair: pair[0])]
