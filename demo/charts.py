@@ -22,6 +22,7 @@ import plotly.graph_objects as go
 from demo import format as fmt
 from demo import words
 from demo.drawing import COMPILED, COMPILED_ON_DARK, EAGER
+from demo.languages import ENGLISH, Language
 from demo.schema import PUBLISHED_CALLS, Measurement, PublishedRow, RunResult
 
 TEXT = "#1F2937"
@@ -88,17 +89,7 @@ def latency_bars(result: RunResult) -> go.Figure:
     )
 
 
-PUBLISHED_WORDS = (
-    "What the guide measured",
-    "One image a call, mean of {calls} calls, torch {torch}",
-    "Source: the Transformers guide on torch.compile",
-)
-"""Title, conditions and source of `published_bars`."""
-
-
-def published_bars(
-    rows: Iterable[PublishedRow], checkpoint: str, said: Sequence[str] = PUBLISHED_WORDS
-) -> go.Figure | None:
+def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language = ENGLISH) -> go.Figure | None:
     """What the guide measured for `checkpoint` on its three GPUs at batch 1, mode default, with the release of its day.
 
     None where the guide has no such row. 'OOM' of the guide is written out.
@@ -111,7 +102,6 @@ def published_bars(
     shown = [found[gpu] for gpu in GPUS if gpu in found]
     if not shown:
         return None
-    title, conditions, source = said
     names, seconds, texts = [], [], []
     for row in shown:
         names += [f"<b>{row.gpu}</b>  eager", "compiled"]
@@ -120,15 +110,15 @@ def published_bars(
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     return bars(
-        title=title,
+        title=say.plain("chart_title"),
         names=names,
         seconds=seconds,
         texts=texts,
         ranges=[None] * len(names),
         source=[
             _short(checkpoint),
-            conditions.format(calls=PUBLISHED_CALLS, torch=shown[0].torch),
-            source,
+            say.composed("chart_conditions", calls=str(PUBLISHED_CALLS), torch=shown[0].torch),
+            say.plain("chart_source"),
         ],
         left=112,
         right=118,

@@ -73,8 +73,8 @@ def parameters(count: int) -> str:
 
 
 def rate(per_second: float) -> str:
-    """'694 images/s'."""
-    return f"{_significant(per_second)} images/s"
+    """'694': of anything, a second."""
+    return _significant(per_second)
 
 
 def without_folders(text: str) -> str:

@@ -24,8 +24,8 @@ from typing import Any
 
 from demo import format as fmt
 from demo import limits
-from demo.schema import BadInput, CompileCost, RunResult, RunSpec
-from demo.words import STATUS_WORDS
+from demo.languages import ENGLISH
+from demo.schema import STATUSES, BadInput, CompileCost, RunResult, RunSpec
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -315,7 +315,7 @@ def _in_words(value: str, words: Mapping[str, str]) -> str:
 
 _VERDICTS = {"faster": "faster", "slower": "slower", "same": "same, no difference", "unsure": "unsure, too noisy"}
 _OUTCOME = (
-    _in_words("status", STATUS_WORDS),
+    _in_words("status", {status: ENGLISH.plain(f"status_{status}") for status in STATUSES}),
     _in_words("CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict') END", _VERDICTS),
 )
 

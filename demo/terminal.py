@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from demo import format as fmt
 from demo import published, words
 from demo.beside import beside, sentences_of
+from demo.languages import ENGLISH
 from demo.schema import Checkpoint, Machine, Predictions, Progress, RunResult
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def report(result: RunResult) -> str:
         sections[0].append(result.failure.remedy)
     else:
         sections[0] += [words.interval(result), words.noise_floor(result)]
-    told = ("Speed-up", "Noise floor")
+    told = (ENGLISH.plain("row_speedup"), ENGLISH.plain("row_noise_floor"))
     sections.append(table((name, value) for name, value, _ in words.details(result) if name not in told))
     if result.predictions:
         sections.append([*_side_by_side(result.predictions), words.agreement(result)])

@@ -1,4 +1,7 @@
-"""Sentences about a result, the same ones on the page, in the terminal and in an export."""
+"""Sentences about a result, the same ones on the page, in the terminal and in an export.
+
+All are plain text (`Language.marked` makes HTML of them), in English unless another language is asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ from typing import Literal
 from demo import format as fmt
 from demo import stats
 from demo.forecast import Range
-from demo.schema import BreakEven, Compilation, GpuState, RunResult, RunSpec
+from demo.languages import ENGLISH, Language
+from demo.schema import BreakEven, Compilation, Environment, GpuState, GraphBreak, Measurement, RunResult, RunSpec
+
+Row = tuple[str, str, str]
+"""A name, its value, and what it means in one line."""
 
 
 def headline(result: RunResult) -> str:
-    """One sentence for somebody who reads nothing else; a loss is told as plainly as a win."""
+    """One English sentence for somebody who reads nothing else; a loss is told as plainly as a win."""
     parts = headline_parts(result)
     if parts is None:
-        return result.failure.message if result.failure else "The run gave no figures."
+        return result.failure.message if result.failure else ENGLISH.plain("no_figures")
     return f"{' '.join(filter(None, parts))}, {times(result)}"
 
 
@@ -31,40 +38,43 @@ def outcome(result: RunResult) -> Outcome | None:
     return result.speedup.verdict
 
 
-def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
+def headline_parts(result: RunResult, say: Language = ENGLISH) -> tuple[str, str, str] | None:
     """The headline as (before, what is written very large, after); None where there is no figure to tell."""
     speedup = result.speedup
     said = outcome(result)
     if said is None or speedup is None:
         return None
     match said:
-        case "void":
-            return "", "Void:", "the model was recompiled while timed"
-        case "faster":
-            return "Compiled is", fmt.ratio(speedup.ratio), "faster"
-        case "slower":
-            return "Compiled is", fmt.ratio(1 / speedup.ratio), "slower"
+        case "faster" | "slower":
+            figure = fmt.ratio(speedup.ratio if said == "faster" else 1 / speedup.ratio)
+            return say.plain(f"{said}_before"), say.plain_value(figure), say.plain(f"{said}_after")
         case "same":
-            return "Compiled makes", "no difference", ""
+            return say.plain("same_before"), say.plain("same_figure"), ""
         case _:
-            return "", "Too noisy", "to tell"
+            return "", say.plain(f"{said}_figure"), say.plain(f"{said}_after")
 
 
-def asked(spec: RunSpec) -> str:
+def status(result: RunResult, say: Language = ENGLISH) -> str:
+    """'Finished', 'Out of memory'."""
+    return say.plain(f"status_{result.status}")
+
+
+def asked(spec: RunSpec, say: Language = ENGLISH) -> str:
     """'shapes-vit · batch 4 · default · float32', and whatever else was asked that is not the default."""
-    parts = [spec.checkpoint, f"batch {spec.batch_size}", spec.mode, spec.dtype]
+    parts = [say.plain_value(spec.checkpoint), say.plain("asked_batch", size=spec.batch_size)]
+    parts += [say.plain_value(spec.mode), say.plain_value(spec.dtype)]
     if spec.weights == "random":
-        parts.append("random weights")
+        parts.append(say.plain("asked_random"))
     if spec.protocol != "interleaved":
-        parts.append(spec.protocol)
+        parts.append(say.plain("choice_as_published"))
     if spec.attention != "auto":
-        parts.append(f"{spec.attention} attention")
+        parts.append(say.plain("asked_attention", attention=spec.attention))
     if spec.threads is not None:
-        parts.append(count(spec.threads, "thread"))
+        parts.append(count(spec.threads, "thread", say))
     if spec.cache == "empty":
-        parts.append("empty cache")
-    switches = {"fullgraph": "full graph only", "channels_last": "channels last", "graph_break": "a graph break put in"}
-    return " · ".join([*parts, *(said for name, said in switches.items() if getattr(spec, name))])
+        parts.append(say.plain("asked_cache"))
+    switches = ("fullgraph", "channels_last", "graph_break")
+    return " · ".join([*parts, *(say.plain(f"asked_{name}") for name in switches if getattr(spec, name))])
 
 
 def times(result: RunResult) -> str:
@@ -74,18 +84,16 @@ def times(result: RunResult) -> str:
     return f"{fmt.latency(result.eager.median_seconds)} → {fmt.latency(result.compiled.median_seconds)}"
 
 
-def interval(result: RunResult) -> str:
+def interval(result: RunResult, say: Language = ENGLISH) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence'; of a loss the slow-down, so that its digits tell something."""
     speedup = result.speedup
     if speedup is None:
         return ""
     if speedup.verdict == "slower":
-        return f"slow-down {_range(1 / speedup.high, 1 / speedup.low)}, 95 % confidence"
-    return f"speed-up {_range(speedup.low, speedup.high)}, 95 % confidence"
-
-
-def _range(low: float, high: float) -> str:
-    return " to ".join(ends(low, high))
+        low, high = ends(1 / speedup.high, 1 / speedup.low)
+        return say.plain("interval_slowdown", low=low, high=high, confidence="95 %")
+    low, high = ends(speedup.low, speedup.high)
+    return say.plain("interval_speedup", low=low, high=high, confidence="95 %")
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
@@ -98,154 +106,132 @@ def _exact(value: float) -> str:
     return f"{value:#.3g}" if value < 100 else f"{value:.0f}"
 
 
-def noise_floor(result: RunResult) -> str:
+def noise_floor(result: RunResult, say: Language = ENGLISH) -> str:
     """What the A/A control answers: how far eager differs from itself on this machine."""
     if result.control is None:
-        return "noise floor not measured"
-    return f"noise floor ±{fmt.percent(stats.noise_floor(result.control))}: eager timed against itself"
+        return say.plain("noise_floor_none")
+    return say.plain("noise_floor", floor=f"±{fmt.percent(stats.noise_floor(result.control))}")
 
 
-STATUS_WORDS: dict[str, str] = {
-    "ok": "Finished",
-    "out_of_memory": "Out of memory",
-    "compile_failed": "Did not compile",
-    "timed_out": "Took too long",
-    "crashed": "Crashed",
-    "cancelled": "Cancelled",
-    "interrupted": "Interrupted",
-    "failed": "Failed",
-}
-
-
-def agreement(result: RunResult) -> str:
+def agreement(result: RunResult, say: Language = ENGLISH) -> str:
     """Do the two see the same? One sentence from the task-level parity, '' where nothing was compared."""
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
-    same = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
+    verdict = say.plain("agree" if parity.verdict == "match" else "differ")
     seen = (result.predictions or {}).values()
     if seen and all(one.boxes == () or one.segments == () for one in seen):
-        return f"{same}: neither finds anything."
-    shares = [_share(name, share) for name, share in parity.task.items()]
-    told = ", ".join(filter(None, shares))
-    return f"{same}: {told}." if told else f"{same}."
+        told = [say.plain("share_nothing")]
+    else:
+        told = [said for name, share in parity.task.items() if (said := _share(name, share, say))]
+    return say.sentence(say.composed("agreement", verdict=verdict, details=say.listed(told)) if told else verdict)
 
 
 LEAST_SCORE, LEAST_PIXELS = 0.005, 0.0005
 """Smaller differences of scores, and shares of the pixels, are not worth a word."""
+_SHARES = {"top5_agreement": "share_labels", "matched_boxes": "share_boxes", "mask_iou": "share_masks"}
 
 
-def _share(name: str, share: float) -> str:
+def _share(name: str, share: float, say: Language) -> str:
     """A task-level figure of parity in words; '' for one that says nothing more."""
-    whole = round(share, 3) == 1
-    match name:
-        case "top5_agreement":
-            return (
-                "the five likeliest labels are the same" if whole else f"{fmt.percent(share)} of the labels are shared"
-            )
-        case "matched_boxes":
-            return "every box has its match" if whole else f"{fmt.percent(share)} of the boxes match"
-        case "mask_iou":
-            return "the masks are the same" if whole else f"the masks overlap by {fmt.percent(share)}"
-        case "score_difference":
-            return f"scores differ by at most {share:.2g}" if share >= LEAST_SCORE else ""
-        case "changed_pixels":
-            return f"{fmt.percent(share)} of the pixels changed" if share >= LEAST_PIXELS else ""
-        case _:
-            return ""
+    if key := _SHARES.get(name):
+        return say.plain(f"{key}_same") if round(share, 3) == 1 else say.plain(key, share=fmt.percent(share))
+    if name == "score_difference" and share >= LEAST_SCORE:
+        return say.plain("share_scores", share=f"{share:.2g}")
+    if name == "changed_pixels" and share >= LEAST_PIXELS:
+        return say.plain("share_pixels", share=fmt.percent(share))
+    return ""
 
 
-def details(result: RunResult) -> list[tuple[str, str, str]]:
+def count(number: int, thing: str, say: Language = ENGLISH) -> str:
+    """'no breaks', '1 break', '1 200 calls'."""
+    if not number:
+        return say.plain(f"count_{thing}_none")
+    return say.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
+
+
+def grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def rate(per_second: float, say: Language = ENGLISH) -> str:
+    """'694 images/s'."""
+    return say.plain("rate", rate=fmt.rate(per_second))
+
+
+def _variants(result: RunResult, say: Language) -> list[tuple[str, str, Measurement]]:
+    """'eager' and 'compiled' with their names, as far as they were measured."""
+    sides = (("eager", result.eager), ("compiled", result.compiled))
+    return [(name, say.plain(f"variant_{name}"), side) for name, side in sides if side is not None]
+
+
+def _known(kind: str, word: str, say: Language) -> str:
+    """The text of a word that a worker sends; a word that a newer one might send is quoted as it is."""
+    key = f"{kind}_{word.replace(' ', '_')}"
+    return say.plain(key) if key in say.texts else say.plain_quoted(word)
+
+
+def details(result: RunResult, say: Language = ENGLISH) -> list[Row]:
     """Everything an engineer asks next, as (name, value, explanation in one line). Only what was measured."""
     return [
-        *_latencies(result),
-        *_reasons(result),
-        *_compilation(result),
-        *_correctness(result),
-        *_surroundings(result),
+        *_latencies(result, say),
+        *_reasons(result, say),
+        *_compilation(result, say),
+        *_correctness(result, say),
+        *_surroundings(result, say),
     ]
 
 
-def _latencies(result: RunResult) -> list[tuple[str, str, str]]:
-    rows: list[tuple[str, str, str]] = []
-    for name, measured in (("Eager", result.eager), ("Compiled", result.compiled)):
-        if measured is None:
-            continue
-        median = measured.median_seconds
-        rows.append(
-            (
-                f"{name} latency",
-                f"{fmt.latency(median)} median, {fmt.latency(measured.p95_seconds)} p95",
-                f"Wall time of a synchronised call, {len(measured.wall_seconds)} timed; 1 in 20 takes longer than p95.",
-            )
-        )
-        rate = fmt.rate(result.spec.batch_size / median)
-        rows.append((f"{name} rate", rate, f"Batch size {result.spec.batch_size} divided by the median latency."))
-        if run := measured.back_to_back:
-            rows.append(
-                (
-                    f"{name} throughput",
-                    fmt.rate(run.calls * result.spec.batch_size / run.seconds),
-                    f"{run.calls} calls back to back, none waiting for the one before.",
-                )
-            )
-            if run.energy_joules is not None:
-                joules = run.energy_joules / (run.calls * result.spec.batch_size)
-                rows.append(
-                    (f"{name} energy", f"{joules:.3g} J an image", "By the GPU's own counter, over those calls.")
-                )
-        if measured.median_device_seconds is not None:
-            rows.append(
-                (
-                    f"{name} time on the GPU",
-                    fmt.latency(measured.median_device_seconds),
-                    "Further calls by CUDA events, with their launches queued ahead: the work alone.",
-                )
-            )
-        if measured.peak_memory_bytes is not None:
-            reserved = f", {fmt.size(measured.peak_reserved_bytes)} reserved" if measured.peak_reserved_bytes else ""
-            rows.append(
-                (
-                    f"{name} peak memory",
-                    f"{fmt.size(measured.peak_memory_bytes)}{reserved}",
-                    "Most memory held at once during one call, weights included, in a pass of its own."
-                    if reserved
-                    else "Largest resident set of the whole process during one call, in a pass of its own.",
-                )
-            )
-    if told := launch_overhead(result):
-        rows.append(
-            ("Launch overhead", told, "Wall time of a call minus its time on the GPU: what CUDA graphs can remove.")
-        )
+def _latencies(result: RunResult, say: Language) -> list[Row]:
+    rows: list[Row] = []
+    for _, variant, measured in _variants(result, say):
+        rows += _variant(variant, measured, result.spec.batch_size, say)
+    if told := launch_overhead(result, say):
+        rows.append((say.plain("row_launch"), told, say.plain("row_launch_why")))
     speedup = result.speedup
     if speedup is not None:
-        rows.append(
-            (
-                "Speed-up",
-                f"{_exact(speedup.ratio)}× ({_exact(speedup.low)} to {_exact(speedup.high)}×)",
-                "Eager time divided by compiled time; above 1 compiled is faster. From paired blocks, 95 % confidence.",
-            )
-        )
+        low, high = _exact(speedup.low), f"{_exact(speedup.high)}×"
+        value = say.plain("row_speedup_value", ratio=f"{_exact(speedup.ratio)}×", low=low, high=high)
+        rows.append((say.plain("row_speedup"), value, say.plain("row_speedup_why")))
     if result.control is not None:
-        rows.append(
-            (
-                "Noise floor",
-                f"±{fmt.percent(stats.noise_floor(result.control))}",
-                "Eager timed against eager in the same blocks: a smaller difference than this means nothing here.",
-            )
-        )
+        floor = say.plain_value(f"±{fmt.percent(stats.noise_floor(result.control))}")
+        rows.append((say.plain("row_noise_floor"), floor, say.plain("row_noise_floor_why")))
     if not result.interleaved:
-        rows.append(
-            (
-                "Order",
-                "one after the other",
-                "The two did not fit in memory together, so drift of the machine does not cancel.",
-            )
-        )
+        rows.append((say.plain("row_order"), say.plain("row_order_value"), say.plain("row_order_why")))
     return rows
 
 
-def launch_overhead(result: RunResult) -> str:
+def _variant(variant: str, measured: Measurement, batch: int, say: Language) -> list[Row]:
+    """What is known of the calls of eager, or of compiled."""
+
+    def row(name: str, value: str, why: str) -> Row:
+        return say.composed(f"row_{name}", variant=variant), value, why
+
+    median = measured.median_seconds
+    value = say.plain("row_latency_value", median=fmt.latency(median), p95=fmt.latency(measured.p95_seconds))
+    rows = [
+        row("latency", value, say.plain("row_latency_why", calls=len(measured.wall_seconds))),
+        row("rate", rate(batch / median, say), say.plain("row_rate_why", size=batch)),
+    ]
+    if run := measured.back_to_back:
+        why = say.plain("row_throughput_why", calls=run.calls)
+        rows.append(row("throughput", rate(run.calls * batch / run.seconds, say), why))
+        if run.energy_joules is not None:
+            joules = f"{run.energy_joules / (run.calls * batch):.3g} J"
+            rows.append(row("energy", say.plain("row_energy_value", energy=joules), say.plain("row_energy_why")))
+    if measured.median_device_seconds is not None:
+        seconds = say.plain_value(fmt.latency(measured.median_device_seconds))
+        rows.append(row("gpu_time", seconds, say.plain("row_gpu_time_why")))
+    if measured.peak_memory_bytes is not None:
+        size, why = say.plain_value(fmt.size(measured.peak_memory_bytes)), say.plain("row_peak_why_process")
+        if measured.peak_reserved_bytes:
+            size = say.listed([size, say.plain("reserved", size=fmt.size(measured.peak_reserved_bytes))])
+            why = say.plain("row_peak_why_gpu")
+        rows.append(row("peak", size, why))
+    return rows
+
+
+def launch_overhead(result: RunResult, say: Language = ENGLISH) -> str:
     """'58 % of eager's time is launching kernels: CUDA graphs can remove it.'; '' where there is one clock only."""
     shares = {
         name: measured.launch_seconds / measured.median_seconds
@@ -254,13 +240,12 @@ def launch_overhead(result: RunResult) -> str:
     }
     if "eager" not in shares:
         return ""
-    told = f"{fmt.percent(shares['eager'])} of eager's time is launching kernels"
-    if "compiled" in shares:
-        told += f", {fmt.percent(shares['compiled'])} of compiled's"
+    key = "launch_both" if "compiled" in shares else "launch_eager"
+    told = say.plain(key, **{name: fmt.percent(share) for name, share in shares.items()})
     used = result.compilation is not None and result.compilation.cudagraphs == "used"
     if shares["eager"] < LITTLE:
-        return f"{told}: the GPU is the limit, CUDA graphs have little to remove."
-    return f"{told}: CUDA graphs removed the difference." if used else f"{told}: CUDA graphs can remove it."
+        return say.composed("launch_little", told=told)
+    return say.composed("launch_removed" if used else "launch_removable", told=told)
 
 
 LITTLE = 0.1
@@ -268,327 +253,312 @@ LAUNCH_BOUND, GPU_BOUND = 0.6, 0.9
 """A GPU that works less of a call's time than the first waits for launches; more than the second, nothing waits."""
 
 
-def why(result: RunResult) -> str:
+def why(result: RunResult, say: Language = ENGLISH) -> str:
     """'launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %'.
 
     On a CPU, where nothing is launched, only the operators are counted. '' without a profile.
     """
-    eager, compiled = result.eager, result.compiled
+    told, compiled = _why_eager(result, say), result.compiled
+    if not told or compiled is None or compiled.profile is None:
+        return told
+    number = round(compiled.profile.kernels)
+    if compiled.busy_share is None:
+        after = say.plain("why_compiled_operators", operators=grouped(number))
+    else:
+        graphs = result.compilation is not None and result.compilation.cudagraphs == "used"
+        key = "why_compiled_graphs" if graphs else "why_compiled_kernels"
+        busy = say.plain_value(fmt.percent(compiled.busy_share))
+        after = say.composed(key, kernels=count(number, "kernel", say), busy=busy)
+    return f"{told}{say.texts['semicolon']}{after}"
+
+
+def _why_eager(result: RunResult, say: Language) -> str:
+    eager = result.eager
     if eager is None or eager.profile is None:
         return ""
+    number = round(eager.profile.kernels)
     if eager.busy_share is None:
-        told = f"{_whole(eager.profile.kernels)} operators a call"
-        after = ", not counting what inductor fused"
-    else:
-        told = f"{_kernels(eager.profile.kernels)} a call, GPU busy {fmt.percent(eager.busy_share)}"
-        if eager.busy_share < LAUNCH_BOUND:
-            told = f"launch-bound: {told}"
-        elif eager.busy_share > GPU_BOUND:
-            told = f"bound by the GPU's work: {told}"
-        after = ""
-    if compiled is not None and compiled.profile is not None:
-        graphs = result.compilation is not None and result.compilation.cudagraphs == "used"
-        told += f"; compiled{' with CUDA graphs' if graphs else ''} "
-        if compiled.busy_share is None:
-            told += _whole(compiled.profile.kernels) + after
-        else:
-            told += f"{_kernels(compiled.profile.kernels)}, busy {fmt.percent(compiled.busy_share)}"
-    return told
+        return say.plain("why_operators", operators=grouped(number))
+    bound = "launch_bound" if eager.busy_share < LAUNCH_BOUND else "gpu_bound"
+    key = "kernels" if LAUNCH_BOUND <= eager.busy_share <= GPU_BOUND else bound
+    busy = say.plain_value(fmt.percent(eager.busy_share))
+    return say.composed(f"why_{key}", kernels=count(number, "kernel", say), busy=busy)
 
 
-def ceiling(result: RunResult) -> str:
-    """'no call here can take less than 1.2 ms (matrix products); eager reaches 12 %, compiled 31 % of that speed'."""
+def ceiling(result: RunResult, say: Language = ENGLISH) -> str:
+    """'a call needs 1.2 ms here at least, for matrix products: eager reaches 12 %, compiled 31 % of that speed'."""
     roofline = result.roofline
     if roofline is None:
         return ""
-    bound = "matrix products" if roofline.compute_seconds >= roofline.memory_seconds else "reading the weights"
+    bound = "products" if roofline.compute_seconds >= roofline.memory_seconds else "weights"
     shares = [
-        f"{name} reaches {fmt.percent(share)}"
-        for name, measured in (("eager", result.eager), ("compiled", result.compiled))
-        if measured is not None and (share := result.roofline_share(measured)) is not None
+        say.plain(f"ceiling_{name}", share=fmt.percent(share))
+        for name, _, measured in _variants(result, say)
+        if (share := result.roofline_share(measured)) is not None
     ]
-    told = f"a call needs {fmt.latency(roofline.least_seconds)} here at least, for {bound}"
-    return f"{told}: {', '.join(shares)} of that speed" if shares else told
+    told = say.plain(f"ceiling_{bound}", time=fmt.latency(roofline.least_seconds))
+    return say.composed("ceiling_shares", told=told, shares=say.listed(shares)) if shares else told
 
 
-def _kernels(number: float) -> str:
-    return count(round(number), "kernel")
-
-
-def _whole(number: float) -> str:
-    return f"{round(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def why_title(result: RunResult) -> str:
+def why_title(result: RunResult, say: Language = ENGLISH) -> str:
     """'Why? launch-bound: 412 kernels a call, GPU busy 31 %'; '' without a profile and a roofline."""
-    told = why(result) or ceiling(result)
-    return f"Why? {told.partition(';')[0]}" if told else ""
+    told = _why_eager(result, say) or ceiling(result, say)
+    return say.composed("section_why", answer=told) if told else ""
 
 
-def longest_kernels(result: RunResult) -> list[tuple[str, str, str]]:
+def longest_kernels(result: RunResult, say: Language = ENGLISH) -> list[Row]:
     """'Eager, longest 1', its time and share, and its name."""
     return [
         (
-            f"{name}, longest {number}",
-            f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
-            f"{kernel.name}, {_whole(kernel.launches)} a call.",
+            say.composed("row_longest", variant=variant, number=say.plain_value(number)),
+            say.listed([say.plain_value(fmt.latency(kernel.seconds)), say.plain_value(fmt.percent(kernel.share))]),
+            say.plain("row_longest_why", kernel=kernel.name, launches=grouped(round(kernel.launches))),
         )
-        for name, measured in (("Eager", result.eager), ("Compiled", result.compiled))
-        if measured is not None and measured.profile is not None
+        for _, variant, measured in _variants(result, say)
+        if measured.profile is not None
         for number, kernel in enumerate(measured.profile.longest, 1)
     ]
 
 
-def _reasons(result: RunResult) -> list[tuple[str, str, str]]:
+def _reasons(result: RunResult, say: Language) -> list[Row]:
     """What the profiler and the roofline say, for the table of all figures."""
-    rows: list[tuple[str, str, str]] = []
-    if told := why(result):
-        rows.append(("Why", told, "By torch.profiler in a pass of its own; busy: kernels' time over the median call."))
-    rows += longest_kernels(result)
+    rows: list[Row] = []
+    if told := why(result, say):
+        rows.append((say.plain("row_why"), told, say.plain("row_why_why")))
+    rows += longest_kernels(result, say)
     if roofline := result.roofline:
-        rows.append(
-            (
-                "Roofline",
-                ceiling(result),
-                f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
-                f"{fmt.size(roofline.least_bytes)} at least at {fmt.size(roofline.copy_rate)} a second: "
-                "both rates measured in this run.",
-            )
+        explanation = say.plain(
+            "row_roofline_why",
+            operations=f"{roofline.operations / 1e9:.3g} G",
+            matrix=f"{roofline.matrix_rate / 1e12:.3g} T",
+            bytes=fmt.size(roofline.least_bytes),
+            copied=fmt.size(roofline.copy_rate),
         )
+        rows.append((say.plain("row_roofline"), ceiling(result, say), explanation))
     return rows
 
 
-def _compilation(result: RunResult) -> list[tuple[str, str, str]]:
+def _compilation(result: RunResult, say: Language) -> list[Row]:
     compiled = result.compilation
     if compiled is None:
         return []
-    rows: list[tuple[str, str, str]] = []
-    for state, cost, filling in (
-        ("cold", compiled.cold, "with nothing of this model in the cache"),
-        ("warm", compiled.warm, "from the cache, in a fresh process"),
-    ):
+    rows: list[Row] = []
+    for state, cost in (("cold", compiled.cold), ("warm", compiled.warm)):
         if cost is None:
             continue
-        where = "" if not cost.run_id else f", by run {cost.run_id}"
-        spent = ", ".join(f"{name} {fmt.duration(part)}" for name, part in cost.parts.items() if part >= 0.05)
-        rows.append(
-            (
-                f"First call, {state}",
-                f"{fmt.duration(cost.first_call_seconds)} {filling}{where}",
-                spent or "Traced and run.",
-            )
-        )
+        value = say.plain(f"row_first_{state}_value", time=fmt.duration(cost.first_call_seconds))
+        if cost.run_id:
+            value = say.listed([value, say.plain("by_run", id=cost.run_id)])
+        spent = [say.plain_quoted(f"{name} {fmt.duration(part)}") for name, part in cost.parts.items() if part >= 0.05]
+        rows.append((say.plain(f"row_first_{state}"), value, say.listed(spent) or say.plain("row_first_traced")))
         if result.speedup is not None:
-            rows.append((f"Pays for itself, {state}", *_break_even(result.break_even(cost.first_call_seconds))))
+            even = result.break_even(cost.first_call_seconds)
+            rows.append((say.plain(f"row_pays_{state}"), *_break_even(even, say)))
     if not rows:
-        rows.append(
-            (
-                "First compiled call",
-                fmt.duration(compiled.first_call_seconds),
-                "Tracing, compiling and one run, no cache.",
-            )
-        )
+        seconds = say.plain_value(fmt.duration(compiled.first_call_seconds))
+        rows.append((say.plain("row_first"), seconds, say.plain("row_first_why")))
     if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
-        first_three = ", ".join(fmt.latency(seconds) for seconds in result.compiled.warmup_seconds[:3])
-        rows.append(
-            ("First three compiled calls", first_three, "The second may still be slow, by design: graphs are recorded.")
-        )
-    rows.append(
-        (
-            "Graphs",
-            f"{compiled.graphs}, {count(len(compiled.graph_breaks), 'break')}",
-            "One graph without a break: torch.compile took the model whole.",
-        )
-    )
+        three = say.listed([say.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
+        rows.append((say.plain("row_first_three"), three, say.plain("row_first_three_why")))
+    rows.append(graphs(compiled, say))
     rows += [
-        (f"Graph break {number}", brk.reason, brk.location or "dynamo did not say where")
-        for number, brk in enumerate(compiled.graph_breaks, 1)
+        (
+            say.plain("row_break", number=number),
+            say.plain_quoted(one.reason),
+            say.plain_quoted(one.location) or say.plain("row_break_nowhere"),
+        )
+        for number, one in enumerate(compiled.graph_breaks, 1)
     ]
     if compiled.kernels is not None:
-        rows.append(
-            (
-                "Kernels",
-                f"{compiled.kernels} generated, {compiled.extern_kernels} of libraries",
-                "Calls in the code that inductor wrote; libraries do matrix products and convolutions.",
-            )
-        )
+        counted = {"generated": compiled.kernels, "libraries": compiled.extern_kernels}
+        rows.append((say.plain("row_kernels"), say.plain("row_kernels_value", **counted), say.plain("row_kernels_why")))
     if compiled.cache_hits or compiled.cache_misses:
-        found = f"{count(compiled.cache_hits, 'graph')} found, {compiled.cache_misses} missing"
-        rows.append(("Compile cache", found, "Inductor's cache on disk."))
-    rows += [(f"Left to eager {number}", one.location, one.reason) for number, one in enumerate(compiled.fallbacks, 1)]
-    rows += [(f"Recompile {number}", one.location, one.reason) for number, one in enumerate(compiled.recompiles, 1)]
-    rows.append(
-        (
-            "Recompiles while timing",
-            str(compiled.recompiles_while_timing),
-            "Anything but 0 makes the figures void: some calls paid for compiling.",
-        )
-    )
-    rows.append(
-        ("CUDA graphs", compiled.cudagraphs, "All kernels of a call recorded once and replayed with one launch.")
-    )
-    return rows
+        found, missing = count(compiled.cache_hits, "graph", say), say.plain_value(compiled.cache_misses)
+        value = say.composed("row_cache_value", found=found, missing=missing)
+        rows.append((say.plain("row_cache"), value, say.plain("row_cache_why")))
+    rows += _places("row_fallback", compiled.fallbacks, say) + _places("row_recompile", compiled.recompiles, say)
+    return [*rows, recompiles(compiled, say), cudagraphs(compiled, say)]
 
 
-def _break_even(found: BreakEven | None) -> tuple[str, str]:
+def _places(key: str, found: Sequence[GraphBreak], say: Language) -> list[Row]:
+    return [
+        (say.plain(key, number=number), say.plain_quoted(one.location), say.plain_quoted(one.reason))
+        for number, one in enumerate(found, 1)
+    ]
+
+
+def graphs(compiled: Compilation, say: Language = ENGLISH) -> Row:
+    breaks = count(len(compiled.graph_breaks), "break", say)
+    value = say.listed([say.plain_value(compiled.graphs), breaks])
+    return say.plain("row_graphs"), value, say.plain("row_graphs_why")
+
+
+def recompiles(compiled: Compilation, say: Language = ENGLISH) -> Row:
+    number = say.plain_value(compiled.recompiles_while_timing)
+    return say.plain("row_recompiles"), number, say.plain("row_recompiles_why")
+
+
+_SKIPPED = "skipped: "
+"""How a worker begins to tell why there are no CUDA graphs."""
+
+
+def cudagraphs(compiled: Compilation, say: Language = ENGLISH) -> Row:
+    """'used', 'not asked', or 'not used: ' and the worker's reason."""
+    told = compiled.cudagraphs
+    if told.startswith(_SKIPPED):
+        used = say.composed("no_cudagraphs", reason=say.plain_quoted(told.removeprefix(_SKIPPED)))
+    else:
+        used = _known("cudagraphs", told, say)
+    return say.plain("row_cudagraphs"), used, say.plain("row_cudagraphs_why")
+
+
+def _break_even(found: BreakEven | None, say: Language) -> tuple[str, str]:
     """After how many calls, and between which bounds; the interval is that of the speed-up."""
-    why = "First call divided by the time that each later call saves."
+    never, explanation = say.plain("never"), say.plain("row_pays_why")
     if found is None or found.calls is None:
-        return "never", why
-    bounds = f"{count(found.low or 0, 'call')} to {count(found.high, 'call') if found.high is not None else 'never'}"
-    images = "" if found.images == found.calls else f", {count(found.images or 0, 'image')}"
-    return f"after {count(found.calls, 'call')}{images}", f"{why} 95 % interval: {bounds}."
+        return never, explanation
+    calls = [say.composed("after", calls=count(found.calls, "call", say))]
+    if found.images != found.calls:
+        calls.append(count(found.images or 0, "image", say))
+    bounds = say.composed(
+        "row_pays_bounds",
+        why=explanation,
+        low=count(found.low or 0, "call", say),
+        high=count(found.high, "call", say) if found.high is not None else never,
+    )
+    return say.listed(calls), bounds
 
 
-def count(number: int, thing: str) -> str:
-    """'no breaks', '1 break', '1 200 calls'."""
-    shown = grouped(number) if number else "no"
-    return f"{shown} {thing}{'' if number == 1 else 's'}"
-
-
-def _correctness(result: RunResult) -> list[tuple[str, str, str]]:
+def _correctness(result: RunResult, say: Language) -> list[Row]:
     parity = result.parity
     if parity is None:
         return []
-    rows: list[tuple[str, str, str]] = [("Same output", parity.verdict, parity.reason)]
+    verdict = _known("parity", parity.verdict, say)
+    rows: list[Row] = [(say.plain("row_parity"), verdict, say.plain_quoted(parity.reason))]
     if parity.max_abs_error is not None:
-        rows.append(
-            (
-                "Largest difference",
-                f"{parity.max_abs_error:.2g}",
-                "Largest absolute difference of any number in the output.",
-            )
-        )
+        error = say.plain_value(f"{parity.max_abs_error:.2g}")
+        rows.append((say.plain("row_difference"), error, say.plain("row_difference_why")))
     return rows
 
 
-def _machine_states(result: RunResult) -> list[tuple[str, str, str]]:
+def _machine_states(result: RunResult, say: Language) -> list[Row]:
     """What the looks between the blocks saw: the range of each figure."""
     states = result.machine_states
-    rows: list[tuple[str, str, str]] = []
+    rows: list[Row] = []
     foreign = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
     if foreign:
-        rows.append(("Other processes", _span(foreign, fmt.percent), "Share of the processor that others kept busy."))
+        shares = _span(foreign, fmt.percent, say)
+        rows.append((say.plain("row_foreign"), shares, say.plain("row_foreign_why")))
     gpus = [state.gpu for state in states if state.gpu is not None]
-    for name, values, show, why in (
-        (
-            "GPU clock",
-            [gpu.sm_clock_hz for gpu in gpus],
-            lambda hertz: f"{hertz / 1e6:.0f} MHz",
-            "Of the multiprocessors.",
-        ),
-        ("GPU temperature", [gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C", "By NVML."),
-        ("GPU power", [gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W", "Drawn by the whole board."),
+    for name, values, show in (
+        ("clock", [gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
+        ("temperature", [gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
+        ("power", [gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
     ):
         known = [value for value in values if value is not None]
         if known:
-            rows.append((name, _span(known, show), why))
+            rows.append((say.plain(f"row_{name}"), _span(known, show, say), say.plain(f"row_{name}_why")))
     return rows
 
 
-def _span(values: list[float], show: Callable[[float], str]) -> str:
+def _span(values: list[float], show: Callable[[float], str], say: Language) -> str:
     low, high = show(min(values)), show(max(values))
-    return low if low == high else f"{low} to {high}"
+    return say.plain_value(low) if low == high else say.plain("between", low=low, high=high)
 
 
-def _surroundings(result: RunResult) -> list[tuple[str, str, str]]:
-    rows: list[tuple[str, str, str]] = []
+def _surroundings(result: RunResult, say: Language) -> list[Row]:
+    rows: list[Row] = []
     parts = result.end_to_end
     if parts is not None:
-        rows.append(
-            (
-                "Around the model",
-                f"{fmt.latency(parts.preprocess_seconds)} before, {fmt.latency(parts.copy_seconds)} copy, "
-                f"{fmt.latency(parts.postprocess_seconds)} after",
-                "Decoding and preparing a picture, moving the batch to the device, decoding an output: "
-                "compiling does not touch these.",
-            )
+        around = say.plain(
+            "row_around_value",
+            before=fmt.latency(parts.preprocess_seconds),
+            copy=fmt.latency(parts.copy_seconds),
+            after=fmt.latency(parts.postprocess_seconds),
         )
+        rows.append((say.plain("row_around"), around, say.plain("row_around_why")))
     if requests := result.request_seconds:
-        rows.append(
-            (
-                "Whole request",
-                f"{fmt.latency(requests[0])} → {fmt.latency(requests[1])}, {_exact(requests[0] / requests[1])}×",
-                "With all that around the model, picture after picture: the speed-up that a user would notice.",
-            )
-        )
+        sides = f"{fmt.latency(requests[0])} → {fmt.latency(requests[1])}"
+        both = say.listed([say.plain_value(sides), say.plain_value(f"{_exact(requests[0] / requests[1])}×")])
+        rows.append((say.plain("row_request"), both, say.plain("row_request_why")))
     machine = result.environment
     if machine is not None:
-        rows.append(
-            ("Machine", machine.device_name, f"{machine.cpu}, {machine.cpu_count} cores, {machine.threads} threads")
-        )
-        versions = f"torch {machine.torch}, transformers {machine.transformers}"
-        more = [f"Python {machine.python}", machine.platform]
-        more += [f"{name} {value}" for name, value in (("CUDA", machine.cuda), ("driver", machine.driver)) if value]
-        rows.append(("Versions", versions, ", ".join(more)))
+        cores = say.plain("row_machine_why", cpu=machine.cpu, cores=machine.cpu_count, threads=machine.threads)
+        rows.append((say.plain("row_machine"), say.plain_value(machine.device_name), cores))
+        more = [say.plain_value(f"Python {machine.python}"), say.plain_value(machine.platform)]
+        more += versions_of_gpu(machine, say)
+        libraries = f"torch {machine.torch}, transformers {machine.transformers}"
+        rows.append((say.plain("row_versions"), say.plain_value(libraries), say.listed(more)))
         if machine.settings:
-            told = ", ".join(f"{name} {value}" for name, value in machine.settings.items())
-            rows.append(("Settings in force", told, "Read back from torch and the model."))
-    rows += _machine_states(result)
-    rows.append(
-        (
-            "Whole run",
-            fmt.duration(result.elapsed_seconds),
-            "From the press of the button to the result, loading and compiling included.",
-        )
-    )
+            told = say.listed([say.plain_value(f"{name} {value}") for name, value in machine.settings.items()])
+            rows.append((say.plain("row_settings"), told, say.plain("row_settings_why")))
+    rows += _machine_states(result, say)
+    whole = say.plain_value(fmt.duration(result.elapsed_seconds))
+    rows.append((say.plain("row_whole_run"), whole, say.plain("row_whole_run_why")))
     return rows
+
+
+def versions_of_gpu(machine: Environment, say: Language = ENGLISH) -> list[str]:
+    """'CUDA 13.0', 'driver 580.95'; none on a CPU."""
+    cuda = [say.plain_value(f"CUDA {machine.cuda}")] if machine.cuda else []
+    return cuda + ([say.plain("driver", version=machine.driver)] if machine.driver else [])
 
 
 # The sections of a result: a title that already answers, and the sentences under it.
 
 
-def latency_title(result: RunResult) -> str:
-    return f"Latency: {times(result)}"
+def latency_title(result: RunResult, say: Language = ENGLISH) -> str:
+    return say.plain("section_latency", figures=times(result))
 
 
-def back_to_back(result: RunResult) -> str:
+def back_to_back(result: RunResult, say: Language = ENGLISH) -> str:
     """What a server with a full queue gets; '' where it was not measured."""
-    rates = [
-        fmt.rate(run.calls * result.spec.batch_size / run.seconds)
-        for side in (result.eager, result.compiled)
-        if side is not None and (run := side.back_to_back) is not None
-    ]
-    if len(rates) < 2:
+    rates = {
+        name: rate(run.calls * result.spec.batch_size / run.seconds, say)
+        for name, _, side in _variants(result, say)
+        if (run := side.back_to_back) is not None
+    }
+    return say.composed("back_to_back", **rates) if len(rates) == 2 else ""
+
+
+def compiled_title(result: RunResult, say: Language = ENGLISH) -> str:
+    """'Did it really compile? Yes: the whole model is one graph'; '' where it did not come to that."""
+    if result.compilation is None:
         return ""
-    return f"Call after call, without waiting for each: {rates[0]} eager, {rates[1]} compiled."
+    return say.composed("section_compiled", answer=_really_compiled(result.compilation, say))
 
 
-def really_compiled(compiled: Compilation) -> str:
-    """'Yes: the whole model is one graph'; the answer to 'Did it really compile?'."""
+def _really_compiled(compiled: Compilation, say: Language) -> str:
     if compiled.graphs == 0:
-        return "No: torch.compile captured no graph, so “compiled” ran as eager"
+        return say.plain("compiled_none")
     if compiled.fallbacks:
-        return f"Partly: {count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
+        return say.composed("compiled_fallbacks", frames=count(len(compiled.fallbacks), "frame", say))
+    counted = count(compiled.graphs, "graph", say)
     if compiled.graph_breaks:
-        return f"Partly: {count(compiled.graphs, 'graph')} with {count(len(compiled.graph_breaks), 'break')} between"
+        breaks = count(len(compiled.graph_breaks), "break", say)
+        return say.composed("compiled_breaks", graphs=counted, breaks=breaks)
     if compiled.recompiles_while_timing:
-        return "Yes, and again while it was timed: the figures are void"
-    return "Yes: the whole model is one graph" if compiled.graphs == 1 else f"Yes: {compiled.graphs} graphs, no breaks"
+        return say.plain("compiled_void")
+    return say.plain("compiled_whole") if compiled.graphs == 1 else say.composed("compiled_graphs", graphs=counted)
 
 
-def cudagraphs(compiled: Compilation) -> str:
-    """'not used: …' rather than the worker's 'skipped: …'."""
-    return compiled.cudagraphs.replace("skipped: ", "not used: ", 1)
-
-
-COST_WORDS = {"cold": "With an empty cache", "warm": "From a filled cache"}
-
-
-def pays_title(result: RunResult) -> str:
-    """'When does compiling pay? After 5 480 calls, from a filled cache after 171'."""
-    question = "When does compiling pay?"
+def pays_title(result: RunResult, say: Language = ENGLISH) -> str:
+    """'When does compiling pay? After 5 480 calls, from a filled cache after 171'; '' where nothing can be said."""
     if result.compilation is None or result.speedup is None:
-        return question
-    if result.speedup.verdict == "unsure":
-        return f"{question} Too noisy to tell"
+        return ""
+    return say.composed("section_pays", answer=_pays_when(result, say))
+
+
+def _pays_when(result: RunResult, say: Language) -> str:
+    if result.speedup is not None and result.speedup.verdict == "unsure":
+        return say.plain("pays_unsure")
     calls = calls_to_pay(result)
-    if not calls:
-        return f"{question} Never, here"
-    if "cold" not in calls:
-        return f"{question} From a filled cache after {count(calls['warm'], 'call')}"
-    warm = f", from a filled cache after {grouped(calls['warm'])}" if "warm" in calls else ""
-    return f"{question} After {count(calls['cold'], 'call')}{warm}"
+    if len(calls) == 2:
+        cold = count(calls["cold"], "call", say)
+        return say.composed("pays_both", cold=cold, warm=say.plain_value(grouped(calls["warm"])))
+    for cache, number in calls.items():
+        return say.composed(f"pays_{cache}", calls=count(number, "call", say))
+    return say.plain("pays_never")
 
 
 def calls_to_pay(result: RunResult) -> dict[str, int]:
@@ -599,77 +569,68 @@ def calls_to_pay(result: RunResult) -> dict[str, int]:
     return {cache: even.calls for cache, even in found.items() if even is not None and even.calls is not None}
 
 
-def pays(result: RunResult) -> list[str]:
+def pays(result: RunResult, say: Language = ENGLISH) -> list[str]:
     """One sentence for each state of the cache whose first call was measured."""
     if result.compilation is None:
         return []
     return [
-        f"{COST_WORDS[cache]} the first call takes {fmt.duration(seconds)}{_paid(result, seconds)}."
+        say.sentence(_paid(result, seconds, say.plain(f"cost_{cache}", time=fmt.duration(seconds)), say))
         for cache, seconds in result.compilation.known_costs.items()
     ]
 
 
-def _paid(result: RunResult, seconds: float) -> str:
+def _paid(result: RunResult, seconds: float, told: str, say: Language) -> str:
+    """`told`, of a first call of so many seconds, and when that has paid for itself."""
     even = result.break_even(seconds)
     if even is None or result.speedup is None or result.speedup.verdict == "unsure":
-        return ""
+        return told
     if even.calls is None or result.speedup.verdict != "faster":
-        return ", and never pays for itself"
-    said = f"; it has paid for itself after {count(even.calls, 'call')}"
-    if even.low is not None and even.high is not None:
-        said += f" (95 %: {grouped(even.low)} to {grouped(even.high)})"
-    elif even.low is not None:
-        said += f" (95 %: {grouped(even.low)} or more)"
+        return say.composed("paid_never", told=told)
+    told = say.composed("paid_after", told=told, calls=count(even.calls, "call", say))
+    if even.low is not None:
+        bounds = {"low": grouped(even.low)} | ({"high": grouped(even.high)} if even.high is not None else {})
+        known = say.plain("paid_between" if "high" in bounds else "paid_from", **bounds)
+        told = f"{told}{known}"
     if result.spec.batch_size > 1 and even.images is not None:
-        said += f", which is {count(even.images, 'image')}"
-    return said
+        told = say.composed("paid_images", told=told, images=count(even.images, "image", say))
+    return told
 
 
-def grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def memory_title(result: RunResult) -> str:
+def memory_title(result: RunResult, say: Language = ENGLISH) -> str:
     """'Memory: 812 MB → 640 MB'; '' where neither peak was measured."""
     peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
     known = [fmt.size(peak) for peak in peaks if peak is not None]
-    return f"Memory: {' → '.join(known)}" if known else ""
+    return say.plain("section_memory", figures=" → ".join(known)) if known else ""
 
 
-def memory_meaning(result: RunResult) -> str:
-    if result.spec.device == "cuda":
-        return (
-            "The most bytes that torch's allocator had given out during one call, weights included. Reserved is what "
-            "the allocator held of the GPU for it: that much must be free."
-        )
-    return (
-        "The largest resident set of the whole process during one call: Python, torch and both models are in it, so "
-        "compare the two, not either with the model's size."
-    )
+def memory_meaning(result: RunResult, say: Language = ENGLISH) -> str:
+    return say.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
 
 
-def request_title(result: RunResult) -> str:
+def request_title(result: RunResult, say: Language = ENGLISH) -> str:
     requests = result.request_seconds
     if requests is None:
         return ""
-    return f"A whole request: {_faster(requests[0] / requests[1])}"
+    return say.composed("section_request", answer=faster(requests[0] / requests[1], say))
 
 
-def _faster(ratio: float) -> str:
+def faster(ratio: float, say: Language = ENGLISH) -> str:
+    """'2.00× faster', 'no difference'."""
     if abs(ratio - 1) < stats.SMALLEST_DIFFERENCE:
-        return "no difference"
-    return f"{fmt.ratio(ratio)} faster" if ratio > 1 else f"{fmt.ratio(1 / ratio)} slower"
+        return say.plain("answer_same")
+    return say.plain("answer_faster" if ratio > 1 else "answer_slower", ratio=fmt.ratio(max(ratio, 1 / ratio)))
 
 
-def request(result: RunResult) -> str:
+def request(result: RunResult, say: Language = ENGLISH) -> str:
     """The request's speed-up beside the model's own."""
     requests, speedup = result.request_seconds, result.speedup
     if requests is None or speedup is None or result.eager is None:
         return ""
-    share = result.eager.median_seconds / requests[0]
-    return (
-        f"The model alone is {_faster(speedup.ratio)}, a whole request {_faster(requests[0] / requests[1])}: "
-        f"{fmt.percent(share)} of an eager request is the model, and compiling does not touch the rest."
+    return say.composed(
+        "request_beside_model",
+        model=faster(speedup.ratio, say),
+        request=faster(requests[0] / requests[1], say),
+        share=say.plain_value(fmt.percent(result.eager.median_seconds / requests[0])),
     )
 
 
@@ -677,67 +638,47 @@ NOTICEABLE = 0.05
 """Share of the machine that other programs may use before it is worth a word."""
 
 
-def machine_title(result: RunResult) -> str:
+def machine_title(result: RunResult, say: Language = ENGLISH) -> str:
     machine = result.environment
-    name = machine.device_name if machine else result.spec.device
-    return f"The machine: {name}{_disturbed(result)}"
+    name = say.plain_value(machine.device_name if machine else result.spec.device)
+    return say.composed("section_machine", answer=_disturbed(result, name, say))
 
 
-def _disturbed(result: RunResult) -> str:
-    match disturbance(result):
-        case "throttled", reasons:
-            return f", throttled ({reasons})"
-        case "shared", _:
-            return ", shared with other processes"
-        case "used", share:
-            return f", other programs used {share} of it"
-        case "idle", _:
-            return ", otherwise idle"
-        case _:
-            return ""
-
-
-def disturbance(result: RunResult) -> tuple[Literal["throttled", "shared", "used", "idle", ""], str]:
-    """What the machine did beside the run, and how much or why; '' where it does not say."""
+def _disturbed(result: RunResult, machine: str, say: Language) -> str:
+    """What the machine did beside the run; its name alone where it does not say."""
     foreign = [state.foreign_cpu for state in result.machine_states if state.foreign_cpu is not None]
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
-    if reasons := throttling(gpus):
-        return "throttled", ", ".join(reasons)
+    if reasons := _throttling(gpus, say):
+        return say.composed("machine_throttled", name=machine, reasons=reasons)
     if any(gpu.foreign_processes for gpu in gpus):
-        return "shared", ""
+        return say.composed("machine_shared", name=machine)
     if not foreign:
-        return "", ""
+        return machine
     mean = sum(foreign) / len(foreign)
-    return ("used", fmt.percent(mean)) if mean > NOTICEABLE else ("idle", "")
+    if mean > NOTICEABLE:
+        return say.composed("machine_used", name=machine, share=say.plain_value(fmt.percent(mean)))
+    return say.composed("machine_idle", name=machine)
 
 
-def throttling(gpus: Sequence[GpuState]) -> list[str]:
+def _throttling(gpus: Sequence[GpuState], say: Language) -> str:
     """Every reason that was seen for a lowered clock, each once."""
-    return sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
+    reasons = sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
+    return say.listed([_known("throttled", reason, say) for reason in reasons])
 
 
-def machine_states(result: RunResult) -> list[tuple[str, str, str]]:
+def machine_states(result: RunResult, say: Language = ENGLISH) -> list[Row]:
     """What the looks between the blocks saw, as (name, value, explanation); only what the machine tells."""
-    rows = _machine_states(result)
+    rows = _machine_states(result, say)
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     if gpus:
-        reasons = ", ".join(throttling(gpus)) or "no"
-        others = str(max(gpu.foreign_processes for gpu in gpus))
-        rows.append(("GPU throttled", reasons, "Why the clock was lower than asked; idling is none."))
-        rows.append(("Other processes on the GPU", others, "What holds a context there besides this run."))
+        reasons = _throttling(gpus, say) or say.plain("row_throttled_no")
+        others = say.plain_value(max(gpu.foreign_processes for gpu in gpus))
+        rows.append((say.plain("row_throttled"), reasons, say.plain("row_throttled_why")))
+        rows.append((say.plain("row_gpu_others"), others, say.plain("row_gpu_others_why")))
     return rows
 
 
-STAGE_WORDS = {
-    "dynamo": "tracing Python (dynamo)",
-    "aot_autograd": "lowering (AOTAutograd)",
-    "inductor": "generating and compiling code (inductor)",
-    "backend compile": "the compiler behind dynamo, lowering included",
-    "first run": "the run itself, and what no stage accounts for",
-}
-
-
-def compile_parts(result: RunResult) -> list[tuple[str, str, str]]:
+def compile_parts(result: RunResult, say: Language = ENGLISH) -> list[tuple[str, str, str]]:
     """Where the seconds of a first call went, as (stage, cold, warm); '' where a state was not measured."""
     compiled = result.compilation
     if compiled is None:
@@ -745,7 +686,7 @@ def compile_parts(result: RunResult) -> list[tuple[str, str, str]]:
     cold, warm = (cost.parts if cost is not None else {} for cost in (compiled.cold, compiled.warm))
     return [
         (
-            STAGE_WORDS.get(stage, stage),
+            _known("part", stage, say),
             fmt.duration(cold[stage]) if stage in cold else "",
             fmt.duration(warm[stage]) if stage in warm else "",
         )

@@ -55,8 +55,8 @@ def test_parameters_are_counted_in_thousands_or_millions(count: int, text: str) 
     assert fmt.parameters(count) == text
 
 
-def test_a_rate_names_what_it_counts() -> None:
-    assert fmt.rate(694.2) == "694 images/s"
+def test_a_rate_is_a_number_of_three_digits() -> None:
+    assert fmt.rate(694.2) == "694"
 
 
 @given(st.floats(min_value=1e-7, max_value=1e6))

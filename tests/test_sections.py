@@ -13,6 +13,7 @@ from samples import failed_result, full_result, measurement, ok_result
 
 from demo import charts, words
 from demo.drawing import COMPILED, EAGER
+from demo.languages import ENGLISH, LANGUAGES
 from demo.schema import Compilation, CompileCost, GpuState, GraphBreak, MachineState, RunResult
 from demo.ui.sections import SECTIONS
 
@@ -23,7 +24,7 @@ OLD = sorted(FIXTURES.glob("*.json"))
 
 def shown(result: RunResult) -> dict[str, str]:
     """Title and text of every section that has something to tell, by name, without tags."""
-    pieces = {section.name: (section.title(result), section.html(result)) for section in SECTIONS}
+    pieces = {section.name: (section.title(result, ENGLISH), section.html(result, ENGLISH)) for section in SECTIONS}
     return {
         name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", f"{title} {html}"))
         for name, (title, html) in pieces.items()
@@ -133,7 +134,7 @@ def test_a_whole_request_stands_beside_the_model_and_its_parts_add_up() -> None:
     requests = result.request_seconds
     assert requests is not None and f"{requests[0] / requests[1]:.2f}× faster" in text
     assert "The model alone is 2.00× faster" in text and "6.00 ms 6.00 ms" in text  # four pictures of 1.5 ms
-    bars = next(section for section in SECTIONS if section.name == "request").html(result)
+    bars = next(section for section in SECTIONS if section.name == "request").html(result, ENGLISH)
     widths = [float(width) for width in re.findall(r'<i class="\w+ eager" style="width:([\d.]+)%', bars)]
     assert len(widths) == 4 and sum(widths) == pytest.approx(100, abs=0.05)
 
@@ -156,7 +157,7 @@ def test_nothing_from_outside_becomes_html() -> None:
         environment=dataclasses.replace(result.environment, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE),
         machine_states=(MachineState(0.0, 0.0, GpuState(None, None, None, None, (HOSTILE,))),),
     )
-    assert all("<img" not in section.html(result) for section in SECTIONS)
+    assert all("<img" not in section.html(result, language) for section in SECTIONS for language in LANGUAGES.values())
 
 
 # The break-even chart

@@ -8,6 +8,7 @@ import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo import words
+from demo.languages import LANGUAGES
 from demo.schema import (
     STATUSES,
     BackToBack,
@@ -59,8 +60,8 @@ def test_the_interval_of_a_loss_is_a_slow_down_so_that_its_digits_tell_something
 
 
 def test_two_decimals_are_enough_for_a_wide_interval() -> None:
-    assert words._range(1.41, 1.45) == "1.41 to 1.45×"
-    assert words._range(0.998, 1.003) == "0.998 to 1.003×"
+    assert words.ends(1.41, 1.45) == ("1.41", "1.45×")
+    assert words.ends(0.998, 1.003) == ("0.998", "1.003×")
 
 
 def test_details_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
@@ -107,12 +108,25 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
 
 
 def test_every_status_has_its_words() -> None:
-    assert set(words.STATUS_WORDS) == set(STATUSES)
+    told = [words.status(failed_result(status=status)) for status in STATUSES]
+    assert len(set(told)) == len(STATUSES) and "Out of memory" in told
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
     assert [words.count(n, "call") for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
     assert words.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
+
+
+def test_a_rate_names_what_it_counts() -> None:
+    assert words.rate(694.2) == "694 images/s"
+
+
+def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
+    newer = Compilation(2.0, "cold", 1, cudagraphs="partly", cold=CompileCost(2.0, {"keys": 1.0}))
+    japanese = LANGUAGES["ja"]
+    assert words.cudagraphs(newer)[1] == "partly"
+    assert japanese.marked(words.cudagraphs(newer, japanese)[1]) == japanese.quoted("partly")
+    assert words.compile_parts(ok_result(compilation=newer)) == [("keys", "1.0 s", "")]
 
 
 def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:

@@ -185,7 +185,7 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
             speedup = result.speedup
             told = f"{speedup.ratio:.2f}× ({speedup.low:.2f} to {speedup.high:.2f}) {speedup.verdict}"
         else:
-            told = f"**{words.STATUS_WORDS[result.status]}**: {result.failure.message if result.failure else ''}"
+            told = f"**{words.status(result)}**: {result.failure.message if result.failure else ''}"
         cells.append(told)
         cells.append(
             f"{recipe['eager_seconds'] / recipe['compiled_seconds']:.2f}× of {recipe['calls']} calls" if recipe else "–"

@@ -26,7 +26,7 @@ def listing(results: Sequence[RunResult], stored: int, search: str, say: Languag
         return f'<p class="none" role="status">{told}</p>'
     rows = "".join(_row(result, say) for result in results)
     shown = (
-        say.html("runs_one" if stored == 1 else "runs_many", count=stored)
+        say.marked(words.count(stored, "run", say))
         if len(results) == stored
         else say.html("runs_newest", count=len(results), stored=stored)
     )
@@ -42,14 +42,14 @@ def listing(results: Sequence[RunResult], stored: int, search: str, say: Languag
 def _row(result: RunResult, say: Language) -> str:
     when = result.started_at[:16].replace("T", " ")
     spec, machine = result.spec, result.environment
-    _, _, asked = words.asked(spec).partition(" · ")
-    name = f"{spec.checkpoint}, {asked.replace(' · ', ', ')}, {when}"
+    _, _, asked = words.asked(spec, say).partition(" · ")
+    name = say.marked(say.listed([say.plain_value(spec.checkpoint), *asked.split(" · "), say.plain_value(when)]))
     return (
         f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
-        f'<span class="unseen">{say.html("history_select_run", name=name)}</span></label></td>'
+        f'<span class="unseen">{say.composed("history_select_run", name=name)}</span></label></td>'
         f'<td class="when">{say.value(when)}</td>'
         f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
-        f"{say.value(spec.checkpoint)}</a><span>{say.value(asked)}</span></td>"
+        f"{say.value(spec.checkpoint)}</a><span>{say.marked(asked)}</span></td>"
         f'<td class="where">{say.value(machine.device_name if machine else spec.device)}</td>'
         f'<td class="times">{say.value(words.times(result)) or "–"}</td>'
         f'<td class="outcome">{_outcome(result, say)}</td></tr>'
@@ -153,7 +153,7 @@ def _chart(results: Sequence[RunResult], letters: str) -> str:
         speedup = result.speedup
         name = f"<b>{letter}</b>"
         if speedup is None or result.failure is not None:
-            told = words.STATUS_WORDS.get(result.status, result.status)
+            told = words.status(result)
             rows.append(
                 f'<div class="line">{name}<span class="axis">{one}</span><span class="value">{esc(told)}</span></div>'
             )
@@ -198,13 +198,15 @@ def _lines(results: Sequence[RunResult]) -> list[tuple[str, list[str]]]:
 
     def rate(result: RunResult) -> str:
         measured = result.compiled
-        return fmt.rate(result.spec.batch_size / measured.median_seconds) if measured and measured.wall_seconds else ""
+        return (
+            words.rate(result.spec.batch_size / measured.median_seconds) if measured and measured.wall_seconds else ""
+        )
 
     lines = [line("Started (UTC)", *(result.started_at[:16].replace("T", " ") for result in results))]
     facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
     lines += [line(name, *values) for name, values in facts.items() if name in _ALWAYS or len(set(values)) > 1]
     lines += [
-        line("Outcome", *(words.STATUS_WORDS.get(result.status, result.status) for result in results)),
+        line("Outcome", *(words.status(result) for result in results)),
         line(f"{lane_name('eager')} latency", *(latency(result, "eager") for result in results)),
         line(f"{lane_name('compiled')} latency", *(latency(result, "compiled") for result in results)),
         line("Compiled throughput", *map(rate, results)),

@@ -39,7 +39,7 @@ def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
     message = say.quoted(progress.message) if progress.message and doing not in _MESSAGES.values() else say.html(doing)
     return (
         f'<section class="live" aria-label="{esc(say.plain("live"))}">'
-        f'<p class="kicker">{say.value(words.asked(spec))}</p>'
+        f'<p class="kicker">{say.marked(words.asked(spec, say))}</p>'
         f'<ol class="steps">{steps}</ol>'
         f'<div class="progress" role="progressbar" aria-label="{esc(say.plain("progress"))}" '
         f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'
@@ -72,7 +72,7 @@ def _lanes(progress: Progress, spec: RunSpec, say: Language) -> str:
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     lanes = "".join(
-        f'<div class="lane">{lane_name(variant)}{bar(variant, done * fastest / seconds if seconds else 0.0)}'
+        f'<div class="lane">{lane_name(variant, say)}{bar(variant, done * fastest / seconds if seconds else 0.0)}'
         f'<span class="value">{say.value(fmt.latency(seconds) if seconds else "–")}</span>'
         f'<p class="counters">{_counters(progress, seconds, spec, say)}</p></div>'
         for variant, seconds in seen.items()
@@ -82,7 +82,7 @@ def _lanes(progress: Progress, spec: RunSpec, say: Language) -> str:
 
 def _counters(progress: Progress, seconds: float | None, spec: RunSpec, say: Language) -> str:
     calls = str(progress.calls) if seconds else "–"
-    rate = fmt.rate(spec.batch_size / seconds).split()[0] if seconds else "–"
+    rate = fmt.rate(spec.batch_size / seconds) if seconds else "–"
     return f"<span>{say.html('counter_calls', calls=calls)}</span><span>{say.html('counter_rate', rate=rate)}</span>"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from html import escape
 
 from demo import format as fmt
 from demo.languages import ENGLISH, Language
+from demo.words import Row
 
 _REACHES = {
     1.1: 1.05,
@@ -32,9 +34,18 @@ def percentage(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
 
 
-def lane_name(variant: str) -> str:
+def lane_name(variant: str, say: Language = ENGLISH) -> str:
     """'Eager' or 'Compiled' with its swatch: the colour never stands alone."""
-    return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{variant.capitalize()}</span>'
+    return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{say.html(f"variant_{variant}")}</span>'
+
+
+def facts(rows: Iterable[Row], say: Language) -> str:
+    """Rows of a table: a name, its value and what it means."""
+    return "".join(
+        f'<tr><th scope="row">{say.marked(name)}</th><td class="value">{say.marked(value)}</td>'
+        f'<td class="why">{say.marked(why)}</td></tr>'
+        for name, value, why in rows
+    )
 
 
 def ruler(ratio: float, low: float, high: float, noise: float, say: Language = ENGLISH) -> str:

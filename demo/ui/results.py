@@ -15,8 +15,8 @@ from demo import drawing, published, stats, words
 from demo import format as fmt
 from demo.forecast import Forecast
 from demo.languages import ENGLISH, Language
-from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult, Speedup
-from demo.ui.parts import esc, lane_name, percentage, ruler
+from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
+from demo.ui.parts import esc, facts, lane_name, percentage, ruler
 
 VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")
 _UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
@@ -67,12 +67,12 @@ def headline(result: RunResult, say: Language = ENGLISH) -> str:
     outcome, speedup = words.outcome(result), result.speedup
     if outcome is None or speedup is None or result.eager is None or result.compiled is None:
         return failure(result, say)
-    before, figure, after = _answer(outcome, speedup.ratio, say)
+    before, figure, after = map(say.marked, words.headline_parts(result, say) or ("", "", ""))
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
     size = "number" if outcome in ("faster", "slower") else "phrase"
     latencies = (
-        f"<span>{lane_name('eager')} <b>{say.value(fmt.latency(result.eager.median_seconds))}</b> →</span>"
-        f"<span>{lane_name('compiled')} <b>{say.value(fmt.latency(result.compiled.median_seconds))}</b></span>"
+        f"<span>{lane_name('eager', say)} <b>{say.value(fmt.latency(result.eager.median_seconds))}</b> →</span>"
+        f"<span>{lane_name('compiled', say)} <b>{say.value(fmt.latency(result.compiled.median_seconds))}</b></span>"
     )
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
     return (
@@ -82,41 +82,15 @@ def headline(result: RunResult, say: Language = ENGLISH) -> str:
         f'<p class="latencies"><span class="pair"{say.ltr}>{latencies}</span>'
         f'<span class="per">{_per_call(result, say)}</span></p>'
         f"{ruler(speedup.ratio, speedup.low, speedup.high, stats.noise_floor(result.control), say)}"
-        f'<p class="interval">{_interval(speedup, say)}</p>'
-        f'<p class="floor">{_noise_floor(result, say)}</p>'
+        f'<p class="interval">{say.marked(say.sentence(words.interval(result, say)))}</p>'
+        f'<p class="floor">{say.marked(say.sentence(words.noise_floor(result, say)))}</p>'
         f"{_price(result, say)}{warnings(result, say)}</section>"
     )
 
 
-def _answer(outcome: words.Outcome, ratio: float, say: Language) -> tuple[str, str, str]:
-    """`words.headline_parts` in this language, as HTML."""
-    match outcome:
-        case "faster" | "slower":
-            figure = say.value(fmt.ratio(ratio if outcome == "faster" else 1 / ratio))
-            return say.html(f"{outcome}_before"), figure, say.html(f"{outcome}_after")
-        case "same":
-            return say.html("same_before"), say.html("same_figure"), ""
-        case _:
-            return "", say.html(f"{outcome}_figure"), say.html(f"{outcome}_after")
-
-
-def _interval(speedup: Speedup, say: Language) -> str:
-    if speedup.verdict == "slower":
-        low, high = words.ends(1 / speedup.high, 1 / speedup.low)
-        return say.html("interval_slowdown", low=low, high=high, confidence="95 %")
-    low, high = words.ends(speedup.low, speedup.high)
-    return say.html("interval_speedup", low=low, high=high, confidence="95 %")
-
-
-def _noise_floor(result: RunResult, say: Language) -> str:
-    if result.control is None:
-        return say.html("noise_floor_none")
-    return say.html("noise_floor", floor=f"±{fmt.percent(stats.noise_floor(result.control))}")
-
-
-def _asked(result: RunResult, say: Language = ENGLISH) -> str:
+def _asked(result: RunResult, say: Language) -> str:
     where = result.environment.device_name if result.environment else result.spec.device
-    return say.value(f"{words.asked(result.spec)} · {where}")
+    return say.marked(f"{words.asked(result.spec, say)} · {say.plain_value(where)}")
 
 
 def _per_call(result: RunResult, say: Language) -> str:
@@ -181,43 +155,14 @@ def predictions(result: RunResult, say: Language = ENGLISH) -> str:
         if result.status == "ok" and result.spec.weights == "random":
             return _section(say, f'<p class="aside">{say.html("random_weights")}</p>')
         return ""
-    agreed = agreement(result, say)
-    told = f'<p class="agreement">{agreed}</p>' if agreed else ""
+    agreed = words.agreement(result, say)
+    told = f'<p class="agreement">{say.marked(agreed)}</p>' if agreed else ""
     body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen, say)
     return _section(say, told + say.passage(body))
 
 
 def _section(say: Language, body: str) -> str:
     return f'<section class="evidence"><h3>{say.html("what_the_model_sees")}</h3>{body}</section>'
-
-
-def agreement(result: RunResult, say: Language = ENGLISH) -> str:
-    """`words.agreement` in this language, as HTML."""
-    parity = result.parity
-    if parity is None or parity.verdict == "not comparable":
-        return ""
-    verdict = say.html("agree" if parity.verdict == "match" else "differ")
-    seen = (result.predictions or {}).values()
-    if seen and all(one.boxes == () or one.segments == () for one in seen):
-        told = [say.html("share_nothing")]
-    else:
-        told = [said for name, share in parity.task.items() if (said := _agreed(name, share, say))]
-    if not told:
-        return say.texts["agreement_alone"].format(verdict=verdict)
-    return say.texts["agreement"].format(verdict=verdict, details=say.texts["agreement_and"].join(told))
-
-
-_AGREED = {"top5_agreement": "share_labels", "matched_boxes": "share_boxes", "mask_iou": "share_masks"}
-
-
-def _agreed(name: str, share: float, say: Language) -> str:
-    if key := _AGREED.get(name):
-        return say.html(f"{key}_same") if round(share, 3) == 1 else say.html(key, share=fmt.percent(share))
-    if name == "score_difference" and share >= words.LEAST_SCORE:
-        return say.html("share_scores", share=f"{share:.2g}")
-    if name == "changed_pixels" and share >= words.LEAST_PIXELS:
-        return say.html("share_pixels", share=fmt.percent(share))
-    return ""
 
 
 def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
@@ -335,13 +280,9 @@ def _webp_uri(picture: Image.Image) -> str:
 
 def details(result: RunResult, say: Language = ENGLISH) -> str:
     """The engineer's part, folded: every figure with its explanation, and the result as JSON to take away."""
-    rows = "".join(
-        f'<tr><th scope="row">{esc(name)}</th><td class="value">{esc(value)}</td>'
-        f'<td class="why">{esc(explanation)}</td></tr>'
-        for name, value, explanation in words.details(result)
-    )
     title = say.html("all_figures" if result.status == "ok" else "known_of_run")
-    table = say.passage(f"<table><caption>{_asked(result)}</caption><tbody>{rows}</tbody></table>")
+    rows = facts(words.details(result, say), say)
+    table = f"<table><caption>{_asked(result, say)}</caption><tbody>{rows}</tbody></table>"
     data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
     return (

@@ -56,12 +56,12 @@ class _Fold:
 
     def shown(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
         """Updates that fill it from `result` and the file of its trace, or hide it where there is nothing to tell."""
-        title = self.section.heading(result, say)
+        title = self.section.title(result, say)
         if not title:
             return {self.accordion: gr.update(visible=False)}
         updates: dict[Any, Any] = {
             self.accordion: gr.update(visible=True, label=title, open=False),
-            self.html: say.passage(self.section.html(result)),
+            self.html: self.section.html(result, say),
         }
         if self.figure is not None and self.section.figure is not None:
             drawn = self.section.figure(result)
@@ -519,5 +519,4 @@ def _mode_note(mode: str, request: gr.Request | None = None) -> str:
 
 def _published(checkpoint: str, task: str, say: Language = ENGLISH) -> Any:
     measured, _ = results.published_for(checkpoint, task)
-    words = [say.texts[key] for key in ("chart_title", "chart_conditions", "chart_source")]
-    return charts.published_bars(published.rows(), measured, words)
+    return charts.published_bars(published.rows(), measured, say)

@@ -191,7 +191,7 @@ def markdown(result: RunResult) -> str:
 
 
 def _rate(side: Measurement, spec: RunSpec) -> str:
-    return fmt.rate(spec.batch_size / side.median_seconds).split()[0]
+    return fmt.rate(spec.batch_size / side.median_seconds)
 
 
 def _plain(text: str) -> str:
