@@ -429,14 +429,18 @@ def _break_even(found: BreakEven | None, say: Language) -> tuple[str, str]:
     return say.listed(calls), bounds
 
 
+def parity(result: RunResult, say: Language = ENGLISH) -> str:
+    """'match', 'differ', 'not comparable'; '' where nothing was compared."""
+    return _known("parity", result.parity.verdict, say) if result.parity is not None else ""
+
+
 def _correctness(result: RunResult, say: Language) -> list[Row]:
-    parity = result.parity
-    if parity is None:
+    judged = result.parity
+    if judged is None:
         return []
-    verdict = _known("parity", parity.verdict, say)
-    rows: list[Row] = [(say.plain("row_parity"), verdict, say.plain_quoted(parity.reason))]
-    if parity.max_abs_error is not None:
-        error = say.plain_value(f"{parity.max_abs_error:.2g}")
+    rows: list[Row] = [(say.plain("row_parity"), parity(result, say), say.plain_quoted(judged.reason))]
+    if judged.max_abs_error is not None:
+        error = say.plain_value(f"{judged.max_abs_error:.2g}")
         rows.append((say.plain("row_difference"), error, say.plain("row_difference_why")))
     return rows
 

@@ -32,6 +32,7 @@ from demo.schema import (
     Predictions,
     Progress,
     RunResult,
+    RunSpec,
 )
 from demo.stats import Interval
 from demo.ui import compare, live, presets, results, run_tab, sections, takeaway
@@ -117,7 +118,7 @@ def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Langua
 
 def test_no_other_language_was_left_in_english() -> None:
     names = {"preset_3", "graph_break", "channels_last", "asked_channels_last", "forecast_time", "row_cpu"}
-    names |= {"agreement", "sentence", "row_cudagraphs"}
+    names |= {"agreement", "sentence", "row_cudagraphs", "compared_torch", "compared_transformers"}
     for language in LANGUAGES.values():
         if language is not ENGLISH:
             same = {key for key, text in language.texts.items() if text == ENGLISH.texts[key]}
@@ -314,6 +315,24 @@ def test_the_list_of_runs_is_told_in_the_visitors_language(language: Language) -
     assert language.html("runs_newest", count=4, stored=9) in page
     assert language.html("history_not_found", search="x") in compare.listing([], 0, "x", language)
     assert language is not ARABIC or not re.search(r"\d", loose(page).replace("UTC", "")), loose(page)
+
+
+@EVERY
+def test_the_comparison_is_told_in_the_visitors_language(language: Language) -> None:
+    loss = ok_result(compiled=measurement(0.004))
+    results = [full_result(), loss, failed_result(), ok_result(eager=None, compiled=None, status="crashed")]
+    held = {"UTC", "batch", "checkpoint", "scene", "png"}.union(*map(names, results))
+    for few in (results, results[2:], [loss, loss]):
+        page = compare.comparison(few, language)
+        reader = Own()
+        reader.feed(page)
+        english = latin(reader.text) - TERMS - held
+        assert bool(english) is (language is ENGLISH), english
+        assert language is not ARABIC or not re.search(r"\d", loose(page)), loose(page)
+
+
+def test_every_field_of_a_spec_is_called_by_one_name() -> None:
+    assert {field.name for field in dataclasses.fields(RunSpec)} <= set(ENGLISH.texts)
 
 
 @EVERY

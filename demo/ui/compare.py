@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
 from demo import format as fmt
 from demo import stats, words
 from demo.languages import ENGLISH, Language
-from demo.schema import RunResult, RunSpec
+from demo.schema import RunResult, RunSpec, Speedup
 from demo.ui.links import RUN
 from demo.ui.parts import esc, lane_name, percentage
 
@@ -69,43 +69,33 @@ def _outcome(result: RunResult, say: Language) -> str:
             told = say.html("answer_same")
         case _:
             told = f"{say.html(f'{outcome}_figure')} {say.html(f'{outcome}_after')}"
-    low, high = speedup.low, speedup.high
-    if speedup.verdict == "slower":
-        low, high = 1 / high, 1 / low
-    least, most = words.ends(low, high)
-    key = "history_slowdown" if speedup.verdict == "slower" else "history_speedup"
-    return f"<b>{told}</b><span>{say.html(key, low=least, high=most)}</span>"
+    return f"<b>{told}</b><span>{_span(speedup, say)}</span>"
 
 
-def comparison(results: Sequence[RunResult]) -> str:
+def _span(speedup: Speedup, say: Language) -> str:
+    """The interval of the speed-up, or of the slow-down."""
+    slower = speedup.verdict == "slower"
+    low, high = words.ends(1 / speedup.high, 1 / speedup.low) if slower else words.ends(speedup.low, speedup.high)
+    return say.html("history_slowdown" if slower else "history_speedup", low=low, high=high)
+
+
+def comparison(results: Sequence[RunResult], say: Language = ENGLISH) -> str:
     """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
     letters = "ABCD"[: len(results)]
-    table = _table(results, letters)
+    title = say.marked(say.composed("compared", runs=words.count(len(results), "run", say)))
     return (
-        f'<section class="comparison" role="status"><h2>{words.count(len(results), "run")} compared</h2>'
-        f"{_differences(results)}{_chart(results, letters)}{table}</section>"
+        f'<section class="comparison" role="status"><h2>{title}</h2>'
+        f"{_differences(results, say)}{_chart(results, letters, say)}{_table(results, letters, say)}</section>"
     )
 
 
-def _differences(results: Sequence[RunResult]) -> str:
+def _differences(results: Sequence[RunResult], say: Language) -> str:
     """What the runs do not have in common: without that, their figures cannot be compared."""
     facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
-    different = [name.lower() for name, values in facts.items() if len(set(values)) > 1]
+    different = [say.html(name).lower() for name, values in facts.items() if len(set(values)) > 1]
     if not different:
-        return '<p class="aside">The same was asked each time, on the same machine: what differs is noise.</p>'
-    return f'<p class="aside">They differ in: {esc(", ".join(different))}.</p>'
-
-
-_NAMES = {
-    "mode": "Compile mode",
-    "dtype": "Number format",
-    "fullgraph": "Full graph only",
-    "text": "What to look for",
-    "iterations": "Timed calls of each",
-    "most_seconds": "Seconds of timing",
-    "cache": "Compile cache",
-}
-"""Of the fields of a spec that the page calls by another name than their own."""
+        return f'<p class="aside">{say.html("compared_same")}</p>'
+    return f'<p class="aside">{say.composed("compared_differ", names=say.listed(different))}</p>'
 
 
 def _asked(name: str) -> Callable[[RunResult], str]:
@@ -121,26 +111,25 @@ def _known(name: str) -> Callable[[RunResult], str]:
 
 
 _FACTS: dict[str, Callable[[RunResult], str]] = {
-    _NAMES.get(field.name, field.name.replace("_", " ").capitalize()): _asked(field.name)
-    for field in dataclasses.fields(RunSpec)
+    field.name: _asked(field.name) for field in dataclasses.fields(RunSpec)
 } | {
-    "Picture": lambda result: f"{result.image.name}, {result.image.sha256[:8]}" if result.image else "",
-    "Machine": lambda result: result.environment.device_name if result.environment else result.spec.device,
-    "CPU": _known("cpu"),
-    "torch": _known("torch"),
-    "transformers": _known("transformers"),
-    "Driver": _known("driver"),
+    "picture": lambda result: f"{result.image.name}, {result.image.sha256[:8]}" if result.image else "",
+    "row_machine": lambda result: result.environment.device_name if result.environment else result.spec.device,
+    "row_cpu": _known("cpu"),
+    "compared_torch": _known("torch"),
+    "compared_transformers": _known("transformers"),
+    "compared_driver": _known("driver"),
 }
-"""What was asked, and where."""
-_ALWAYS = ("Checkpoint", "Batch size", "Compile mode", "Number format", "Weights", "Protocol", "Machine", "torch")
+"""What was asked, and where, by the key of its name: a field of a spec is called as in the form."""
+_ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "row_machine", "compared_torch")
 """The facts that the table shows; of the others only those that differ."""
 
 
-def _chart(results: Sequence[RunResult], letters: str) -> str:
+def _chart(results: Sequence[RunResult], letters: str, say: Language) -> str:
     """A line from low to high for each run on a logarithmic axis that all share; 1× is where nothing is gained."""
     known = [result.speedup for result in results if result.speedup is not None and result.failure is None]
     if not known:
-        return '<p class="aside">None of them has a speed-up.</p>'
+        return f'<p class="aside">{say.html("compared_none")}</p>'
     low = min(1.0, *(speedup.low for speedup in known)) / 1.04
     high = max(1.0, *(speedup.high for speedup in known)) * 1.04
 
@@ -153,83 +142,87 @@ def _chart(results: Sequence[RunResult], letters: str) -> str:
         speedup = result.speedup
         name = f"<b>{letter}</b>"
         if speedup is None or result.failure is not None:
-            told = words.status(result)
+            told = say.html(f"status_{result.status}")
             rows.append(
-                f'<div class="line">{name}<span class="axis">{one}</span><span class="value">{esc(told)}</span></div>'
+                f'<div class="line">{name}<span class="axis">{one}</span><span class="value">{told}</span></div>'
             )
             continue
         width = percentage(math.log(speedup.high / speedup.low) / math.log(high / low))
-        said = f"{letter}: speed-up {fmt.ratio_interval(speedup.low, speedup.high)}"
+        low_end, high_end = fmt.ratio_ends(speedup.low, speedup.high)
+        said = f"{letter}: {say.plain('history_speedup', low=low_end, high=high_end)}"
         rows.append(
-            f'<div class="line">{name}<span class="axis" role="img" aria-label="{said}">'
+            f'<div class="line">{name}<span class="axis" role="img" aria-label="{esc(said)}">'
             f'{one}<i class="range" style="left:{place(speedup.low)};width:{width}"></i>'
             f'<i class="point" style="left:{place(speedup.ratio)}"></i></span>'
-            f'<span class="value">{fmt.ratio(speedup.ratio)}</span></div>'
+            f'<span class="value">{say.value(fmt.ratio(speedup.ratio))}</span></div>'
         )
     ticks = [tick for tick in _TICKS if low <= tick <= high]
     if len(ticks) > 1 or low < 1 < high:
         ticks = sorted({*ticks, 1.0})
     marks = "".join(f'<span style="left:{place(tick)}">{tick:g}×</span>' for tick in ticks)
     return (
-        '<figure class="speedups"><figcaption>Speed-up with its 95 % interval; right of 1× compiled is faster'
-        f'</figcaption>{"".join(rows)}<div class="line ticks"><span class="axis">{marks}</span></div></figure>'
+        f'<figure class="speedups"><figcaption>{say.marked(say.plain("compared_chart"))}</figcaption>'
+        f'<div{say.ltr}>{"".join(rows)}<div class="line ticks"><span class="axis">{marks}</span></div></div></figure>'
     )
 
 
-def _table(results: Sequence[RunResult], letters: str) -> str:
+def _table(results: Sequence[RunResult], letters: str, say: Language) -> str:
     head = "".join(f'<th scope="col">{letter}</th>' for letter in letters)
     rows = "".join(
-        f'<tr><th scope="row">{label}</th>' + "".join(f"<td>{esc(value)}</td>" for value in values) + "</tr>"
-        for label, values in _lines(results)
+        f'<tr><th scope="row">{label}</th>' + "".join(f"<td>{value or '–'}</td>" for value in values) + "</tr>"
+        for label, values in _lines(results, say)
     )
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="The figures of each run">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{esc(say.plain("compared_table"))}">'
         f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def _lines(results: Sequence[RunResult]) -> list[tuple[str, list[str]]]:
-    def line(label: str, *values: str) -> tuple[str, list[str]]:
-        return label, [value or "–" for value in values]
+def _lines(results: Sequence[RunResult], say: Language) -> Iterator[tuple[str, list[str]]]:
+    """A name and a cell for each run, as HTML; '' for what was not measured."""
+
+    def line(key: str, read: Callable[[RunResult], str]) -> tuple[str, list[str]]:
+        return say.marked(say.plain(key)), [read(result) for result in results]
 
     def latency(result: RunResult, variant: str) -> str:
         measured = getattr(result, variant)
-        return fmt.latency(measured.median_seconds) if measured and measured.wall_seconds else ""
+        return say.value(fmt.latency(measured.median_seconds)) if measured and measured.wall_seconds else ""
 
-    def rate(result: RunResult) -> str:
+    def throughput(result: RunResult) -> str:
         measured = result.compiled
-        return (
-            words.rate(result.spec.batch_size / measured.median_seconds) if measured and measured.wall_seconds else ""
-        )
+        if measured is None or not measured.wall_seconds:
+            return ""
+        return say.marked(words.rate(result.spec.batch_size / measured.median_seconds, say))
 
-    lines = [line("Started (UTC)", *(result.started_at[:16].replace("T", " ") for result in results))]
-    facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
-    lines += [line(name, *values) for name, values in facts.items() if name in _ALWAYS or len(set(values)) > 1]
-    lines += [
-        line("Outcome", *(words.status(result) for result in results)),
-        line(f"{lane_name('eager')} latency", *(latency(result, "eager") for result in results)),
-        line(f"{lane_name('compiled')} latency", *(latency(result, "compiled") for result in results)),
-        line("Compiled throughput", *map(rate, results)),
-        line("Speed-up", *(fmt.ratio(found.ratio) if (found := result.speedup) else "" for result in results)),
-        line("95 % interval", *(words.interval(result).replace(", 95 % confidence", "") for result in results)),
-        line(
-            "Noise floor",
-            *(f"±{fmt.percent(stats.noise_floor(result.control))}" if result.control else "" for result in results),
-        ),
-        line(
-            "First compiled call",
-            *(
-                f"{fmt.duration(cost.first_call_seconds)} ({cost.cache})" if (cost := result.compilation) else ""
-                for result in results
-            ),
-        ),
-        line("Pays for itself after", *map(_break_even, results)),
-        line("Outputs", *(result.parity.verdict if result.parity else "" for result in results)),
-    ]
-    return lines
+    yield line("history_started", lambda result: say.value(result.started_at[:16].replace("T", " ")))
+    for name, read in _FACTS.items():
+        values = [read(result) for result in results]
+        if name in _ALWAYS or len(set(values)) > 1:
+            yield say.html(name), [say.value(value) for value in values]
+    yield line("compared_outcome", lambda result: say.html(f"status_{result.status}"))
+    for variant in ("eager", "compiled"):
+        name = say.composed("row_latency", variant=lane_name(variant, say))
+        yield name, [latency(result, variant) for result in results]
+    yield say.composed("row_throughput", variant=say.html("variant_compiled")), [throughput(one) for one in results]
+    yield line("row_speedup", lambda result: say.value(fmt.ratio(result.speedup.ratio)) if result.speedup else "")
+    yield line("compared_interval", lambda result: _span(result.speedup, say) if result.speedup else "")
+    yield line("row_noise_floor", lambda result: _floor(result, say))
+    yield line("row_first", lambda result: _first_call(result, say))
+    yield line("compared_pays", lambda result: _break_even(result, say))
+    yield line("compared_outputs", lambda result: say.marked(words.parity(result, say)))
 
 
-def _break_even(result: RunResult) -> str:
+def _floor(result: RunResult, say: Language) -> str:
+    return say.value(f"±{fmt.percent(stats.noise_floor(result.control))}") if result.control else ""
+
+
+def _first_call(result: RunResult, say: Language) -> str:
+    cost = result.compilation
+    return say.html(f"first_call_{cost.cache}", time=fmt.duration(cost.first_call_seconds)) if cost else ""
+
+
+def _break_even(result: RunResult, say: Language) -> str:
     if result.speedup is None:
         return ""
-    return words.count(result.break_even_calls, "call") if result.break_even_calls is not None else "never"
+    calls = result.break_even_calls
+    return say.marked(words.count(calls, "call", say) if calls is not None else say.plain("never"))

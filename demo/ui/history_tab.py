@@ -72,7 +72,7 @@ class HistoryTab:
                 self._question = gr.HTML("", apply_default_css=False)
                 self._for_good = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
                 self._keep = gr.Button(label("keep_them"), elem_id="keep")
-            self._compared = gr.HTML("", elem_id="compared", apply_default_css=False, html_template=IN_ENGLISH)
+            self._compared = gr.HTML("", elem_id="compared", apply_default_css=False)
             self._list = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
             self._more = gr.Button(label("show_more"), visible=False, elem_id="more")
             self._file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
@@ -144,7 +144,7 @@ class HistoryTab:
         shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
         return {self._tabs: gr.update(selected=self._room), self._message: ""} | shown
 
-    def _compare_ticked(self, ticked: str) -> tuple[Any, str]:
+    def _compare_ticked(self, ticked: str, request: gr.Request | None = None) -> tuple[Any, str]:
         try:
             ids = _ids(ticked)
             too_many = len(ids) > compare.MOST
@@ -156,7 +156,7 @@ class HistoryTab:
                 f"Tick {compare.FEWEST} to {compare.MOST} runs to compare them. "
                 f"Ticked: {len(ids) if too_many else len(results)}."
             )
-        return compare.comparison(results), ""
+        return compare.comparison(results, of(request)), ""
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
         try:
