@@ -77,13 +77,15 @@ def compiled(result: RunResult, say: Language = ENGLISH) -> str:
 def _places(kind: str, found: Iterable[GraphBreak], say: Language) -> str:
     """Where and why, in torch's own words."""
     nowhere = f"<span>{say.html('places_nowhere')}</span>"
-    items = "".join(f"<li>{_code(one.location) or nowhere}<span>{say.quoted(one.reason)}</span></li>" for one in found)
+    items = "".join(
+        f'<li dir="ltr">{_code(one.location) or nowhere}<span>{say.quoted(one.reason)}</span></li>' for one in found
+    )
     title = f"{say.html(f'places_{kind}')} <small>{say.html(f'places_{kind}_why')}</small>"
     return f'<div class="places"><h4>{title}</h4><ol>{items}</ol></div>' if items else ""
 
 
 def _code(text: str) -> str:
-    return f'<code dir="ltr">{esc(text)}</code>' if text else ""
+    return f"<code>{esc(text)}</code>" if text else ""
 
 
 def pays(result: RunResult, say: Language = ENGLISH) -> str:
