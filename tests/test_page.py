@@ -289,8 +289,9 @@ def test_every_section_of_a_result_is_filled_under_its_answer_and_a_failure_hide
     page = Page(answering(full_result()))
     *_, last = pressed(page)
     for fold in page.run_tab._stage.folds:
-        assert last[fold.accordion]["visible"] and last[fold.accordion]["label"] == fold.section.title(full_result())
-        assert last[fold.html] == fold.section.html(full_result())
+        title, html = (tell(full_result(), ENGLISH) for tell in (fold.section.title, fold.section.html))
+        assert last[fold.accordion]["visible"] and last[fold.accordion]["label"] == title
+        assert last[fold.html] == html
         assert fold.figure is None or last[fold.figure]["visible"]
     page = Page(answering(failed_result()))
     *_, last = pressed(page)
