@@ -12,6 +12,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -24,7 +25,7 @@ from typing import Any
 
 from demo import format as fmt
 from demo import limits
-from demo.languages import ENGLISH
+from demo.languages import LANGUAGES
 from demo.schema import STATUSES, BadInput, CompileCost, RunResult, RunSpec
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
@@ -309,13 +310,24 @@ def _opened(path: Path, alone: bool = False) -> sqlite3.Connection:
 
 def _in_words(value: str, words: Mapping[str, str]) -> str:
     """SQL for what the page says instead of the stored `value`."""
-    cases = " ".join(f"WHEN '{stored}' THEN '{said}'" for stored, said in words.items())
+    quoted = {stored: said.replace("'", "''") for stored, said in words.items()}
+    cases = " ".join(f"WHEN '{stored}' THEN '{said}'" for stored, said in quoted.items())
     return f"CASE {value} {cases} END"
 
 
-_VERDICTS = {"faster": "faster", "slower": "slower", "same": "same, no difference", "unsure": "unsure, too noisy"}
+def _in_all_languages(*keys: str) -> str:
+    said = " ".join(language.texts[key] for language in LANGUAGES.values() for key in keys)
+    return re.sub(r"\{\w+\}", "", said)
+
+
+_VERDICTS = {
+    "faster": _in_all_languages("answer_faster"),
+    "slower": _in_all_languages("answer_slower"),
+    "same": f"same {_in_all_languages('answer_same')}",
+    "unsure": f"unsure {_in_all_languages('unsure_figure', 'unsure_after')}",
+}
 _OUTCOME = (
-    _in_words("status", {status: ENGLISH.plain(f"status_{status}") for status in STATUSES}),
+    _in_words("status", {status: _in_all_languages(f"status_{status}") for status in STATUSES}),
     _in_words("CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict') END", _VERDICTS),
 )
 

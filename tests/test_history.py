@@ -339,6 +339,9 @@ def test_a_search_leaves_what_holds_every_word(history: History, search: str, fo
         ({"compiled": measurement(0.004)}, "slower"),
         ({"compiled": measurement(0.002)}, "no difference"),
         ({"status": "compile_failed", "compiled": None}, "did not compile"),
+        ({"compiled": measurement(0.004)}, "أبطأ"),
+        ({"compiled": measurement(0.002)}, "差なし"),
+        ({"status": "compile_failed", "compiled": None}, "编译失败"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -346,6 +349,7 @@ def test_a_search_knows_what_came_of_a_run(history: History, changes: dict[str, 
     history.append(ok_result())
     history.append(ok_result(id="other", **changes))
     assert [result.id for result in history.all(search=word)] == ["other"]
+    assert history.all(search="{ratio}") == []  # a place for a value is no word
 
 
 def test_a_row_that_is_no_json_ends_no_search(history: History) -> None:
