@@ -8,6 +8,7 @@ below that, and where a cell that was compiled ahead had to compile again.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 import threading
@@ -27,23 +28,30 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 GRID = Grid(sweep.PRESETS["smoke"].checkpoints, (1, 4))
 
 
-def one_sweep(precompiler: Precompiler | None) -> tuple[float, list[Cell]]:
-    """Wall seconds and the cells of the whole grid, from an empty cache."""
+def one_sweep(precompiler: Precompiler | None) -> tuple[float, float, list[Cell]]:
+    """Wall seconds, the share of the cores' time that was used, and the cells of the grid; from an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         runner = Runner(History(Path(folder) / "history.sqlite3"))
         grid = [Cell(spec) for spec in GRID.specs()]
-        started = time.perf_counter()
+        started, used = time.perf_counter(), children_seconds()
         for event in sweep.run(grid, runner, SCENE, threading.Event(), precompiler):
             if isinstance(event, Done):
                 grid[event.place] = event.cell
-        return time.perf_counter() - started, grid
+        seconds = time.perf_counter() - started
+        return seconds, (children_seconds() - used) / seconds / len(os.sched_getaffinity(0)), grid
+
+
+def children_seconds() -> float:
+    """CPU time of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
     precompiler = Precompiler()
-    alone, one_by_one = one_sweep(None)
-    ahead, together = one_sweep(precompiler)
+    alone, busy_alone, one_by_one = one_sweep(None)
+    ahead, busy_ahead, together = one_sweep(precompiler)
     rows = [
         [
             f"{first.spec.checkpoint}, batch {first.spec.batch_size}",
@@ -57,6 +65,7 @@ def main() -> None:
         for first, second in zip(one_by_one, together, strict=True)
     ]
     rows.append(["**whole sweep**", fmt.duration(alone), fmt.duration(ahead)])
+    rows.append(["of the cores' time, used", fmt.percent(busy_alone), fmt.percent(busy_ahead)])
     header = ["cell", "one by one: speed-up, run, compile cache", "compiled ahead: the same"]
     text = report.table(header, rows) + (
         f"\n\nCompiled ahead by {precompiler.processes} processes, the sweep takes 1/{alone / ahead:.2f} of the time "

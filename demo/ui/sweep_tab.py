@@ -31,7 +31,8 @@ from demo.ui.runs import AnyRunner
 STORED_A_CELL, MOST_STORED = 20, 2000
 """Stored runs that are looked at for each cell of a sweep and for all of it, the newest of its checkpoints: what lies
 further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
-UPDATE_SECONDS = 0.5
+UPDATE_SECONDS = 1.0
+"""Each update takes some 20 ms of cores on which a cell may be timed."""
 WAITING_SECONDS = 0.5
 MACHINE_SECONDS = 30.0
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
