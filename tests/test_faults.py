@@ -806,7 +806,7 @@ def in_the_real_worker(history: History, spec: RunSpec = SPEC, module: str = "te
     return result
 
 
-def cache_without_room(result: RunResult, folder: Path, reason: str) -> None:
+def assert_no_room_in_the_cache(result: RunResult, folder: Path, reason: str) -> None:
     """The compile failed for want of room in its cache, which lies in `folder`; eager's figures are there."""
     assert (result.status, result.failure.stage) == ("compile_failed", "compile")
     assert reason in result.failure.message
@@ -822,7 +822,7 @@ def test_a_full_disk_under_the_compile_cache_is_a_failed_compile_with_the_reason
     monkeypatch.setenv("FAULT", "")
     (tiny_disk / "cache").mkdir()
     fill(tiny_disk)
-    cache_without_room(in_the_real_worker(history), tiny_disk, "No space left on device")
+    assert_no_room_in_the_cache(in_the_real_worker(history), tiny_disk, "No space left on device")
 
 
 def test_a_compile_cache_that_takes_nothing_is_a_failed_compile_with_the_reason(
@@ -830,7 +830,7 @@ def test_a_compile_cache_that_takes_nothing_is_a_failed_compile_with_the_reason(
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("FAULT", "no room on the disk")
-    cache_without_room(in_the_real_worker(history), tmp_path, "File too large")
+    assert_no_room_in_the_cache(in_the_real_worker(history), tmp_path, "File too large")
 
 
 def test_a_compile_cache_that_cannot_even_be_made_is_a_stored_result_with_the_way_out(
