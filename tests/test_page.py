@@ -45,7 +45,7 @@ from demo.schema import (
     RunSpec,
 )
 from demo.stats import Interval
-from demo.ui import form, live, results, visitors
+from demo.ui import form, jobs, live, results, visitors
 from demo.ui.fake import MACHINE, FakeRunner
 from demo.ui.language import translations
 from demo.ui.line import Line
@@ -425,6 +425,27 @@ def test_new_visitors_have_ids_of_their_own_and_only_so_many_are_remembered(monk
     assert known.name("not an id", "page 4") == names[4]
     assert known.name(names[0], "page 4") == names[0]
     assert known.name(None, "page 0") != names[0]
+
+
+@pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
+def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
+    gpu: str | None, often: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "CALM_SECONDS", 60.0)  # until the timing is over
+    runner = FakeRunner(lambda *_: ok_result(), seconds=2.0, machine=dataclasses.replace(MACHINE, gpu=gpu))
+    job = jobs.Jobs(runner, Line()).start("one", RunSpec("shapes-vit", "image-classification"), form.scenes()[0])
+    heard = [news.phase for news in job.watch() if isinstance(news, schema.Progress)]
+    assert "check" in heard  # no pause outlasts the timing
+    assert (heard.count("time") > 1) is often
+    assert heard.count("compile") > 1
+
+
+def test_question_and_form_do_not_wait_for_the_chart_that_stands_below() -> None:
+    page = Page(answering(ok_result()))
+    chart = page.run_tab._stage.chart
+    assert chart.visible is False
+    assert page.run_tab._arrive(from_browser(), None)[chart]["visible"] is True
 
 
 # ---- the trace
