@@ -8,12 +8,14 @@ import re
 import string
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
+from measured_tables import write
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import words
+from demo import measured, published, sweep, words
 from demo.forecast import Doubt, Forecast, Range
 from demo.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.schema import (
@@ -35,8 +37,11 @@ from demo.schema import (
     RunSpec,
 )
 from demo.stats import Interval
-from demo.ui import compare, live, presets, results, run_tab, sections, takeaway
+from demo.ui import compare, live, presets, published_tab, results, run_tab, sections, sweep_tab, takeaway
+from demo.ui.fake import FakeRunner
+from demo.ui.heatmap import heatmap
 from demo.ui.language import label, translations, written
+from demo.ui.page import Page
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
@@ -73,7 +78,7 @@ class Loose(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("img", "input", "br"):
+        if tag not in ("img", "input", "br", "wbr"):
             self._open.append((tag, ("dir", "ltr") in attrs))
 
     def handle_endtag(self, tag: str) -> None:
@@ -118,7 +123,7 @@ def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Langua
 
 def test_no_other_language_was_left_in_english() -> None:
     names = {"preset_3", "graph_break", "channels_last", "asked_channels_last", "forecast_time", "row_cpu"}
-    names |= {"agreement", "sentence", "row_cudagraphs", "compared_torch", "compared_transformers"}
+    names |= {"agreement", "sentence", "gpu", "row_cudagraphs", "compared_torch", "compared_transformers"}
     for language in LANGUAGES.values():
         if language is not ENGLISH:
             same = {key for key, text in language.texts.items() if text == ENGLISH.texts[key]}
@@ -218,7 +223,7 @@ class Own(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("img", "input", "br"):
+        if tag not in ("img", "input", "br", "wbr"):
             self._open.append(("lang", "en") in attrs or tag in ("code", "bdi"))
 
     def handle_endtag(self, tag: str) -> None:
@@ -426,3 +431,78 @@ def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language
         held = [text for key, text in texts.items() if key in marker]
         assert held == [results.question("shapes-vit", language)]
         assert texts["run"] == language.texts["run"]
+
+
+def own_words(page: str) -> set[str]:
+    """The Latin words of a page that are neither quoted nor a name."""
+    reader = Own()
+    reader.feed(page)
+    return latin(reader.text) - TERMS - {"OOM", "CSV", "speed", "up"}
+
+
+@EVERY
+def test_a_sweep_is_told_in_the_visitors_language(language: Language) -> None:
+    spec = ok_result().spec
+    results = [ok_result(), ok_result(compiled=measurement(0.004)), failed_result(), None, None]
+    specs = [dataclasses.replace(spec, batch_size=2**place) for place in range(len(results))]
+    cells = [
+        sweep.Cell(one, result and dataclasses.replace(result, spec=one))
+        for one, result in zip(specs, results, strict=True)
+    ]
+    guess = sweep_tab._guess(sweep.Forecast(2, 90.0, 1), language)
+    doing = live.doing(TIMING, language)
+    pages = [
+        sweep_tab._opening(language),
+        sweep_tab._status("running", cells, 90.0, guess + doing, language),
+        sweep_tab._status("done", cells[:3], None, sweep_tab._summary(cells[:3], language), language),
+        heatmap(cells, 3, 0.4, language),
+    ]
+    for page in pages:
+        english = own_words(page) - names(ok_result()) - {"batch"}
+        assert bool(english) is (language is ENGLISH), english
+        assert language is not ARABIC or not re.search(r"\d", loose(page)), loose(page)
+    assert language.html("heat_not_run") in pages[-1] and language.html("sweep_guess", guessed=1, cells=2) in pages[1]
+
+
+@EVERY
+def test_the_published_tab_is_told_in_the_visitors_language(
+    language: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    write(tmp_path / "h200.csv", {})
+    (tmp_path / "broken.csv").write_text("nothing")
+    tables = published.tables()
+    own = [row for row in tables.rows if row.measured]
+    held = latin(" ".join(f"{row.model} {row.checkpoint} {row.gpu} {row.mode} {row.torch}" for row in tables.rows))
+    held |= {
+        "float32",
+        "Eager",
+        "reduce",
+        "overhead",
+        "https",
+        *latin(" ".join(one.where for one in published.sources())),
+    }
+    for rows in (tables.rows[:20], own * 2):
+        asked = (published_tab._scope(rows, rows[:1], language), published_tab._table(rows, tables.problems, language))
+        for page in asked:
+            assert bool(own_words(page) - held) is (language is ENGLISH), own_words(page) - held
+            assert language is not ARABIC or not re.search(r"\d", loose(page)), loose(page)
+    assert (language.html("published_measured") in asked[1]) is True
+    lists = published_tab._choices(tables.rows, "", language)
+    assert all(choices[0] == (language.texts["choice_all"], "") for choices in lists.values())
+    assert (language.plain("published_own_gpu", gpu="H200"), "H200") in lists["gpu"]
+
+
+@EVERY
+def test_the_tabs_ask_for_the_visitors_language(language: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    request: Any = SimpleNamespace(query_params={"lang": language.code}, cookies={}, headers={}, session_hash="one")
+    told = published_tab.shown("release", "A100", "", "", "", request)
+    assert language.html("published_about") in told[-1] and told[3]["choices"][0][0] == language.texts["choice_all"]
+    page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    page.sweep_tab._precompiler = None
+    values = [field.value for field in page.sweep_tab._axes.values()]
+    updates = list(page.sweep_tab._run(request, *values, "pretrained", False))
+    assert language.html("sweep_done") in updates[-1][page.sweep_tab._status]
+    assert language.html("heat_press") in updates[0][page.sweep_tab._map]
+    opened = page.sweep_tab._open(updates[0][page.sweep_tab._cells], SimpleNamespace(place=0), request)  # type: ignore[arg-type]
+    assert language.html("all_figures") in opened

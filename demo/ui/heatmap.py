@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from demo import format as fmt
 from demo import words
+from demo.languages import ENGLISH, Language
 from demo.schema import RunSpec
 from demo.sweep import Cell
 from demo.ui.parts import esc
@@ -25,7 +25,7 @@ OPEN_ON_CLICK = """element.addEventListener('click', (event) => {
 });"""
 
 
-def heatmap(cells: Sequence[Cell], running: int | None = None, share: float = 0.0) -> str:
+def heatmap(cells: Sequence[Cell], running: int | None = None, share: float = 0.0, say: Language = ENGLISH) -> str:
     """`running` is the place of the cell in hand, `share` how far it is, 0 to 1."""
     facets = dict.fromkeys((cell.spec.mode, cell.spec.dtype) for cell in cells)
     places = {_key(cell.spec): place for place, cell in enumerate(cells)}
@@ -37,43 +37,47 @@ def heatmap(cells: Sequence[Cell], running: int | None = None, share: float = 0.
         rows = []
         for checkpoint in checkpoints:
             row = [places.get((checkpoint, batch, mode, dtype)) for batch in batches]
-            drawn_row = "".join("<td></td>" if place is None else _cell(cells, place, running, share) for place in row)
-            rows.append(f'<tr><th scope="row" title="{esc(checkpoint)}">{esc(short(checkpoint))}</th>{drawn_row}</tr>')
+            drawn_row = "".join(
+                "<td></td>" if place is None else _cell(cells, place, running, share, say) for place in row
+            )
+            name = say.value(short(checkpoint))
+            rows.append(f'<tr><th scope="row" title="{esc(checkpoint)}">{name}</th>{drawn_row}</tr>')
         drawn.append(
-            f'<table class="heat"><caption>{esc(mode)} <span>{esc(dtype)}</span></caption>'
-            f'<thead><tr><th scope="col">batch size</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+            f'<table class="heat"><caption>{say.value(mode)} <span>{say.value(dtype)}</span></caption>'
+            f'<thead><tr><th scope="col">{say.html("batch_size")}</th>{head}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table>"
         )
-    return f'<div class="heatmap">{"".join(drawn)}</div>{_LEGEND}'
+    return f'<div class="heatmap">{"".join(drawn)}</div>{_legend(say)}'
 
 
-_LEGEND = (
-    '<p class="heat-legend"><span><i class="slow" aria-hidden="true"></i>▼ compiled is slower</span>'
-    '<span><i class="same" aria-hidden="true"></i>no difference, or unsure</span>'
-    '<span><i class="fast" aria-hidden="true"></i>▲ compiled is faster</span>'
-    "<span>Press a cell to see its run.</span></p>"
-)
+def _legend(say: Language) -> str:
+    colours = "".join(
+        f'<span><i class="{kind}" aria-hidden="true"></i>{sign}{say.html(key)}</span>'
+        for kind, sign, key in (("slow", "▼ ", "heat_slower"), ("same", "", "heat_same"), ("fast", "▲ ", "heat_faster"))
+    )
+    return f'<p class="heat-legend">{colours}<span>{say.html("heat_press")}</span></p>'
 
 
 def _key(spec: RunSpec) -> tuple[str, int, str, str]:
     return spec.checkpoint, spec.batch_size, spec.mode, spec.dtype
 
 
-def _cell(cells: Sequence[Cell], place: int, running: int | None, share: float) -> str:
+def _cell(cells: Sequence[Cell], place: int, running: int | None, share: float, say: Language) -> str:
     cell = cells[place]
     if not cell.done:
         if place == running:
-            return f'<td class="now" style="--share:{share * 100:.0f}%"><span>{share * 100:.0f} %</span></td>'
-        return '<td class="next"><span role="img" aria-label="not run yet">·</span></td>'
+            return f'<td class="now" style="--share:{share * 100:.0f}%"><span{say.ltr}>{share * 100:.0f} %</span></td>'
+        return f'<td class="next"><span role="img" aria-label="{esc(say.plain("heat_not_run"))}">·</span></td>'
     kind, strength, sign = _heat(cell)
     figure = cell.value if cell.result and cell.result.failure is None else _failure(cell)
     times = words.times(cell.result) if cell.result and cell.result.failure is None else ""
     below = esc(times).replace(" → ", " <wbr>→ ").replace(" ms", "&nbsp;ms")
     spec = cell.spec
-    said = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}"
+    setting = [spec.checkpoint, say.plain("asked_batch", size=spec.batch_size), spec.mode, spec.dtype, cell.value]
     return (
         f'<td><button type="button" class="{kind}" data-place="{place}" style="--strength:{strength:.0f}%" '
-        f'title="{esc(cell.value)}" aria-label="{esc(said)}"><b>{sign}{esc(figure)}</b>'
-        f"<small>{below}</small></button></td>"
+        f'title="{esc(cell.value)}" aria-label="{esc(say.listed(setting))}"><b{say.ltr}>{sign}{esc(figure)}</b>'
+        f"<small{say.ltr}>{below}</small></button></td>"
     )
 
 
@@ -92,10 +96,3 @@ def _heat(cell: Cell) -> tuple[str, float, str]:
     full = min(1.0, abs(math.log(speedup.ratio)) / math.log(FULL_COLOUR_AT))
     strength = 18 + 72 * full
     return ("fast", strength, "▲ ") if speedup.verdict == "faster" else ("slow", strength, "▼ ")
-
-
-def said(cells: Sequence[Cell], seconds: float | None = None) -> str:
-    """'12 of 72 cells have a value, about 41 min to go'."""
-    done = sum(cell.done for cell in cells)
-    to_go = f", about {fmt.duration(seconds)} to go" if seconds and done < len(cells) else ""
-    return f"{done} of {len(cells)} cells have a value{to_go}"

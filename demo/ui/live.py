@@ -34,9 +34,6 @@ def waiting(ahead: int, say: Language = ENGLISH) -> str:
 def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
     step = _STEP_OF_PHASE.get(progress.phase, 0)
     steps = "".join(_step(say.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))
-    doing = "doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}"
-    doing = _MESSAGES.get(progress.message, doing)
-    message = say.quoted(progress.message) if progress.message and doing not in _MESSAGES.values() else say.html(doing)
     return (
         f'<section class="live" aria-label="{esc(say.plain("live"))}">'
         f'<p class="kicker">{say.marked(words.asked(spec, say))}</p>'
@@ -44,11 +41,21 @@ def strip(progress: Progress, spec: RunSpec, say: Language = ENGLISH) -> str:
         f'<div class="progress" role="progressbar" aria-label="{esc(say.plain("progress"))}" '
         f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'
         f'<i style="width:{percentage(progress.fraction)}"></i></div>'
-        f'<p class="clock"><span class="doing">{message}</span>'
+        f'<p class="clock"><span class="doing">{doing(progress, say)}</span>'
         f"<span>{_clock(progress, say)}</span></p>"
         f'<div class="lanes">{_lanes(progress, spec, say)}</div>'
         f"{_narrowing(progress, say)}</section>"
     )
+
+
+def doing(progress: Progress, say: Language = ENGLISH) -> str:
+    """What the worker is at, as HTML."""
+    if (told := _MESSAGES.get(progress.message)) is not None:
+        return say.html(told)
+    if progress.message:
+        return say.quoted(progress.message)
+    step = _STEP_OF_PHASE.get(progress.phase, 0)
+    return say.html("doing_done" if step == len(STEPS) else f"doing_{STEPS[step]}")
 
 
 def _step(name: str, distance: int) -> str:

@@ -9,19 +9,20 @@ from typing import Any, Literal
 import gradio as gr
 
 from demo import format as fmt
-from demo import published, published_charts
-from demo.measured import OOM
-from demo.schema import BadInput, PublishedRow, plain
-from demo.ui.language import IN_ENGLISH
+from demo import published, published_charts, words
+from demo.languages import ENGLISH, Language
+from demo.measured import OOM, SUBSET
+from demo.schema import PUBLISHED_CALLS, BadInput, PublishedRow, plain
+from demo.ui.language import label, of
 from demo.ui.parts import esc
 
 ALL = ""
 """The value of a filter that asks nothing."""
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
 _TASK_NAMES = {
-    "image-classification": "Classification",
-    "object-detection": "Detection",
-    "image-segmentation": "Segmentation",
+    "image-classification": "task_classification",
+    "object-detection": "task_detection",
+    "image-segmentation": "task_segmentation",
 }
 _SUBSET_NAMES = {
     "release": "torch 2.0.1",
@@ -37,21 +38,21 @@ class PublishedTab:
         rows = published.tables().rows
         with gr.Column(elem_id="published"):
             with gr.Row(elem_id="published-filters", equal_height=False):
-                choices = _choices(rows, FIRST["subset"])
-                names = (("subset", "Table"), ("gpu", "GPU"), ("batch_size", "Batch size"), ("task", "Task"))
+                choices = _choices(rows, FIRST["subset"], ENGLISH)
+                names = (("subset", "published_table"), ("gpu", "gpu"), ("batch_size", "batch_size"), ("task", "task"))
                 self.filters: dict[str, gr.components.Component] = {
-                    column: gr.Dropdown(choices[column], value=FIRST[column], label=label, min_width=120)
-                    for column, label in names
+                    column: gr.Dropdown(choices[column], value=FIRST[column], label=label(name), min_width=120)
+                    for column, name in names
                 }
                 self.filters["model"] = gr.Textbox(
-                    label="Search model", placeholder="ViT, resnet-50 …", max_length=80, min_width=120
+                    label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=80, min_width=120
                 )
-            self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False, html_template=IN_ENGLISH)
+            self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
             with gr.Row(elem_id="published-charts", equal_height=False):
                 self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
                 self.improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
             self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
-            self.table = gr.HTML(elem_id="published-table", apply_default_css=False, html_template=IN_ENGLISH)
+            self.table = gr.HTML(elem_id="published-table", apply_default_css=False)
         inputs = list(self.filters.values())
         outputs = [*inputs[:-1], self.scope, self.durations, self.improvements, self.by_batch, self.table]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
@@ -66,13 +67,15 @@ class PublishedTab:
         )
 
 
-def shown(subset: str, gpu: str, batch_size: str, task: str, model: str) -> list[Any]:
+def shown(
+    subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request | None = None
+) -> list[Any]:
     """Updates for the four lists, the line of the scope, the three charts and the table.
 
     A choice that the chosen table does not have falls back to all of it.
     """
-    tables = published.tables()
-    choices = _choices(tables.rows, subset)
+    tables, say = published.tables(), of(request)
+    choices = _choices(tables.rows, subset, say)
     asked = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
     asked = {
         column: value if value in [allowed for _, allowed in choices[column]] else ALL
@@ -84,13 +87,14 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str) -> list
         lines = published.select(tables.rows, task=asked["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
-        return [*lists, _said(str(refused)), nothing, nothing, nothing, _table([], tables.problems)]
+        told = _said(say.quoted(str(refused)))
+        return [*lists, told, nothing, nothing, nothing, _table([], tables.problems, say)]
     one = one_setting(found)
     figures = [published_charts.durations(one), published_charts.improvements(one)]
     first = one[0] if one else None
     figures.append(published_charts.by_batch(published_charts.lines_beside(first, lines)) if first else None)
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return [*lists, _scope(found, one), *plots, _table(found, tables.problems)]
+    return [*lists, _scope(found, one, say), *plots, _table(found, tables.problems, say)]
 
 
 def one_setting(found: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -140,39 +144,49 @@ def published_table(
     }
 
 
-def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
+def _choices(rows: Sequence[PublishedRow], subset: str, say: Language) -> dict[str, list[tuple[str, str]]]:
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
-    whose = {row.gpu: "" if row.measured is None else f", {published.MEASURED}" for row in reversed(within)}
+    published_here = {row.gpu for row in within if row.measured is None}
+    gpus = {
+        gpu: gpu if gpu in published_here else say.plain("published_own_gpu", gpu=gpu)
+        for gpu in published.values(within, "gpu")
+    }
+    every = (say.plain("choice_all"), ALL)
     return {
-        "subset": [("All", ALL), *((_SUBSET_NAMES.get(name, name.capitalize()), name) for name in subsets)],
-        "gpu": [("All", ALL), *((f"{gpu}{whose[gpu]}", gpu) for gpu in published.values(within, "gpu"))],
-        "batch_size": [("All", ALL), *((str(size), str(size)) for size in published.values(within, "batch_size"))],
-        "task": [("All", ALL), *((_TASK_NAMES[task], task) for task in published.values(within, "task"))],
+        "subset": [every, *((_subset(name, say), name) for name in subsets)],
+        "gpu": [every, *((told, gpu) for gpu, told in gpus.items())],
+        "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
+        "task": [every, *((say.plain(_TASK_NAMES[task]), task) for task in published.values(within, "task"))],
     }
 
 
-def _said(sentence: str) -> str:
-    return f'<p class="scope" role="status">{esc(sentence)}</p>'
+def _subset(name: str, say: Language) -> str:
+    """The guide's by torch's version or mode, this project's own with the settings that depart from the guide's."""
+    if name in _SUBSET_NAMES:
+        return _SUBSET_NAMES[name]
+    return say.plain("published_own_table", settings=name.removeprefix(SUBSET).strip()).strip()
 
 
-def _scope(found: Sequence[PublishedRow], one: Sequence[PublishedRow]) -> str:
+def _said(told: str) -> str:
+    return f'<p class="scope" role="status">{told}</p>'
+
+
+def _scope(found: Sequence[PublishedRow], one: Sequence[PublishedRow], say: Language) -> str:
     """What the charts show, where that is less than the table."""
     if not found:
-        return _said("No row has all of this. Choose All in one of the lists.")
+        return _said(say.html("published_no_row"))
     first = one[0]
     if len(one) == len(found):
         return ""
-    return _said(
-        f"The first two charts show one setting at a time, here {first.gpu} at batch {first.batch_size} with torch "
-        f"{first.torch}, mode {first.mode}. Choose a GPU and a batch size to see another."
-    )
+    setting: dict[str, object] = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
+    return _said(say.html("published_scope", **setting))
 
 
-def _table(rows: Sequence[PublishedRow], problems: Sequence[str]) -> str:
-    lines = "".join(map(_line, rows))
-    count = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+def _table(rows: Sequence[PublishedRow], problems: Sequence[str], say: Language) -> str:
+    lines = "".join(_line(row, say) for row in rows)
+    count = words.count(len(rows), "row", say)
     links = "".join(
         f'<a class="download" download="worth-compiling-published.{kind}" '
         f'href="data:{mime};base64,{base64.b64encode(text.encode()).decode()}">{kind.upper()}</a>'
@@ -181,52 +195,58 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str]) -> str:
             ("json", "application/json", published.to_json(rows)),
         )
     )
-    head = "".join(
-        f'<th scope="col" class="{kind}">{name}</th>'
-        for name, kind in (
-            ("Model", ""),
-            ("GPU", ""),
-            ("Batch", "figure"),
-            ("Eager, ms", "figure"),
-            ("Compiled, ms", "figure"),
-            ("Speed-up", "figure"),
-            ("Saved", "figure"),
-            ("Measured with", ""),
-            ("Note", ""),
-        )
-    )
-    unread = "".join(f'<p class="unread" role="status">{esc(problem)}</p>' for problem in problems)
+    head = "".join(f'<th scope="col" class="{kind}">{say.html(name)}</th>' for name, kind in _COLUMNS)
+    unread = "".join(f'<p class="unread" role="status">{say.quoted(problem)}</p>' for problem in problems)
+    region = esc(say.composed("published_region", rows=count))
     body = (
-        f'<div class="scroller" tabindex="0" role="region" aria-label="Table of {count}">'
+        f'<div class="scroller" tabindex="0" role="region" aria-label="{region}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
         if rows
         else ""
     )
     return (
-        f'<section class="explorer"><div class="above"><h3>{count}</h3>'
-        f"<p>Download {links}</p></div>{unread}{body}{_about()}</section>"
+        f'<section class="explorer"><div class="above"><h3>{say.marked(count)}</h3>'
+        f"<p>{say.html('published_download')} {links}</p></div>{unread}{body}{_about(say)}</section>"
     )
 
 
-def _line(row: PublishedRow) -> str:
+_COLUMNS = (
+    ("column_model", ""),
+    ("gpu", ""),
+    ("column_batch", "figure"),
+    ("column_eager", "figure"),
+    ("column_compiled", "figure"),
+    ("row_speedup", "figure"),
+    ("column_saved", "figure"),
+    ("column_with", ""),
+    ("column_note", ""),
+)
+
+
+def _line(row: PublishedRow, say: Language) -> str:
     own = row.measured
-    interval = f"<small>{fmt.ratio_interval(own.low, own.high)}</small>" if own and own.low and own.high else ""
+    speedup = fmt.ratio(row.speedup) if row.speedup is not None else OOM
+    interval = ""
+    if own and own.low and own.high:
+        low, high = words.ends(own.low, own.high)
+        interval = f"<small>{say.html('between', low=low, high=high)}</small>"
     how = f"torch {row.torch}, {row.mode}"
     if own:
         how += f", {own.dtype}, {own.date}"
+    whose = f"<small>{say.html('published_measured')}</small>" if own else ""
     cells = (
-        ("figure", str(row.batch_size)),
-        ("figure", _ms(row.eager_seconds)),
-        ("figure", _ms(row.compiled_seconds)),
-        ("figure strong", (fmt.ratio(row.speedup) if row.speedup is not None else OOM) + interval),
-        ("figure", f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM),
-        ("", f"{esc(how)}{'<small>' + esc(published.MEASURED) + '</small>' if own else ''}"),
-        ("note", "<br>".join(esc(note) for note in published.notes(row))),
+        ("figure", say.value(row.batch_size)),
+        ("figure", say.value(_ms(row.eager_seconds))),
+        ("figure", say.value(_ms(row.compiled_seconds))),
+        ("figure strong", say.value(speedup) + interval),
+        ("figure", say.value(f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM)),
+        ("", say.value(how) + whose),
+        ("note", "<br>".join(map(say.quoted, published.notes(row)))),
     )
     dagger = " †" if published.notes(row) else ""
     return (
-        f'<tr class="{"measured" if own else "published"}"><th scope="row">{esc(row.model)}{dagger}'
-        f"<small>{esc(row.checkpoint)}</small></th><td>{esc(row.gpu)}</td>"
+        f'<tr class="{"measured" if own else "published"}"><th scope="row">{say.value(row.model)}{dagger}'
+        f"<small>{say.value(row.checkpoint)}</small></th><td>{say.value(row.gpu)}</td>"
         + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in cells)
         + "</tr>"
     )
@@ -236,17 +256,20 @@ def _ms(seconds: float | None) -> str:
     return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"
 
 
-def _about() -> str:
+def _about(say: Language) -> str:
     """Below the table: how the guide measured, what is wrong with it as a whole, where it stands."""
     general = [fault for fault in published.faults() if fault.rows is None]
-    wrong = "".join(f"<li>{esc(fault.note)} <small>{esc(fault.source)}.</small></li>" for fault in general)
+    wrong = "".join(
+        f"<li>{say.passage(f'{esc(fault.note)} <small>{esc(fault.source)}.</small>')}</li>" for fault in general
+    )
     sources = "".join(
-        f'<li>{esc(source.what)}: <a href="{where}" target="_blank" rel="noopener">{where}</a></li>'
+        f'<li>{say.quoted(source.what)}: <a href="{where}" target="_blank" rel="noopener"{say.ltr}>{where}</a></li>'
         for source in published.sources()
         for where in [esc(source.where)]
     )
+    told = say.html("published_about_words", year=2023, calls=PUBLISHED_CALLS, formula="1 − 1 / speed-up")
     return (
-        "<h3>About these figures</h3><p>In 2023 the guide warmed up, then took the mean of 300 calls with one image. "
-        "Its figures are shown as published. OOM: out of memory. Time saved is 1 − 1 / speed-up.</p>"
-        f"<h3>Known faults of the guide</h3><ul>{wrong}</ul><h3>Sources</h3><ul>{sources}</ul>"
+        f"<h3>{say.html('published_about')}</h3><p>{told}</p>"
+        f"<h3>{say.html('published_faults')}</h3><ul>{wrong}</ul>"
+        f"<h3>{say.html('published_sources')}</h3><ul>{sources}</ul>"
     )

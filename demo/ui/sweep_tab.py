@@ -18,12 +18,13 @@ from gradio.utils import get_upload_folder
 from demo import catalog, limits, schema, sweep
 from demo import format as fmt
 from demo.history import History, HistoryError
+from demo.languages import Language
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Machine, RunResult
 from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
-from demo.ui import results, runs
-from demo.ui.heatmap import OPEN_ON_CLICK, heatmap, said
-from demo.ui.language import IN_ENGLISH, label
+from demo.ui import live, results, runs
+from demo.ui.heatmap import OPEN_ON_CLICK, heatmap
+from demo.ui.language import label, of, written
 from demo.ui.line import Full, Line
 from demo.ui.parts import esc
 from demo.ui.runs import AnyRunner
@@ -96,23 +97,19 @@ class SweepTab:
                     )
                     self._stop = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
-                opening = _opening() if can_run else results.zero_gpu()
-                self._status = gr.HTML(
-                    opening, elem_id="sweep-status", apply_default_css=False, html_template=IN_ENGLISH
-                )
-                self._map = gr.HTML(
-                    "", elem_id="sweep-map", apply_default_css=False, html_template=IN_ENGLISH, js_on_load=OPEN_ON_CLICK
-                )
+                opening = written(_opening if can_run else lambda say: say.passage(results.zero_gpu()))
+                self._status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
+                self._map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
                 with gr.Row(elem_id="sweep-exports"):
                     self._exports = {
                         ending: gr.DownloadButton(
-                            f"Table as {ending.removeprefix('.').upper()}", visible=False, size="sm"
+                            label(f"table_as{ending.replace('.', '_')}"), visible=False, size="sm"
                         )
                         for ending in (".csv", ".json")
                     }
                     self._keep = gr.Button(label("add_to_published"), visible=False, size="sm", elem_id="sweep-keep")
-                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False, html_template=IN_ENGLISH)
-                self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False, html_template=IN_ENGLISH)
+                self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
+                self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
         self._cells = gr.State([])
         self._wire()
 
@@ -139,15 +136,14 @@ class SweepTab:
 
     def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         """One press of Start; pressed again after a stop it goes on, since what is stored is not run again."""
-        session = request.session_hash or ""
+        session, say = request.session_hash or "", of(request)
         cancel = threading.Event()
         exports = self._exports.values()
         ready = {self._start: gr.update(interactive=True), self._stop: gr.update(interactive=False)}
         cells: list[Cell] = []
         try:
             if self._cancels.setdefault(session, cancel) is not cancel:
-                told = "Your last sweep is not over yet. Wait for its end, or stop it, and try again."
-                yield {self._status: results.refusal("cannot_be_run", told)}
+                yield {self._status: results.problem("cannot_be_run", "sweep_last", say=say)}
                 return
             specs, fresh = self._asked(values)
             machine = self._machine()
@@ -156,8 +152,8 @@ class SweepTab:
             cells = sweep.cells(specs, stored, machine, PICTURE, fresh)
             forecast = sweep.forecast(cells, stored, machine)
             yield {
-                self._status: _status("Starting", cells, forecast.seconds, _guess(forecast)),
-                self._map: heatmap(cells),
+                self._status: _status("starting", cells, forecast.seconds, _guess(forecast, say), say),
+                self._map: heatmap(cells, say=say),
                 self._kept: "",
                 self._opened: "",
                 self._keep: gr.update(visible=False),
@@ -168,13 +164,13 @@ class SweepTab:
             }
             events = sweep.run(cells, self._runner, PICTURE, cancel, self._precompiler, lambda: self._turn(session))
             with closing(events):
-                yield from self._watched(events, cells, stored, machine)
-            yield ready | self._over(cells, cancel.is_set())
+                yield from self._watched(events, cells, stored, machine, say)
+            yield ready | self._over(cells, cancel.is_set(), say)
         except (BadInput, HistoryError) as refused:
-            yield ready | {self._status: results.refusal("cannot_be_run", fmt.for_a_stranger(str(refused)))}
+            yield ready | {self._status: results.refusal("cannot_be_run", fmt.for_a_stranger(str(refused)), say)}
         except Exception:
             _log.exception("a sweep failed inside the page")
-            yield ready | {self._status: results.problem(*results.UNEXPECTED)}
+            yield ready | {self._status: results.problem(*results.UNEXPECTED, say=say)}
         finally:
             if self._cancels.get(session) is cancel:
                 del self._cancels[session]
@@ -219,7 +215,7 @@ class SweepTab:
             yield ahead()
 
     def _watched(
-        self, events: Iterable[sweep.Event], cells: list[Cell], stored: list[RunResult], machine: Machine
+        self, events: Iterable[sweep.Event], cells: list[Cell], stored: list[RunResult], machine: Machine, say: Language
     ) -> Iterator[dict[Any, Any]]:
         shown_at = 0.0
         for event in events:
@@ -229,8 +225,8 @@ class SweepTab:
                     stored.insert(0, event.cell.result)
                 yield {
                     self._cells: cells,
-                    self._map: heatmap(cells),
-                    self._status: _status("Running", cells, sweep.forecast(cells, stored, machine).seconds),
+                    self._map: heatmap(cells, say=say),
+                    self._status: _status("running", cells, sweep.forecast(cells, stored, machine).seconds, "", say),
                 }
                 continue
             now = time.monotonic()
@@ -239,22 +235,23 @@ class SweepTab:
             shown_at = now
             seconds = sweep.forecast(cells, stored, machine).seconds
             if isinstance(event, Timing):
-                doing = f"{cells[event.place].spec.checkpoint}: {event.progress.phase}"
-                shown = heatmap(cells, event.place, event.progress.fraction)
-                yield {self._map: shown, self._status: _status("Running", cells, seconds, doing)}
+                name = say.value(cells[event.place].spec.checkpoint)
+                doing = f"{name}: {live.doing(event.progress, say)}"
+                shown = heatmap(cells, event.place, event.progress.fraction, say)
+                yield {self._map: shown, self._status: _status("running", cells, seconds, doing, say)}
             elif isinstance(event, Precompiling):
-                doing = f"Compiling the coming cells side by side: {event.done} of {event.of}"
-                yield {self._status: _status("Running", cells, seconds, doing)}
+                doing = say.html("sweep_compiling", done=event.done, of=event.of)
+                yield {self._status: _status("running", cells, seconds, doing, say)}
             elif isinstance(event, Waiting):
-                doing = f"Another run has its turn first ({event.ahead} ahead)"
-                yield {self._status: _status("Running", cells, seconds, doing)}
+                doing = say.html("sweep_turn", ahead=event.ahead)
+                yield {self._status: _status("running", cells, seconds, doing, say)}
 
-    def _over(self, cells: list[Cell], stopped: bool) -> dict[Any, Any]:
+    def _over(self, cells: list[Cell], stopped: bool, say: Language) -> dict[Any, Any]:
         """The stage at the end, with the table to take away where there is one."""
-        what = "Start goes on with the rest." if stopped else _summary(cells)
+        what = say.html("sweep_goes_on") if stopped else _summary(cells, say)
         updates: dict[Any, Any] = {
-            self._status: _status("Stopped" if stopped else "Done", cells, None, what),
-            self._map: heatmap(cells),
+            self._status: _status("stopped" if stopped else "done", cells, None, what, say),
+            self._map: heatmap(cells, say=say),
         }
         if any(cell.done for cell in cells):
             for ending, button in self._exports.items():
@@ -263,27 +260,29 @@ class SweepTab:
             updates[self._keep] = gr.update(visible=not limits.on_space())
         return updates
 
-    def _as_measured(self, cells: list[Cell]) -> str:
+    def _as_measured(self, cells: list[Cell], request: gr.Request | None = None) -> str:
         """Beside the guide's tables from now on."""
         if limits.on_space():
             return ""
+        say = of(request)
         try:
             path = sweep.keep_as_measured(cells)
         except (BadInput, OSError) as refused:
-            return f'<p class="doing">{esc(fmt.for_a_stranger(str(refused)))}</p>'
-        return f'<p class="doing">Kept as {esc(path.name)}: the tab Published shows it beside the guide\'s tables.</p>'
+            return f'<p class="doing">{say.quoted(fmt.for_a_stranger(str(refused)))}</p>'
+        return f'<p class="doing">{say.html("sweep_kept", name=path.name)}</p>'
 
-    def _open(self, cells: list[Cell], event: gr.EventData) -> str:
+    def _open(self, cells: list[Cell], event: gr.EventData, request: gr.Request | None = None) -> str:
         """The run of the cell that was pressed. The place comes from the browser, so it may be anything."""
         place = getattr(event, "place", None)
         if not isinstance(place, int) or not 0 <= place < len(cells):
             return ""
-        cell = cells[place]
+        cell, say = cells[place], of(request)
         if cell.result is None:
-            return results.refusal("cannot_be_run", cell.refused) if cell.refused else ""
+            return results.refusal("cannot_be_run", cell.refused, say) if cell.refused else ""
         if cell.result.failure is not None or cell.result.speedup is None:
-            return results.failure(cell.result) + results.details(cell.result)
-        return results.headline(cell.result) + results.predictions(cell.result) + results.details(cell.result)
+            return results.failure(cell.result, say) + results.details(cell.result, say)
+        told = (part(cell.result, say) for part in (results.headline, results.predictions, results.details))
+        return "".join(told)
 
     def _cancel(self, request: gr.Request) -> Any:
         """Sets the sweep's own event: the cell in hand ends within a second and has no value then."""
@@ -293,44 +292,48 @@ class SweepTab:
         return gr.update(interactive=False)
 
 
-def _opening() -> str:
+def _opening(say: Language) -> str:
     return (
-        '<section class="question"><p class="kicker">Before the sweep</p>'
-        '<h2 class="display small">Which models are worth compiling here?</h2>'
-        '<p class="lead">Every combination of what is chosen is one run, timed alone, and fills one cell. Coming '
-        "cells are compiled side by side while nothing is timed. Stop at any time: what has a value is stored, and "
-        "Start goes on from there.</p></section>"
+        f'<section class="question"><p class="kicker">{say.html("sweep_before")}</p>'
+        f'<h2 class="display small">{say.html("sweep_question")}</h2>'
+        f'<p class="lead">{say.html("sweep_lead")}</p></section>'
     )
 
 
-def _status(kicker: str, cells: list[Cell], seconds: float | None, more: str = "") -> str:
-    done = sum(cell.done for cell in cells)
-    share = done / len(cells) if cells else 0.0
+def _status(step: str, cells: list[Cell], seconds: float | None, more: str, say: Language) -> str:
+    """`step` ends a key, `more` is HTML."""
+    done, of_all = sum(cell.done for cell in cells), len(cells)
+    share = done / of_all if cells else 0.0
+    known: dict[str, object] = {"done": done, "of": of_all}
+    if seconds and done < of_all:
+        told = say.html("sweep_cells_to_go", time=fmt.duration(seconds), **known)
+    else:
+        told = say.html("sweep_cells", **known)
     return (
-        f'<section class="sweep-status"><p class="kicker">{esc(kicker)}</p>'
-        f'<p class="so-far">{esc(said(cells, seconds))}</p>'
-        f'<div class="progress" role="progressbar" aria-label="Cells with a value" aria-valuemin="0" '
-        f'aria-valuemax="{len(cells)}" aria-valuenow="{done}"><i style="width:{share * 100:.1f}%"></i></div>'
-        f'<p class="doing">{esc(more)}&nbsp;</p></section>'
+        f'<section class="sweep-status"><p class="kicker">{say.html(f"sweep_{step}")}</p>'
+        f'<p class="so-far">{told}</p>'
+        f'<div class="progress" role="progressbar" aria-label="{esc(say.plain("sweep_progress"))}" aria-valuemin="0" '
+        f'aria-valuemax="{of_all}" aria-valuenow="{done}"><i style="width:{share * 100:.1f}%"></i></div>'
+        f'<p class="doing">{more}&nbsp;</p></section>'
     )
 
 
-def _guess(forecast: sweep.Forecast) -> str:
+def _guess(forecast: sweep.Forecast, say: Language) -> str:
     if not forecast.guessed:
         return ""
-    return (
-        f"For {forecast.guessed} of {forecast.cells} cells the time is a rough guess: nothing like them was run here."
-    )
+    return say.html("sweep_guess", guessed=forecast.guessed, cells=forecast.cells)
 
 
-def _summary(cells: list[Cell]) -> str:
+def _summary(cells: list[Cell], say: Language) -> str:
     verdicts = [cell.result.speedup.verdict for cell in cells if cell.result and cell.result.speedup]
     failed = sum(cell.result is None or cell.result.failure is not None for cell in cells)
-    parts = [f"{verdicts.count('faster')} faster compiled", f"{verdicts.count('slower')} slower"]
+    counts = {"faster": verdicts.count("faster"), "slower": verdicts.count("slower")}
     if failed:
-        parts.append(f"{failed} without a figure")
+        counts["failed"] = failed
+    figures = say.listed([say.plain(f"sweep_{what}", count=count) for what, count in counts.items()])
     took = sum(cell.result.elapsed_seconds for cell in cells if cell.result)
-    return f"{', '.join(parts)}; {fmt.duration(took)} of runs."
+    time = say.plain_value(fmt.duration(took))
+    return say.marked(say.composed("sweep_summary", figures=figures, time=time))
 
 
 def _file(cells: list[Cell], ending: str) -> str:
