@@ -31,7 +31,7 @@ def heatmap(cells: Sequence[Cell], running: int | None = None, share: float = 0.
     places = {_key(cell.spec): place for place, cell in enumerate(cells)}
     checkpoints = list(dict.fromkeys(cell.spec.checkpoint for cell in cells))
     batches = sorted({cell.spec.batch_size for cell in cells})
-    head = "".join(f'<th scope="col">{batch}</th>' for batch in batches)
+    head = "".join(f'<th scope="col">{say.value(batch)}</th>' for batch in batches)
     drawn = []
     for mode, dtype in facets:
         rows = []
