@@ -1,22 +1,26 @@
 // The page must leave the machine to what it times. gradio's clock of a pending event asks for every animation frame, and
 // never stops where its component goes meanwhile (the page's own loader does): a twentieth of a core, as long as the page
-// is open. So a loop that has asked for every frame for two seconds gets one every five seconds. Loops are told apart by
-// their code; nothing that shall be seen moving on this page moves that long.
+// is open. So a callback that has asked for itself again in every frame for two seconds gets one every five seconds. Such
+// loops are told apart by their code; no animation of this page lasts that long. What an event asks for is no loop.
 (() => {
-  const LONG = 2_000, GAP = 500, REST = 5_000;
+  const LONG = 2_000, REST = 5_000;
   const frame = window.requestAnimationFrame.bind(window);
-  const loops = new Map();
+  const begun = new Map();
+  let running = null;
   window.requestAnimationFrame = callback => {
     const now = performance.now(), code = String(callback);
-    if (!(now - loops.get(code)?.seen < GAP)) loops.set(code, { begun: now });
-    const loop = loops.get(code);
-    loop.seen = now;
-    if (now - loop.begun < LONG) return frame(callback);
-    const later = time => {
-      loops.get(code).seen = performance.now();
-      callback(time);
+    const run = time => {
+      const outer = running;
+      running = code;
+      try {
+        callback(time);
+      } finally {
+        running = outer;
+      }
     };
-    setTimeout(() => frame(later), REST - now % REST); // all of them in the same frame
+    if (running !== code) begun.set(code, now);
+    if (now - begun.get(code) < LONG) return frame(run);
+    setTimeout(() => frame(run), REST - now % REST); // all of them in the same frame
     return 0;
   };
 })();

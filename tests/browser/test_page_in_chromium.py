@@ -185,6 +185,35 @@ def test_nothing_moves_for_those_who_asked_for_calm(tab: Any) -> None:
     assert bar.evaluate("bar => getComputedStyle(bar).transitionProperty") == "none"
 
 
+FRAMES = """async () => {
+  const wait = time => new Promise(done => setTimeout(done, time));
+  let frames = 0;
+  const loop = () => { frames += 1; requestAnimationFrame(loop); };
+  loop();
+  await wait(1_000);
+  const atFirst = frames;
+  await wait(1_500);
+  const before = frames;
+  await wait(2_000);
+  return [atFirst, frames - before];
+}"""
+DRAGGED = """async () => {
+  let frames = 0;
+  for (let event = 0; event < 70; event += 1) {
+    await new Promise(done => setTimeout(done, 50));
+    requestAnimationFrame(() => { frames += 1; });
+  }
+  await new Promise(done => setTimeout(done, 500));
+  return frames;
+}"""
+
+
+def test_an_endless_animation_is_slowed_down_and_what_a_hand_moves_is_not(tab: Any) -> None:
+    at_first, later = tab.evaluate(FRAMES)
+    assert at_first >= 10 and later <= 2
+    assert tab.evaluate(DRAGGED) == 70
+
+
 def test_an_owl_vit_asks_what_to_look_for_and_other_models_do_not(tab: Any) -> None:
     field = tab.get_by_label("What to look for")
     assert not field.is_visible()
