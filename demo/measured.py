@@ -262,6 +262,10 @@ def _row(line: dict[str, Any]) -> PublishedRow:
     for column, allowed in (("mode", MODES), ("task", TASKS), ("dtype", DTYPES), ("weights", WEIGHTS)):
         if line[column] not in allowed:
             raise _Unreadable(f"{column} is {line[column]!r}, which is none of {', '.join(allowed)}")
+    usual = (("mode", "default"), ("dtype", "float32"))
+    departures = [line[column] for column, value in usual if line[column] != value]
+    if [name for name in line["subset"].split(" ") if name in (*MODES, *DTYPES)] != departures:
+        raise _Unreadable(f"subset is {line['subset']!r}, but mode is {line['mode']} and dtype {line['dtype']}")
     for column in ("gpu", "torch", "model", "checkpoint", "transformers", "device"):
         if not line[column].strip():
             raise _Unreadable(f"{column} is empty")

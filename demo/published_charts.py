@@ -106,8 +106,9 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
     `rows` are of one subset of the guide, or of one measured setting, or of both: those which this project measured
-    are lines of their own. None where no row has a speed-up.
+    are lines of their own, of a device measured twice the later day. None where no row has a speed-up.
     """
+    rows = published.newest(rows)
     series: dict[tuple[str, str], list[PublishedRow]] = {}
     for row in rows:
         series.setdefault((published.origin(row), row.gpu), []).append(row)
@@ -148,11 +149,16 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     models = published.values([row for row in rows if row.speedup is not None], "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster"]
-    versions = dict.fromkeys(f"torch {row.torch}, mode {row.mode}" for row in rows)
+    dtypes = [f", {row.measured.dtype}" if row.measured else "" for row in rows]
+    versions = dict.fromkeys(
+        f"torch {row.torch}, mode {row.mode}{told}" for row, told in zip(rows, dtypes, strict=True)
+    )
     source.append("; ".join(map(_short, versions)))
     source += [_counted(gpu, origin, series[origin, gpu], batches) for origin, gpu in points if len(models) > 1]
     source += _origins(rows, "(own), dashed: measured by this project")
-    figure = dressed(figure, "Speed-up by batch size, ×", source, left=52, right=128, plot=_LINES_HEIGHT)
+    early = any(origin == published.MEASURED and max(means) < batches[-1] for (origin, _), means in points.items())
+    right = max(172 if early else 128, *(40 + 9 * len(_name(gpu)) for _, gpu in points))
+    figure = dressed(figure, "Speed-up by batch size, ×", source, left=52, right=right, plot=_LINES_HEIGHT)
     for note in figure.layout.annotations[:-1]:
         note.font.size = 14
     return figure
@@ -261,37 +267,48 @@ def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Seque
 def _write_points(
     figure: go.Figure, points: dict[tuple[str, str], dict[int, float]], batches: Sequence[int], low: float, high: float
 ) -> None:
-    """The value at each point, and the GPU's name at its last one; moved apart where they would overlap."""
-    last = {key: max(means) for key, means in points.items()}
+    """The value at each point, and on the right, with the GPU's name, that of its last one; none over another.
+
+    Where a name is long, for a device that this project measured or for a line that ends early, the value stands below.
+    """
     for batch in batches:
-        here = [(key, means[batch]) for key, means in points.items() if batch in means]
-        heights = [(value - low) / (high - low) * _LINES_HEIGHT for _, value in here]
-        for (key, value), height, free in zip(here, heights, _apart(heights, 17), strict=True):
-            number = list(points).index(key)
-            own = key[0] == published.MEASURED
-            sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-            at_end = last[key] == batch
-            text = fmt.ratio(value)
-            if at_end:
-                name = _name(key[1]) + (" (own)" if own else "")
-                text = f'<span style="color:{_colour(number)}">{sign}</span> <b>{name}</b> {text}'
+        at_end = batch == batches[-1]
+        here = list(points) if at_end else [key for key, means in points.items() if batch in means]
+        values = [points[key].get(batch, points[key][max(points[key])]) for key in here]
+        heights = [(value - low) / (high - low) * _LINES_HEIGHT for value in values]
+        labels = [_label(list(points).index(key), key, points[key], batch) for key in here]
+        texts = labels if at_end else [fmt.ratio(value) for value in values]
+        lifted = heights if at_end else [height + 16 for height in heights]
+        sizes = [17 * (1 + text.count("<br>")) for text in texts]
+        for value, text, height, free in zip(values, texts, heights, _apart(lifted, sizes), strict=True):
             figure.add_annotation(
                 x=math.log10(batch),
                 y=value,
                 text=text,
+                align="left",
                 xanchor="left" if at_end else "center",
                 xshift=11 if at_end else 4,
-                yshift=free - height + (0 if at_end else 16),
+                yshift=free - height,
                 showarrow=False,
             )
 
 
-def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The heights, in pixels, moved as little as an upward sweep needs so that no two are nearer than `gap`."""
+def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int) -> str:
+    """A line's sign, name and last value, with that one's batch size where the line ends before `batch`."""
+    (origin, gpu), last = key, max(means)
+    own = origin == published.MEASURED
+    sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
+    told = [*(["(own)"] if own else []), *([f"batch {last}:"] if last != batch else []), fmt.ratio(means[last])]
+    gap = "<br>" if len(told) > 1 else " "
+    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{" ".join(told)}'
+
+
+def _apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Middles of texts, in pixels, moved as little as an upward sweep needs so that no two of these sizes overlap."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     free = list(heights)
     for before, place in pairwise(order):
-        free[place] = max(free[place], free[before] + gap)
+        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
     moved = (sum(free) - sum(heights)) / len(heights) if heights else 0.0
     return [value - moved for value in free]
 

@@ -42,6 +42,7 @@ from demo.ui.fake import FakeRunner
 from demo.ui.heatmap import heatmap
 from demo.ui.language import label, translations, written
 from demo.ui.page import Page
+from demo.ui.theme import CSS
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
@@ -347,6 +348,16 @@ def test_every_choice_has_its_name(language: Language) -> None:
 
 
 # ---- direction
+
+
+def test_charts_and_what_plotly_measures_their_texts_in_run_from_left_to_right_in_arabic() -> None:
+    """Measured from right to left, the lines below a chart stood a line's length too far to the right."""
+    (rule,) = re.findall(r"\n([^\n]*\.js-plotly-plot,[^{]*){ direction: ltr; }", CSS)
+    assert 'dir="rtl"' in rule and "#js-plotly-tester" in rule
+
+
+def test_figures_of_the_published_table_end_on_the_right_in_every_language() -> None:
+    assert re.search(r"\.explorer \.figure { text-align: right; }", CSS)
 
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)

@@ -167,7 +167,7 @@ def test_no_gpu_has_the_colour_of_eager_or_compiled_and_each_its_shape() -> None
 
 
 def test_labels_that_would_overlap_are_moved_apart() -> None:
-    moved = published_charts._apart([100.0, 104.0, 30.0], 17)
+    moved = published_charts._apart([100.0, 104.0, 30.0], [17, 17, 17])
     assert moved[1] - moved[0] >= 17 and moved[0] - moved[2] >= 17
 
 
@@ -178,6 +178,30 @@ def test_labels_that_would_overlap_are_moved_apart() -> None:
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(measured, "FOLDER", tmp_path)
     return tmp_path
+
+
+def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> None:
+    later = {"speedup": "2", "speedup_low": "2", "speedup_high": "2", "torch": "2.14.0", "date": "2026-11-22"}
+    other = {"model": "ResNet", "checkpoint": "microsoft/resnet-50"}
+    write(own / "a.csv", later, later | other)
+    write(own / "b.csv", {}, other)
+    figure = by_batch(published.select(published.tables().rows, "measured"))
+    assert list(figure.data[0].y) == pytest.approx([2.0])
+    assert "H200 (own): 2 models" in source(figure) and "2.13.0" not in source(figure)
+
+
+def test_the_lines_of_measured_rows_tell_their_number_format(own: Path) -> None:
+    write(own / "a.csv", {"subset": "measured bfloat16", "dtype": "bfloat16"})
+    assert "torch 2.13.0, mode default, bfloat16" in source(by_batch(published.tables().rows[136:]))
+
+
+def test_a_long_name_of_a_measured_device_has_room_and_its_value_below_it(own: Path) -> None:
+    write(own / "a.csv", {"gpu": "W" * 60, "batch_size": "1"}, {"gpu": "L4", "batch_size": "4"})
+    figure = by_batch(published.select(published.tables().rows, "measured"))
+    labels = [note.text.split("<br>") for note in figure.layout.annotations if "(own) " in note.text][:2]
+    assert [value for _, value in labels] == ["(own) batch 1: 1.62×", "(own) 1.62×"]
+    (name, _), _ = labels
+    assert figure.layout.margin.r >= 20 + 9 * len(re.sub("<.*?>", "", name))
 
 
 def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path) -> None:
