@@ -96,10 +96,11 @@ def candidates(spec: RunSpec, machine: Machine) -> list[RunSpec]:
     ]
 
 
-def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> list[RunSpec]:
-    """The runs of a whole search, for a forecast: who goes on is not known, so the first ones stand for them.
+def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> tuple[list[RunSpec], list[RunSpec]]:
+    """The runs of the search, and those after it that are always new ones, for a forecast.
 
-    The late modes are counted as often as they can be at most.
+    Who goes on is not known, so the first ones stand for them; the late modes are counted as often as they can be at
+    most.
     """
     bare = plain(spec, machine)
     first, late = _early_and_late(chosen)
@@ -108,7 +109,7 @@ def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> list[
     last += _joining(others, late)
     rungs = [dataclasses.replace(one, most_seconds=BUDGETS[0]) for one in first]
     rungs += [dataclasses.replace(one, most_seconds=BUDGETS[-1]) for one in last]
-    return [bare, *rungs, *[bare, *last[:1]] * ROUNDS]
+    return [bare, *rungs], [bare, *last[:1]] * ROUNDS
 
 
 def _early_and_late(chosen: Sequence[RunSpec]) -> tuple[list[RunSpec], list[RunSpec]]:

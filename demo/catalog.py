@@ -295,7 +295,7 @@ def make_spec(
 
 def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
     """The entry, where there is one, and the name to put into the spec. Raises BadInput where it names nothing."""
-    named = given.strip() if isinstance(given, str) else ""
+    named = str(given).strip() if isinstance(given, str | int | float) else ""  # YAML reads a bare 3 as a number
     if not named:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
     known = find(named)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -151,7 +153,7 @@ class Made:
         import hashlib
 
         self.ran.append(spec)
-        made = ok_result(id=f"run-{len(self.ran)}", spec=spec, eager=measurement(0.010))
+        made = ok_result(id=f"run-{len(self.history.all()) + 1}", spec=spec, eager=measurement(0.010))
         made = dataclasses.replace(
             made, image=dataclasses.replace(made.image, sha256=hashlib.sha256(image.read_bytes()).hexdigest())
         )
@@ -217,11 +219,12 @@ def test_where_nothing_else_was_chosen_they_do_not_wait(tmp_path: Path) -> None:
 
 def test_the_forecast_counts_no_fewer_runs_than_there_are_and_few_that_autotune(tmp_path: Path) -> None:
     gpu = dataclasses.replace(MACHINE, gpu="A GPU")
-    planned = autopilot.planned(SPEC, autopilot.candidates(SPEC, gpu), gpu)
-    assert sum(spec.mode in autopilot.LATE_MODES for spec in planned) == 6 * 2
-    assert len(planned) == 1 + 48 + 16 + 12 + 2 * autopilot.ROUNDS
+    search, last = autopilot.planned(SPEC, autopilot.candidates(SPEC, gpu), gpu)
+    assert sum(spec.mode in autopilot.LATE_MODES for spec in search) == 6 * 2
+    assert len(search) == 1 + 48 + 16 + 12
+    assert len(last) == 2 * autopilot.ROUNDS
     _, runner = found(speed, tmp_path)
-    assert len(runner.ran) <= len(autopilot.planned(SPEC, autopilot.candidates(SPEC, MACHINE), MACHINE))
+    assert len(runner.ran) <= sum(map(len, autopilot.planned(SPEC, autopilot.candidates(SPEC, MACHINE), MACHINE)))
 
 
 def test_a_faster_setting_that_does_not_agree_is_dropped_with_the_reason(tmp_path: Path) -> None:
@@ -372,13 +375,64 @@ def test_the_command_forecasts_the_search_and_writes_the_winners_script(
     path = tmp_path / "winner.py"
     assert commanded(monkeypatch, tmp_path, "--dtype", "bfloat16", "--script", str(path)) == 0
     told = capsys.readouterr().err
-    planned = autopilot.planned(
-        SPEC, [one for one in autopilot.candidates(SPEC, MACHINE) if one.dtype == "bfloat16"], MACHINE
-    )
-    assert f"12 settings to choose from; {len(planned)} runs. {len(planned)} to run: about " in told
+    chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.dtype == "bfloat16"]
+    planned = sum(map(len, autopilot.planned(SPEC, chosen, MACHINE)))
+    assert f"12 settings to choose from; {planned} runs. {planned} to run: about " in told
     assert f"The winner's script lies in {path}." in told
     compile(path.read_text(), str(path), "exec")
     assert "bfloat16" in path.read_text()
+
+
+def test_the_last_runs_of_a_second_search_are_forecast_since_they_are_always_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 0
+    _, to_run = re.findall(r"(\d+) to run: about ", capsys.readouterr().err)
+    assert int(to_run) >= 2 * autopilot.ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--mode", "fastest", "default, max-autotune-no-cudagraphs, lite"),
+        ("--mode", "reduce-overhead", "default, max-autotune-no-cudagraphs, lite"),
+        ("--dtype", "int8", "float32, bfloat16, float16"),
+    ],
+)
+def test_what_cannot_be_tried_here_is_refused_before_anything_runs(
+    option: str,
+    value: str,
+    allowed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = ("--mode", "lite") if option == "--mode" else ("--dtype", "bfloat16")
+    assert commanded(monkeypatch, tmp_path, *more, option, value) == 2
+    told = capsys.readouterr().err
+    assert repr(value) in told and f"Allowed: {allowed}." in told
+    assert "to choose from" not in told
+
+
+@pytest.mark.parametrize("task", [None, "image-classification"])
+def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str | None, tmp_path: Path) -> None:
+    """A checkpoint that is not in the list needs its task, and a GPU's machine must be told of the CPU."""
+    from demo.__main__ import _asked, _parser
+
+    spec = catalog.make_spec(
+        str(tmp_path) if task else "shapes-vit",
+        task,
+        folders=True,
+        device="cpu",
+        mode="lite",
+        channels_last=True,
+        attention="sdpa",
+    )
+    program = ["python", "-m", "demo"]
+    words = shlex.split(again(spec))
+    assert words[:3] == program
+    assert catalog.make_spec(**_asked(_parser().parse_args(words[3:])), folders=True) == spec
 
 
 def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(

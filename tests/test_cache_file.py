@@ -110,3 +110,10 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_saving_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="does not exist"):
         cache_file.save(tmp_path / "no" / "file", [SPEC], PICTURE, lambda text: None)
+
+
+def test_saving_onto_a_folder_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(BadInput, match="is a folder"):
+        cache_file.save(tmp_path, [SPEC], PICTURE, said.append)
+    assert said == []

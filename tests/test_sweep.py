@@ -88,6 +88,7 @@ def test_the_smoke_preset_is_the_bundled_checkpoints() -> None:
             "at most 2000 cells. Given: 2048",
         ),
         ({name: list(range(1000)) for name in sweep.AXES}, "at most 2000 cells. Given: 1000000000000"),
+        ({"checkpoints": ["shapes-vit", 3]}, "Unknown checkpoint '3'"),
         ({"checkpoints": [["shapes-vit"]]}, "checkpoints must be single values"),
         ({"checkpoints": "shapes-vit", "batch_sizes": [{}]}, "batch sizes must be single values"),
     ],
@@ -417,12 +418,15 @@ def test_a_table_of_nothing_or_of_two_devices_is_refused(results: list[RunResult
         (("nowhere.yaml",), "cannot be read"),
         (("--preset", "smoke", "--out", "table.txt"), ".parquet"),
         (("--preset", "smoke", "--out", "/no/such/folder/t.csv"), "does not exist"),
+        (("--preset", "smoke", "--out", "{folder}"), "is a folder"),
         (("--preset", "smoke", "--image", "/no/such.png"), "does not exist"),
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
     ],
 )
 def test_bad_input_is_a_sentence_before_anything_is_run(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
-    done = command(tmp_path, *arguments)
+    folder = tmp_path / "t.csv"
+    folder.mkdir()
+    done = command(tmp_path, *(argument.format(folder=folder) for argument in arguments))
     assert done.returncode == 2
     assert words in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "history.sqlite3").exists()
@@ -440,7 +444,15 @@ def test_a_yaml_file_is_a_grid_and_options_go_before_it(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("content", ["checkpoints: [", "- shapes-vit", "batchsizes: [1]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "checkpoints: [",
+        "- shapes-vit",
+        "batchsizes: [1]",
+        "checkpoints: shapes-vit\nmodes: lite\ncheckpoints: shapes-rtdetr",
+    ],
+)
 def test_a_broken_grid_file_is_refused_by_name(content: str, tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text(content)
     done = command(tmp_path, str(tmp_path / "grid.yaml"))

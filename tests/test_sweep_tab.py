@@ -16,6 +16,7 @@ from samples import failed_result, measurement, ok_result
 
 from demo import catalog, limits, measured
 from demo.history import FOLDER_VARIABLE, History
+from demo.languages import LANGUAGES
 from demo.schema import BadInput, RunResult, RunSpec
 from demo.sweep import Cell, Grid
 from demo.ui import heatmap, sweep_tab
@@ -273,6 +274,20 @@ def test_the_colour_is_that_of_the_faster_one_and_stands_beside_a_sign() -> None
     assert drawn.count('class="fast" data-place="0"') == drawn.count("▲ 2.00×") == 1
     assert drawn.count('class="slow" data-place="1"') == drawn.count("▼ 0.50×") == 1
     assert 'class="same" data-place="2"' in drawn
+
+
+def test_the_words_in_a_cell_are_the_visitors() -> None:
+    spec = ok_result().spec
+    result = ok_result(spec=spec)
+    assert result.compilation is not None
+    void = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, recompiles_while_timing=1))
+    failed = failed_result(status="compile_failed")
+    cells = [Cell(spec, void), Cell(spec, failed), Cell(spec, refused="No such model.")]
+    assert cells[0].value.endswith("unsure")
+    for language in LANGUAGES.values():
+        for cell, key in zip(cells, ("heat_unsure", "status_compile_failed", "heat_refused"), strict=True):
+            drawn = heatmap.heatmap([cell], say=language)
+            assert f"<b>{language.html(key)}</b>" in drawn
 
 
 def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,13 +57,10 @@ def _autopilot(options: argparse.Namespace) -> int:
     history = History()
     with closing(Runner(history)) as runner:
         machine = runner.inspect()
-        chosen = [
-            one
-            for one in autopilot.candidates(spec, machine)
-            if (not options.mode or one.mode in options.mode) and (not options.dtype or one.dtype in options.dtype)
-        ]
+        chosen = _chosen(autopilot.candidates(spec, machine), mode=options.mode, dtype=options.dtype)
         stored = history.all(search=spec.checkpoint)
-        plan = sweep.cells(autopilot.planned(spec, chosen, machine), stored, machine, image)
+        search, last = autopilot.planned(spec, chosen, machine)
+        plan = sweep.cells(search, stored, machine, image) + sweep.cells(last, stored, machine, image, fresh=True)
         told = sweep_command.plan_text(plan, sweep.forecast(plan, stored, machine), "run")
         print(f"{len(chosen)} settings to choose from; {told}", file=sys.stderr)
         steps = autopilot.run(spec, chosen, runner, machine, stored, image, threading.Event(), Precompiler())
@@ -72,6 +70,19 @@ def _autopilot(options: argparse.Namespace) -> int:
     if to is not None and answer.winner is not None:
         _write_script(to, answer.winner)
     return OK if answer.verdict == "faster" else FAILED
+
+
+def _chosen(candidates: Sequence[RunSpec], **only: list[str] | None) -> list[RunSpec]:
+    """Those with one of the values that `only` gives for a field. Raises BadInput for one that no candidate has."""
+    chosen = list(candidates)
+    for name, values in only.items():
+        offered = dict.fromkeys(getattr(one, name) for one in candidates)
+        for value in values or ():
+            if value not in offered:
+                device = candidates[0].device
+                raise BadInput(f"There is no {name} {value!r} to try here ({device}). Allowed: {', '.join(offered)}.")
+        chosen = [one for one in chosen if not values or getattr(one, name) in values]
+    return chosen
 
 
 def _script_file(given: str | None) -> Path | None:
@@ -161,6 +172,8 @@ def _headline(answer: Answer) -> str:
 def again(spec: RunSpec) -> str:
     """The command that runs exactly this."""
     parts = ["python", "-m", "demo", "run", "--checkpoint", spec.checkpoint, "--batch-size", str(spec.batch_size)]
+    parts += ["--task", spec.task] if catalog.find(spec.checkpoint) is None else []
+    parts += ["--device", spec.device]
     for name, option in SETTINGS.items():
         parts += [option, getattr(spec, name)]
     parts += ["--channels-last"] if spec.channels_last else []

@@ -108,13 +108,17 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except ImportError as error:
         raise BadInput("A grid in a file needs PyYAML: pip install pyyaml, or give the grid by options.") from error
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The grid {str(path)!r} cannot be read: {error}.") from error
     except yaml.YAMLError as error:
         raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise BadInput(f"{path} must hold names with values, such as: checkpoints: [shapes-vit].")
+    names = [name.value for name, _ in yaml.compose(text, Loader=yaml.SafeLoader).value]
+    if twice := [name for name in content if names.count(name) > 1]:
+        raise BadInput(f"{path} has the entry {twice[0]!r} twice, and only one could count. Put them together.")
     return content
 
 
@@ -240,7 +244,7 @@ def _kept(cells: list[Cell], out: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        if out is not None:
+        if out is not None and any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
             try:
                 sweep.write_table(out, cells)
             except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from demo import format as fmt
 from demo import words
 from demo.languages import ENGLISH, Language
 from demo.schema import RunSpec
@@ -69,21 +70,31 @@ def _cell(cells: Sequence[Cell], place: int, running: int | None, share: float, 
             return f'<td class="now" style="--share:{share * 100:.0f}%"><span{say.ltr}>{share * 100:.0f} %</span></td>'
         return f'<td class="next"><span role="img" aria-label="{esc(say.plain("heat_not_run"))}">·</span></td>'
     kind, strength, sign = _heat(cell)
-    figure = cell.value if cell.result and cell.result.failure is None else _failure(cell)
+    figure = "".join(f"<b>{line}</b>" for line in _figure(cell, sign, say))
     times = words.times(cell.result) if cell.result and cell.result.failure is None else ""
     below = esc(times).replace(" → ", " <wbr>→ ").replace(" ms", "&nbsp;ms")
     spec = cell.spec
     setting = [spec.checkpoint, say.plain("asked_batch", size=spec.batch_size), spec.mode, spec.dtype, cell.value]
     return (
         f'<td><button type="button" class="{kind}" data-place="{place}" style="--strength:{strength:.0f}%" '
-        f'title="{esc(cell.value)}" aria-label="{esc(say.listed(setting))}"><b{say.ltr}>{sign}{esc(figure)}</b>'
+        f'title="{esc(cell.value)}" aria-label="{esc(say.listed(setting))}">{figure}'
         f"<small{say.ltr}>{below}</small></button></td>"
     )
 
 
-def _failure(cell: Cell) -> str:
-    """'OOM', 'compile failed', 'refused': what fits into a cell; the rest is in its title."""
-    return cell.value.partition(":")[0]
+def _figure(cell: Cell, sign: str, say: Language) -> list[str]:
+    """The ratio, 'OOM', 'Did not compile', 'refused': the lines of a cell, as HTML; the rest is its title."""
+    if cell.result is None:
+        return [say.html("heat_refused")]
+    if cell.result.status == "out_of_memory":
+        return [esc(cell.value)]
+    if cell.result.failure is not None:
+        return [say.html(f"status_{cell.result.status}")]
+    speedup = cell.result.speedup
+    if speedup is None:
+        return [say.html("heat_no_figures")]
+    told = [f"<span{say.ltr}>{sign}{fmt.ratio(speedup.ratio)}</span>"]
+    return [*told, say.html("heat_unsure")] if speedup.verdict == "unsure" else told
 
 
 def _heat(cell: Cell) -> tuple[str, float, str]:

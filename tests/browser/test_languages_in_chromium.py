@@ -155,12 +155,25 @@ def test_arabic_puts_the_form_on_the_right_and_leaves_figures_and_charts_as_they
     assert len(places) == 5 and places == sorted(places)
 
 
+def test_the_bar_of_a_run_fills_as_the_language_is_read(visitor: Any) -> None:
+    for code, direction in (("ar", "rtl"), ("ja", "ltr")):
+        tab = visitor(f"?lang={code}")
+        tab.locator("#run").click()
+        bar = tab.locator("#live .progress")
+        bar.wait_for(state="attached")
+        assert bar.evaluate("e => getComputedStyle(e).direction") == direction
+
+
 def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
     tab = visitor("?lang=ar")
     texts = LANGUAGES["ar"].texts
-    for room, sentence in (("sweep", "Which models are worth compiling here?"),):
-        tab.get_by_role("tab", name=texts[f"tab_{room}"]).click()
-        element = tab.get_by_text(sentence)
-        element.wait_for()
-        assert element.evaluate("e => e.closest('[lang]').lang") == "en"
-        assert element.evaluate("e => getComputedStyle(e).direction") == "ltr"
+    tab.get_by_role("tab", name=texts["tab_sweep"]).click()
+    tab.get_by_text(texts["sweep_question"]).wait_for()
+    batch_sizes = tab.locator("#sweep-form input").nth(1)
+    batch_sizes.fill("many")
+    batch_sizes.press("Enter")
+    tab.locator("#sweep-start").click()
+    refusal = tab.get_by_text("Batch size must be a whole number")
+    refusal.wait_for()
+    assert refusal.evaluate("e => e.closest('[lang]').lang") == "en"
+    assert refusal.evaluate("e => getComputedStyle(e).direction") == "ltr"
