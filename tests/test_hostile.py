@@ -589,7 +589,7 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(unreadable: Hi
         tab._compare_ticked("one two")[1],
         tab._delete_doomed(("one",), "")[1],
         str(page.run_tab.open("one")),
-        str(list(page.sweep_tab._run(request, *axes, "pretrained", False))[-1]),
+        str(page.sweep_tab._run(request, None, *axes, "pretrained", False)),
     ]
     for sentence in told:
         assert "history.sqlite3" in sentence

@@ -510,10 +510,13 @@ def test_the_tabs_ask_for_the_visitors_language(language: Language, monkeypatch:
     told = published_tab.shown("release", "A100", "", "", "", request)
     assert language.html("published_about") in told[-1] and told[3]["choices"][0][0] == language.texts["choice_all"]
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-    page.sweep_tab._precompiler = None
+    page.sweep_tab._sweeps._precompiler = None
     values = [field.value for field in page.sweep_tab._axes.values()]
-    updates = list(page.sweep_tab._run(request, *values, "pretrained", False))
-    assert language.html("sweep_done") in updates[-1][page.sweep_tab._status]
-    assert language.html("heat_press") in updates[0][page.sweep_tab._map]
-    opened = page.sweep_tab._open(updates[0][page.sweep_tab._cells], SimpleNamespace(place=0), request)  # type: ignore[arg-type]
+    begun = page.sweep_tab._run(request, None, *values, "pretrained", False)
+    assert language.html("heat_press") in begun[page.sweep_tab._map]
+    going = begun[page.sweep_tab._watched]
+    shown = [status for status, _ in page.sweep_tab._follow(request, going)]
+    assert all(language.html("sweep_running") in status for status in shown)
+    assert language.html("sweep_done") in page.sweep_tab._over(request, going)[page.sweep_tab._status]
+    opened = page.sweep_tab._open(going, SimpleNamespace(place=0), request)  # type: ignore[arg-type]
     assert language.html("all_figures") in opened

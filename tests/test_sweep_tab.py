@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -19,10 +20,11 @@ from demo.history import FOLDER_VARIABLE, History
 from demo.languages import LANGUAGES
 from demo.schema import BadInput, RunResult, RunSpec
 from demo.sweep import Cell, Grid
-from demo.ui import heatmap, sweep_tab
+from demo.ui import heatmap, sweep_tab, sweeps
 from demo.ui.fake import FakeRunner
 from demo.ui.page import Page
 from demo.ui.sweep_tab import SweepTab
+from demo.ui.sweeps import Sweep
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -30,19 +32,35 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setattr(sweeps, "UPDATE_SECONDS", 0.01)
     return tmp_path / "data"
 
 
 def tab(answer: Any = None, seconds: float = 0.0) -> SweepTab:
     page = Page(FakeRunner(answer or (lambda spec, image: ok_result(spec=spec)), seconds))
-    page.sweep_tab._precompiler = None
+    page.sweep_tab._sweeps._precompiler = None
     return page.sweep_tab
 
 
-def started(of: SweepTab, session: str = "one", fresh: bool = False, **axes: Any) -> Iterator[dict[Any, Any]]:
+def asked(session: str) -> Any:
+    return SimpleNamespace(session_hash=session)
+
+
+def started(
+    of: SweepTab, session: str = "one", fresh: bool = False, visitor: str | None = None, **axes: Any
+) -> Iterator[dict[Any, Any]]:
     """What pressing Start sends to the browser."""
     values = {name: field.value for name, field in of._axes.items()} | axes
-    return of._run(SimpleNamespace(session_hash=session), *values.values(), "pretrained", fresh)  # type: ignore[arg-type]
+    begun = of._run(asked(session), visitor, *values.values(), "pretrained", fresh)
+    yield begun
+    if begun[of._watched] is not None:
+        yield from followed(of, begun[of._watched], session)
+
+
+def followed(of: SweepTab, going: Sweep, session: str = "one") -> Iterator[dict[Any, Any]]:
+    for status, drawn in of._follow(asked(session), going):
+        yield {of._status: status, of._map: drawn}
+    yield of._over(asked(session), going)
 
 
 def buttons(of: SweepTab, updates: dict[Any, Any]) -> tuple[bool, bool]:
@@ -51,7 +69,7 @@ def buttons(of: SweepTab, updates: dict[Any, Any]) -> tuple[bool, bool]:
 
 
 def test_a_sweep_fills_the_map_cell_by_cell_and_leaves_the_buttons_ready() -> None:
-    of = tab()
+    of = tab(seconds=0.1)
     updates = list(started(of))
     maps = [update[of._map] for update in updates if of._map in update]
     filled = [shown.count("data-place") for shown in maps]
@@ -73,22 +91,24 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
     assert last[of._map].count("OOM</b>") == 3
     assert last[of._map].count("refused</b>") == 1
     assert HOSTILE not in last[of._map]
-    place = next(place for place, cell in enumerate(cells_of(of)) if cell.refused)
-    opened = of._open(cells_of(of), SimpleNamespace(place=place))  # type: ignore[arg-type]
+    shown = finished(of)
+    place = next(place for place, cell in enumerate(shown.cells) if cell.refused)
+    opened = of._open(shown, SimpleNamespace(place=place))  # type: ignore[arg-type]
     assert "Not to be had" in opened and HOSTILE not in opened
 
 
-def cells_of(of: SweepTab) -> list[Cell]:
-    """The cells of a finished sweep, as the browser's session holds them."""
-    *_, last = (update[of._cells] for update in started(of) if of._cells in update)
-    found: list[Cell] = last
+def finished(of: SweepTab) -> Sweep:
+    """A sweep at its end, as the browser's session holds it."""
+    first, *_ = started(of)
+    found: Sweep = first[of._watched]
+    assert found.ended
     return found
 
 
 def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
     history = History()
     spec = catalog.make_spec("shapes-vit")
-    of = tab()
+    of = tab(seconds=0.2)
     runner = of._runner
     picture = catalog.ASSETS / "examples" / "shapes-scene-1.png"
     import hashlib
@@ -102,14 +122,14 @@ def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
         device_name=runner.machine.cpu,  # type: ignore[union-attr]
     )
     history.append(dataclasses.replace(made, image=image, environment=environment))
-    asked: list[RunSpec] = []
-    runner._answer = lambda spec, image: asked.append(spec) or ok_result(spec=spec)  # type: ignore[attr-defined]
+    ran: list[RunSpec] = []
+    runner._answer = lambda spec, image: ran.append(spec) or ok_result(spec=spec)  # type: ignore[attr-defined]
     first, *_ = started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
     assert first[of._map].count("data-place") == 1
-    assert [spec.batch_size for spec in asked] == [2]
-    asked.clear()
+    assert [spec.batch_size for spec in ran] == [2]
+    ran.clear()
     list(started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"], fresh=True))
-    assert [spec.batch_size for spec in asked] == [1, 2]
+    assert [spec.batch_size for spec in ran] == [1, 2]
 
 
 def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
@@ -118,23 +138,22 @@ def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     for update in started(of):
         updates.append(update)
         if of._map in update and update[of._map].count("data-place") == 2:
-            of._cancel(SimpleNamespace(session_hash="one"))  # type: ignore[arg-type]
+            of._cancel(asked("one"), None)
     assert "Stopped" in updates[-1][of._status]
     assert updates[-1][of._map].count("data-place") == 2
     assert buttons(of, updates[-1]) == (True, False)
     rows = list(csv.DictReader(open(updates[-1][of._exports[".csv"]]["value"])))
     assert [row["value"] for row in rows] == ["2.00×", "2.00×"]
-    assert of._cancels == {}
 
 
 def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
     """Somebody else's run goes between two cells of a sweep, not after all of them."""
-    of = tab(seconds=0.2)
+    of = tab(seconds=0.5)
     order: list[str] = []
     of._runner._answer = lambda spec, image: order.append("cell") or ok_result(spec=spec)  # type: ignore[attr-defined]
 
     def visitor() -> None:
-        with of._line.join() as place:
+        with of._sweeps._line.join() as place:
             while place.wait(1.0):
                 pass
             order.append("visitor")
@@ -144,26 +163,26 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
         if thread is None and order == ["cell"]:
             thread = threading.Thread(target=visitor)
             thread.start()
-            while len(of._line._places) < 2:
+            while len(of._sweeps._line._places) < 2:
                 time.sleep(0.01)
     assert thread is not None
     thread.join()
-    assert order == ["cell", "visitor", *["cell"] * 5]
+    assert order.index("visitor") in (1, 2) and order.count("cell") == 6
 
 
 def test_a_sweep_waits_where_the_line_is_full_and_then_goes_on() -> None:
     of = tab()
-    of._line._longest = 1
-    place = of._line.join("another")
+    of._sweeps._line._longest = 1
+    place = of._sweeps._line.join("another")
     updates = started(of, checkpoints=["shapes-vit"], batch_sizes=["1"])
     waited = next(update for update in updates if "Another run has its turn first" in update.get(of._status, ""))
-    assert of._map not in waited
-    of._line.leave(place)
+    assert "data-place" not in waited[of._map]
+    of._sweeps._line.leave(place)
     *_, last = updates
     assert "1 of 1 cells have a value" in last[of._status]
 
 
-def test_a_session_has_one_sweep_at_a_time_and_another_session_too() -> None:
+def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
     of = tab(seconds=60)
     going = started(of)
     next(going)
@@ -173,21 +192,84 @@ def test_a_session_has_one_sweep_at_a_time_and_another_session_too() -> None:
     other = started(of, session="two")
     assert of._map in next(other)
     for session, sweep in (("one", going), ("two", other)):
-        of._cancel(SimpleNamespace(session_hash=session))  # type: ignore[arg-type]
+        of._cancel(asked(session), None)
         assert "Stopped" in list(sweep)[-1][of._status]
-    assert of._map in next(started(of))
+    again = started(of)
+    assert of._map in next(again)
+    of._cancel(asked("one"), None)
+    list(again)
 
 
-def test_a_sweep_counts_as_a_run_of_its_session() -> None:
+VISITOR = "0123456789abcdef" * 2
+
+
+def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() -> None:
+    of = tab(seconds=0.2)
+    left = started(of, visitor=VISITOR)
+    next(left)
+    next(left)
+    left.close()  # type: ignore[attr-defined]
+    assert of._arrive(asked("stranger"), None) == {of._watched: None}
+    back = of._arrive(asked("two"), VISITOR)
+    assert buttons(of, back) == (False, True) and "cells have a value" in back[of._status]
+    *_, last = followed(of, back[of._watched], "two")
+    assert last[of._map].count("data-place") == 6 and buttons(of, last) == (True, False)
+    assert of._arrive(asked("three"), VISITOR) == {of._watched: None}  # its end was shown
+
+
+def test_an_end_that_no_page_has_shown_is_shown_by_the_next_one() -> None:
+    of = tab()
+    begun = next(started(of, visitor=VISITOR))
+    ended(begun[of._watched])
+    back = of._arrive(asked("two"), VISITOR)
+    (only,) = followed(of, back[of._watched], "two")
+    assert "6 of 6 cells have a value" in only[of._status]
+
+
+@pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
+def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
+    if space:
+        monkeypatch.setenv("SPACE_ID", "somebody/space")
+    of = tab(seconds=0.3)
+    going = next(started(of))[of._watched]
+    ended(going)
+    assert going.stopped is space and all(cell.done for cell in going.cells) is not space
+    assert of._sweeps._line._places == []
+
+
+def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
+    monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
     of = tab(seconds=60)
-    going = started(of)
-    while not of._line._places:
-        next(going)
-    with pytest.raises(BadInput, match="Your last run is not over yet"):
-        of._line.join("one")
-    of._line.leave(of._line.join("two"))
-    going.close()  # type: ignore[attr-defined]
-    assert of._line._places == []
+    two = [next(started(of, session=name))[of._watched] for name in ("one", "two")]
+    (refused,) = started(of, session="three")
+    assert "2 sweeps are going on here already" in refused[of._status]
+    for name in ("one", "two"):
+        of._cancel(asked(name), None)
+    for going in two:
+        ended(going)
+    of._sweeps._runner._seconds = 0.0  # type: ignore[union-attr]
+    for number in range(5):
+        ended(next(started(of, session=f"later {number}"))[of._watched])
+    assert len(of._sweeps._sweeps) <= 3
+
+
+def ended(going: Sweep) -> None:
+    deadline = time.monotonic() + 20
+    while not going.ended:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_error_that_nobody_expected_is_told_and_start_is_ready_again() -> None:
+    def answer(spec: RunSpec, image: Path) -> RunResult:
+        raise RuntimeError(HOSTILE)
+
+    of = tab(answer)
+    *_, last = started(of)
+    assert "did not expect" in last[of._status] and HOSTILE not in last[of._status]
+    assert buttons(of, last) == (True, False) and of._sweeps._line._places == []
 
 
 def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,12 +316,12 @@ def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
 @pytest.mark.parametrize("place", [-1, 6, "0", None, 1.5])
 def test_a_place_that_no_cell_has_opens_nothing(place: Any) -> None:
     of = tab()
-    assert of._open(cells_of(of), SimpleNamespace(place=place)) == ""  # type: ignore[arg-type]
+    assert of._open(finished(of), SimpleNamespace(place=place)) == ""  # type: ignore[arg-type]
 
 
 def test_a_cell_opens_its_run() -> None:
     of = tab()
-    opened = of._open(cells_of(of), SimpleNamespace(place=3))  # type: ignore[arg-type]
+    opened = of._open(finished(of), SimpleNamespace(place=3))  # type: ignore[arg-type]
     assert "2.00×" in opened and "shapes-segformer" in opened
 
 
@@ -250,13 +332,13 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     of = tab()
     *_, last = started(of)
     assert last[of._keep]["visible"]
-    assert "example-cpu.csv" in of._as_measured(cells_of(of))
+    assert "example-cpu.csv" in of._as_measured(finished(of))
     assert len(measured.load(tmp_path).rows) == 6
     (tmp_path / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(of)
     assert not last[of._keep]["visible"]
-    assert of._as_measured(cells_of(of)) == ""
+    assert of._as_measured(finished(of)) == ""
     assert not list(tmp_path.iterdir())
 
 

@@ -102,7 +102,7 @@ class Page:
                 with gr.Tab(label("tab_published"), id="published") as published:
                     self.published_tab = PublishedTab(published)
                 with gr.Tab(label("tab_sweep"), id="sweep"):
-                    self.sweep_tab = SweepTab(runner, line, history, Precompiler())
+                    self.sweep_tab = SweepTab(runner, line, history, self.run_tab, Precompiler())
             StageBar(runner, self.run_tab.form)
             greeted = self.blocks.load(
                 self._greet,
@@ -115,6 +115,7 @@ class Page:
             )
             self.run_tab.settle_after(greeted)
             self.run_tab.arrive(self.blocks)
+            self.sweep_tab.arrive(self.blocks)
             gr.api(
                 api.endpoint(runner, line, choice or default_choice(None, hub_ok=False)),
                 api_name="benchmark",

@@ -339,7 +339,7 @@ class RunTab:
         say = of(request)
         try:
             spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
-            job = self._jobs.start(self._visitors.name(visitor, request.session_hash), spec, image)
+            job = self._jobs.start(self.name(request, visitor), spec, image)
         except BadInput as refused:
             return self._not_begun(results.refusal("cannot_be_run", str(refused), say))
         except Exception:
@@ -353,7 +353,7 @@ class RunTab:
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened. It shows the stored run that its link names, else the visitor's run that still goes on
         or has ended unseen; else the link's settings fill the form."""
-        name = self._visitors.name(visitor, request.session_hash)
+        name = self.name(request, visitor)
         query, say = request.query_params, of(request)
         spec, problem = links.read(query, self._choice.checkpoint)
         chart = gr.update(visible=True)
@@ -412,9 +412,13 @@ class RunTab:
             case _:
                 return ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
 
+    def name(self, request: gr.Request, visitor: str | None) -> str:
+        """The id of a visitor, whose browser may not know it yet."""
+        return self._visitors.name(visitor, request.session_hash)
+
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
         """The visitor's latest run, going on or ended."""
-        return self._jobs.of(self._visitors.name(visitor, request.session_hash))
+        return self._jobs.of(self.name(request, visitor))
 
     def _given_back(self, picture: Path) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, as long as its file is there."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +18,21 @@ from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.languages import Language
 from demo.precompiling import Precompiler
-from demo.schema import BadInput, Machine, RunResult
-from demo.sweep import Cell, Done, Precompiling, Timing, Waiting
+from demo.schema import BadInput, Machine
+from demo.sweep import Cell, Precompiling, Timing, Waiting
 from demo.ui import live, results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap
+from demo.ui.jobs import Broken, Refused
 from demo.ui.language import label, of, written
-from demo.ui.line import Full, Line
+from demo.ui.line import Line
 from demo.ui.parts import esc
+from demo.ui.run_tab import RunTab
 from demo.ui.runs import AnyRunner
+from demo.ui.sweeps import Sweep, Sweeps
 
 STORED_A_CELL, MOST_STORED = 20, 2000
 """Stored runs that are looked at for each cell of a sweep and for all of it, the newest of its checkpoints: what lies
 further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
-UPDATE_SECONDS = 1.0
-"""Each update takes some 20 ms of cores on which a cell may be timed."""
-WAITING_SECONDS = 0.5
 MACHINE_SECONDS = 30.0
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TO_STAGE = """() => {
@@ -48,13 +46,19 @@ _log = logging.getLogger(__name__)
 class SweepTab:
     """Make it inside the `gr.Tab` that shall hold it."""
 
-    def __init__(self, runner: AnyRunner, line: Line, history: History, precompiler: Precompiler | None = None) -> None:
-        """`history` is where the runner stores: what it holds is not run again."""
+    def __init__(
+        self,
+        runner: AnyRunner,
+        line: Line,
+        history: History,
+        run_tab: RunTab,
+        precompiler: Precompiler | None = None,
+    ) -> None:
+        """`history` is where the runner stores: what it holds is not run again. `run_tab` knows its visitors."""
         self._runner = runner
-        self._line = line
         self._history = history
-        self._precompiler = precompiler
-        self._cancels: dict[str, threading.Event] = {}
+        self._run_tab = run_tab
+        self._sweeps = Sweeps(runner, line, precompiler)
         can_run = not runs.on_zero_gpu()
         smoke = sweep.PRESETS["smoke"]
         with gr.Row(elem_id="sweep-desk", equal_height=False):
@@ -110,8 +114,25 @@ class SweepTab:
                     self._keep = gr.Button(label("add_to_published"), visible=False, size="sm", elem_id="sweep-keep")
                 self._kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self._opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
-        self._cells = gr.State([])
+        self._watched = gr.State(None)  # the sweep that this page shows
         self._wire()
+
+    def arrive(self, blocks: gr.Blocks) -> None:
+        """To be called once, for the page that holds this tab: a sweep that its visitor has begun is shown again."""
+        arrived = blocks.load(
+            self._arrive,
+            self._run_tab.visitor,
+            self._changed_by_a_start,
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
+        )
+        self._watch_after(arrived)
+
+    @property
+    def _changed_by_a_start(self) -> list[gr.components.Component]:
+        stage = [self._status, self._map, self._kept, self._opened]
+        return [*stage, self._start, self._stop, self._keep, *self._exports.values(), self._watched]
 
     def _wire(self) -> None:
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -120,60 +141,76 @@ class SweepTab:
             values = [[str(value) for value in getattr(grid, axis)] for axis in self._axes]
             button.click(lambda values=values: values, None, list(self._axes.values()), **quiet)
         self._start.click(None, js=TO_STAGE, api_visibility="private")
-        self._start.click(
+        begun = self._start.click(
             self._run,
-            [*self._axes.values(), self._weights, self._fresh],
-            [
-                *(self._status, self._map, self._kept, self._opened, self._cells, self._start, self._stop, self._keep),
-                *self._exports.values(),
-            ],
+            [self._run_tab.visitor, *self._axes.values(), self._weights, self._fresh],
+            self._changed_by_a_start,
             concurrency_limit=None,  # the line keeps the order, cell by cell
             **quiet,
         )
-        self._stop.click(self._cancel, None, self._stop, queue=False, **quiet)
-        self._keep.click(self._as_measured, self._cells, self._kept, concurrency_limit=1, **quiet)
-        self._map.select(self._open, self._cells, self._opened, concurrency_limit=None, **quiet)
+        self._watch_after(begun)
+        self._stop.click(self._cancel, self._run_tab.visitor, self._stop, queue=False, **quiet)
+        self._keep.click(self._as_measured, self._watched, self._kept, concurrency_limit=1, **quiet)
+        self._map.select(self._open, self._watched, self._opened, concurrency_limit=None, **quiet)
 
-    def _run(self, request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
+    def _watch_after(self, event: Any) -> None:
+        """What the stage shows once `event` has made this page watch a sweep."""
+        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+        stage = [self._status, self._map]
+        event.then(self._follow, self._watched, stage, **quiet).then(
+            self._over, self._watched, [*stage, self._start, self._stop, self._keep, *self._exports.values()], **quiet
+        )
+
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """One press of Start; pressed again after a stop it goes on, since what is stored is not run again."""
-        session, say = request.session_hash or "", of(request)
-        cancel = threading.Event()
-        exports = self._exports.values()
-        ready = {self._start: gr.update(interactive=True), self._stop: gr.update(interactive=False)}
-        cells: list[Cell] = []
+        say, name = of(request), self._run_tab.name(request, visitor)
+        if self._sweeps.is_running(name):
+            return {self._status: results.problem("cannot_be_run", "sweep_last", say=say), self._watched: None}
         try:
-            if self._cancels.setdefault(session, cancel) is not cancel:
-                yield {self._status: results.problem("cannot_be_run", "sweep_last", say=say)}
-                return
             specs, fresh = self._asked(values)
             machine = self._machine()
             checkpoints = {spec.checkpoint for spec in specs}
             stored = self._history.all(min(STORED_A_CELL * len(specs), MOST_STORED), checkpoints=checkpoints)
-            cells = sweep.cells(specs, stored, machine, PICTURE, fresh)
-            forecast = sweep.forecast(cells, stored, machine)
-            yield {
-                self._status: _status("starting", cells, forecast.seconds, _guess(forecast, say), say),
-                self._map: heatmap(cells, say=say),
-                self._kept: "",
-                self._opened: "",
-                self._keep: gr.update(visible=False),
-                self._cells: cells,
-                self._start: gr.update(interactive=False),
-                self._stop: gr.update(interactive=True),
-                **{button: gr.update(visible=False) for button in exports},
-            }
-            events = sweep.run(cells, self._runner, PICTURE, cancel, self._precompiler, lambda: self._turn(session))
-            with closing(events):
-                yield from self._watched(events, cells, stored, machine, say)
-            yield ready | self._over(cells, cancel.is_set(), say)
+            new = Sweep(sweep.cells(specs, stored, machine, PICTURE, fresh), stored, machine)
+            self._sweeps.start(name, new, PICTURE)
         except (BadInput, HistoryError) as refused:
-            yield ready | {self._status: results.refusal("cannot_be_run", fmt.for_a_stranger(str(refused)), say)}
+            return self._refused(Refused(str(refused)), say)
         except Exception:
-            _log.exception("a sweep failed inside the page")
-            yield ready | {self._status: results.problem(*results.UNEXPECTED, say=say)}
-        finally:
-            if self._cancels.get(session) is cancel:
-                del self._cancels[session]
+            _log.exception("a sweep could not be started")
+            return self._refused(Broken(), say)
+        return self._begun(new, say)
+
+    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+        """A page has opened: it shows its visitor's sweep that still goes on, or has ended unseen."""
+        going = self._sweeps.of(self._run_tab.name(request, visitor))
+        if going is None or (going.ended and going.delivered):
+            return {self._watched: None}
+        return self._begun(going, of(request))
+
+    def _begun(self, going: Sweep, say: Language) -> dict[Any, Any]:
+        forecast = going.forecast()
+        return {
+            self._status: _status("starting", going.cells, forecast.seconds, _guess(forecast, say), say),
+            self._map: heatmap(going.cells, say=say),
+            self._kept: "",
+            self._opened: "",
+            self._keep: gr.update(visible=False),
+            self._start: gr.update(interactive=False),
+            self._stop: gr.update(interactive=True),
+            **{button: gr.update(visible=False) for button in self._exports.values()},
+            self._watched: going,
+        }
+
+    def _refused(self, problem: Refused | Broken, say: Language) -> dict[Any, Any]:
+        if isinstance(problem, Refused):
+            told = results.refusal("cannot_be_run", fmt.for_a_stranger(problem.sentence), say)
+        else:
+            told = results.problem(*results.UNEXPECTED, say=say)
+        return self._ready | {self._status: told, self._watched: None}
+
+    @property
+    def _ready(self) -> dict[Any, Any]:
+        return {self._start: gr.update(interactive=True), self._stop: gr.update(interactive=False)}
 
     def _asked(self, values: Iterable[Any]) -> tuple[tuple[schema.RunSpec, ...], bool]:
         *axes, weights, fresh = values
@@ -197,60 +234,36 @@ class SweepTab:
             time.sleep(0.2)
         return machine
 
-    @contextmanager
-    def _turn(self, session: str) -> Iterator[Iterator[int]]:
-        with ExitStack() as left:
+    def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[str, str]]:
+        """The status and the map while a sweep goes on. Whoever stops watching ends nothing."""
+        if going is None:
+            return
+        say = of(request)
+        for _ in going.watch():
+            running: int | None = None
+            share, doing = 0.0, ""
+            match going.doing:
+                case Timing(running, progress):
+                    share = progress.fraction
+                    doing = f"{say.value(going.cells[running].spec.checkpoint)}: {live.doing(progress, say)}"
+                case Precompiling(done, of_all):
+                    doing = say.html("sweep_compiling", done=done, of=of_all)
+                case Waiting(ahead):
+                    doing = say.html("sweep_turn", ahead=ahead)
+            status = _status("running", going.cells, going.forecast().seconds, doing, say)
+            yield status, heatmap(going.cells, running, share, say)
 
-            def ahead() -> Iterator[int]:
-                while True:
-                    try:
-                        place = left.enter_context(self._line.join(session))
-                        break
-                    except Full:  # a sweep that has begun waits for a place rather than ending
-                        time.sleep(WAITING_SECONDS)
-                        yield limits.current().queue
-                while waiting := place.wait(WAITING_SECONDS):
-                    yield waiting
-
-            yield ahead()
-
-    def _watched(
-        self, events: Iterable[sweep.Event], cells: list[Cell], stored: list[RunResult], machine: Machine, say: Language
-    ) -> Iterator[dict[Any, Any]]:
-        shown_at = 0.0
-        for event in events:
-            if isinstance(event, Done):
-                cells[event.place] = event.cell
-                if event.cell.result is not None:
-                    stored.insert(0, event.cell.result)
-                yield {
-                    self._cells: cells,
-                    self._map: heatmap(cells, say=say),
-                    self._status: _status("running", cells, sweep.forecast(cells, stored, machine).seconds, "", say),
-                }
-                continue
-            now = time.monotonic()
-            if now - shown_at < UPDATE_SECONDS:
-                continue
-            shown_at = now
-            seconds = sweep.forecast(cells, stored, machine).seconds
-            if isinstance(event, Timing):
-                name = say.value(cells[event.place].spec.checkpoint)
-                doing = f"{name}: {live.doing(event.progress, say)}"
-                shown = heatmap(cells, event.place, event.progress.fraction, say)
-                yield {self._map: shown, self._status: _status("running", cells, seconds, doing, say)}
-            elif isinstance(event, Precompiling):
-                doing = say.html("sweep_compiling", done=event.done, of=event.of)
-                yield {self._status: _status("running", cells, seconds, doing, say)}
-            elif isinstance(event, Waiting):
-                doing = say.html("sweep_turn", ahead=event.ahead)
-                yield {self._status: _status("running", cells, seconds, doing, say)}
-
-    def _over(self, cells: list[Cell], stopped: bool, say: Language) -> dict[Any, Any]:
-        """The stage at the end, with the table to take away where there is one."""
-        what = say.html("sweep_goes_on") if stopped else _summary(cells, say)
-        updates: dict[Any, Any] = {
-            self._status: _status("stopped" if stopped else "done", cells, None, what, say),
+    def _over(self, request: gr.Request, going: Sweep | None) -> dict[Any, Any]:
+        """The stage at the end, with the table to take away where there is one; nothing where the connection broke."""
+        if going is None or not going.ended:
+            return {self._status: gr.skip()}
+        going.delivered = True
+        say, cells = of(request), going.cells
+        if going.problem is not None:
+            return {part: told for part, told in self._refused(going.problem, say).items() if part is not self._watched}
+        what = say.html("sweep_goes_on") if going.stopped else _summary(cells, say)
+        updates = self._ready | {
+            self._status: _status("stopped" if going.stopped else "done", cells, None, what, say),
             self._map: heatmap(cells, say=say),
         }
         if any(cell.done for cell in cells):
@@ -260,20 +273,20 @@ class SweepTab:
             updates[self._keep] = gr.update(visible=not limits.on_space())
         return updates
 
-    def _as_measured(self, cells: list[Cell], request: gr.Request | None = None) -> str:
+    def _as_measured(self, shown: Sweep | None, request: gr.Request | None = None) -> str:
         """Beside the guide's tables from now on."""
-        if limits.on_space():
+        if shown is None or limits.on_space():
             return ""
         say = of(request)
         try:
-            path = sweep.keep_as_measured(cells)
+            path = sweep.keep_as_measured(shown.cells)
         except (BadInput, OSError) as refused:
             return f'<p class="doing">{say.quoted(fmt.for_a_stranger(str(refused)))}</p>'
         return f'<p class="doing">{say.html("sweep_kept", name=path.name)}</p>'
 
-    def _open(self, cells: list[Cell], event: gr.EventData, request: gr.Request | None = None) -> str:
+    def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request | None = None) -> str:
         """The run of the cell that was pressed. The place comes from the browser, so it may be anything."""
-        place = getattr(event, "place", None)
+        place, cells = getattr(event, "place", None), shown.cells if shown else ()
         if not isinstance(place, int) or not 0 <= place < len(cells):
             return ""
         cell, say = cells[place], of(request)
@@ -284,11 +297,10 @@ class SweepTab:
         told = (part(cell.result, say) for part in (results.headline, results.predictions, results.details))
         return "".join(told)
 
-    def _cancel(self, request: gr.Request) -> Any:
-        """Sets the sweep's own event: the cell in hand ends within a second and has no value then."""
-        event = self._cancels.get(request.session_hash or "")
-        if event is not None:
-            event.set()
+    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
+        going = self._sweeps.of(self._run_tab.name(request, visitor))
+        if going is not None:
+            going.cancel()
         return gr.update(interactive=False)
 
 
@@ -300,7 +312,7 @@ def _opening(say: Language) -> str:
     )
 
 
-def _status(step: str, cells: list[Cell], seconds: float | None, more: str, say: Language) -> str:
+def _status(step: str, cells: Sequence[Cell], seconds: float | None, more: str, say: Language) -> str:
     """`step` ends a key, `more` is HTML."""
     done, of_all = sum(cell.done for cell in cells), len(cells)
     share = done / of_all if cells else 0.0
@@ -324,7 +336,7 @@ def _guess(forecast: sweep.Forecast, say: Language) -> str:
     return say.html("sweep_guess", guessed=forecast.guessed, cells=forecast.cells)
 
 
-def _summary(cells: list[Cell], say: Language) -> str:
+def _summary(cells: Sequence[Cell], say: Language) -> str:
     verdicts = [cell.result.speedup.verdict for cell in cells if cell.result and cell.result.speedup]
     failed = sum(cell.result is None or cell.result.failure is not None for cell in cells)
     counts = {"faster": verdicts.count("faster"), "slower": verdicts.count("slower")}
@@ -336,7 +348,7 @@ def _summary(cells: list[Cell], say: Language) -> str:
     return say.marked(say.composed("sweep_summary", figures=figures, time=time))
 
 
-def _file(cells: list[Cell], ending: str) -> str:
+def _file(cells: Sequence[Cell], ending: str) -> str:
     """The table where gradio serves it from."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"

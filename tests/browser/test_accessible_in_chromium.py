@@ -74,7 +74,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)
         page = Page(RUNNER, history=history)
-        page.sweep_tab._precompiler = None
+        page.sweep_tab._sweeps._precompiler = None
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
         page.blocks.close(verbose=False)

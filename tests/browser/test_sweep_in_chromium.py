@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         page = Page(RUNNER)
-        page.sweep_tab._precompiler = None
+        page.sweep_tab._sweeps._precompiler = None
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
         page.blocks.close()
@@ -86,3 +86,18 @@ def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) ->
     tab.locator("#sweep-status", has_text="Stopped").wait_for()
     assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 6
     tab.locator("#sweep-start:not([disabled])").wait_for()
+
+
+def test_a_sweep_goes_on_while_its_page_is_opened_anew(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RUNNER, "_seconds", 1.5)
+    tab.locator("#sweep-start").click()
+    tab.locator("#sweep-map button[data-place]").first.wait_for()
+    tab.reload()
+    tab.get_by_role("tab", name="Sweep").click()
+    tab.locator("#sweep-stop:not([disabled])").wait_for()
+    assert tab.locator("#sweep-start").is_disabled()
+    assert tab.locator("#sweep-map button[data-place]").count() >= 1
+    tab.locator("#sweep-status", has_text="6 of 6 cells have a value").wait_for()
+    tab.locator("#sweep-start:not([disabled])").wait_for()
+    tab.locator("#sweep-map button[data-place]").nth(0).click()
+    tab.locator("#sweep-opened .headline").wait_for()
