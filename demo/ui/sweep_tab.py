@@ -234,9 +234,10 @@ class SweepTab:
             time.sleep(0.2)
         return machine
 
-    def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[str, str]]:
+    def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[Any, Any]]:
         """The status and the map while a sweep goes on. Whoever stops watching ends nothing."""
         if going is None:
+            yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
             return
         say = of(request)
         for _ in going.watch():

@@ -136,7 +136,7 @@ def test_an_open_page_leaves_the_machine_alone(chromium: Any, address: str) -> N
     tab.wait_for_timeout(15_000)
     before = tab.evaluate("window.frames_asked")
     tab.wait_for_timeout(3_000)
-    assert before > 600  # gradio's own clocks, for the first ten seconds
+    assert before > 100  # gradio's own clocks, for the first seconds: so the count would show them
     assert tab.evaluate("window.frames_asked") - before < 60
     tab.close()
 
