@@ -238,6 +238,13 @@ def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypat
     assert of._sweeps._line._places == []
 
 
+def test_closing_the_app_starts_no_further_cell() -> None:
+    of = tab(lambda spec, image: failed_result(spec=spec, status="interrupted"))
+    going = next(started(of))[of._watched]
+    ended(going)
+    assert [cell.result is not None for cell in going.cells] == [True, *[False] * 5]
+
+
 def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
     monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))

@@ -89,7 +89,8 @@ class Sweep:
             with closing(events):
                 for event in events:
                     self._tell(event)
-                    if limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS:
+                    unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+                    if _is_interrupted(event) or (unwatched and limits.on_space()):
                         self.cancel()
         except (BadInput, HistoryError) as refused:
             self.problem = Refused(str(refused))
@@ -128,6 +129,11 @@ class Sweep:
                     yield waiting
 
             yield ahead()
+
+
+def _is_interrupted(event: sweep.Event) -> bool:
+    """Whether the app is being closed: it would start a process for each further cell, only to end it."""
+    return isinstance(event, Done) and event.cell.result is not None and event.cell.result.status == "interrupted"
 
 
 class Sweeps:
