@@ -17,7 +17,7 @@ from demo.history import HistoryError
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Machine, RunResult
 from demo.sweep import Cell, Done, Forecast
-from demo.ui.jobs import KEPT_SECONDS, QUIET_SECONDS, Broken, Refused
+from demo.ui.jobs import KEPT_SECONDS, Broken, Refused
 from demo.ui.line import Full, Line
 from demo.ui.runs import AnyRunner
 
@@ -46,8 +46,7 @@ class Sweep:
         self._stored = stored
         self._machine = machine
         self._cancel = threading.Event()
-        self._changed = threading.Condition()
-        self._told = 0
+        self._over = threading.Event()
         self._watched_at = time.monotonic()
 
     @property
@@ -67,18 +66,11 @@ class Sweep:
         return sweep.forecast(self.cells, self._stored, self._machine)
 
     def watch(self) -> Iterator[None]:
-        """Yields at once, then whenever something changed, though not too often; ends with the sweep."""
-        seen = -1
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda seen=seen: self.ended or self._told != seen, QUIET_SECONDS)  # type: ignore[misc]
-                if self.ended:
-                    return
-                seen = self._told
+        """Yields at once, then every second, for some event comes more often than that; ends with the sweep."""
+        while not self.ended:
             self._watched_at = time.monotonic()
             yield
-            with self._changed:
-                self._changed.wait_for(lambda: self.ended, self._watched_at + UPDATE_SECONDS - time.monotonic())
+            self._over.wait(UPDATE_SECONDS)
 
     def run(self, runner: AnyRunner, picture: Path, precompiler: Precompiler | None, line: Line, visitor: str) -> None:
         """The whole life of the sweep, on the thread that calls this."""
@@ -98,19 +90,16 @@ class Sweep:
             _log.exception("a sweep failed inside the page")
             self.problem = Broken()
         finally:
-            with self._changed:
-                self.ended_at = time.monotonic()
-                self._changed.notify_all()
+            self.ended_at = time.monotonic()
+            self._over.set()
 
     def _tell(self, event: sweep.Event) -> None:
-        with self._changed:
-            if isinstance(event, Done):
-                self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
-                if event.cell.result is not None:
-                    self._stored.insert(0, event.cell.result)
-            self.doing = event
-            self._told += 1
-            self._changed.notify_all()
+        """No page sees a cell half done: each value is put in place whole, and only this thread changes them."""
+        if isinstance(event, Done):
+            self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
+            if event.cell.result is not None:
+                self._stored.insert(0, event.cell.result)
+        self.doing = event
 
     @contextmanager
     def _turn(self, line: Line, visitor: str) -> Iterator[Iterator[int]]:
