@@ -538,3 +538,15 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
     assert counts == Counter(range(1, 61))
     assert len(log.read_text().splitlines()) <= 60 + 20
+
+
+def test_a_sweep_that_ended_before_its_first_value_leaves_an_earlier_table_alone(tmp_path: Path) -> None:
+    out = tmp_path / "table.csv"
+    out.write_text("an earlier table")
+    spec = ok_result().spec
+    with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec)], out):
+        raise KeyboardInterrupt
+    assert out.read_text() == "an earlier table"
+    with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec, ok_result())], out):
+        raise KeyboardInterrupt
+    assert "2.00×" in out.read_text()

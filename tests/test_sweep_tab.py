@@ -245,6 +245,12 @@ def test_closing_the_app_starts_no_further_cell() -> None:
     assert [cell.result is not None for cell in going.cells] == [True, *[False] * 5]
 
 
+def test_a_page_without_a_sweep_keeps_what_it_shows() -> None:
+    """gradio empties the outputs of a handler that yields nothing."""
+    (only,) = tab()._follow(asked("one"), None)
+    assert all("value" not in update for update in only)
+
+
 def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
     monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
