@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -150,16 +151,26 @@ def cells(
 
     A stored result answers for a cell with the same spec, picture, versions (torch, transformers, triton) and device
     (its name, and a GPU's driver); of several the newest does. `stored` is newest first, as `History.all` gives it.
+    A checkpoint's folder must not have been written to since.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     specs = [on_machine(spec, machine) for spec in specs]
     if fresh:
         return [Cell(spec) for spec in specs]
+    written = {spec.checkpoint: _last_written(spec.checkpoint) for spec in specs}
     known: dict[RunSpec, RunResult] = {}
     for result in stored:
         if result.status in FINAL and measured_on(result, machine) and result.image and result.image.sha256 == digest:
-            known.setdefault(result.spec, result)
+            if result.started_at >= written.get(result.spec.checkpoint, ""):
+                known.setdefault(result.spec, result)
     return [Cell(spec, known.get(spec), stored=spec in known) for spec in specs]
+
+
+def _last_written(checkpoint: str) -> str:
+    """When the newest file of a local folder was written, as `RunResult.started_at`; '' for any other checkpoint."""
+    files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
+    newest = max((file.stat().st_mtime for file in files if file.is_file()), default=None)
+    return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def on_machine(spec: RunSpec, machine: Machine) -> RunSpec:

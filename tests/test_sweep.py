@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,17 @@ def test_another_driver_of_the_gpu_is_another_device() -> None:
 
 def test_fresh_runs_what_is_stored_too() -> None:
     assert not sweep.cells([SPEC], [stored()], MACHINE, PICTURE, fresh=True)[0].done
+
+
+def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"weights")
+    spec = dataclasses.replace(SPEC, checkpoint=str(tmp_path))
+    result = stored(spec=spec)
+    ran = datetime.fromisoformat(result.started_at).timestamp()
+    for seconds, done in ((-60, True), (+60, False)):
+        os.utime(weights, (ran + seconds, ran + seconds))
+        assert sweep.cells([spec], [result], MACHINE, PICTURE)[0].done is done
 
 
 def test_the_newest_of_several_answers() -> None:
