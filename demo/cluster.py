@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import socket
 import tempfile
 import threading
 from collections import Counter
@@ -28,6 +29,7 @@ from demo.sweep import Cell, Done
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
 """A node that has not said by then what it is goes unused: its GPUs may be busy with somebody else's work."""
+KNOCK_SECONDS = 5.0
 MOST_LOSSES = 3
 """After so many lost nodes or processes it is the cell that takes them down."""
 _PREFIX = "accelerator_type:"
@@ -58,6 +60,7 @@ def connected(address: str | None) -> Iterator[None]:
     except ImportError as error:
         raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
     try:
+        _knock(address or "")
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         where = f"at {address!r}" if address else "on this machine"
@@ -66,6 +69,13 @@ def connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raises OSError where nobody listens at a 'host:port': Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
 
 
 def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[Node]:
