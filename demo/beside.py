@@ -6,12 +6,13 @@ Nothing is compared silently: every setting in which a run and a row differ is a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from demo import catalog
+from demo import catalog, words
 from demo import format as fmt
-from demo.schema import PublishedRow, RunResult, RunSpec
+from demo.languages import ENGLISH, Language
+from demo.schema import PUBLISHED_CALLS, PublishedRow, RunResult, RunSpec
 
 GPUS = ("A100", "V100", "T4")
 _DETAIL = {"release": 0, "reduce-overhead": 1, "nightly": 2}
@@ -32,7 +33,7 @@ class Beside:
     differences: tuple[str, ...]
 
 
-def beside(result: RunResult, rows: Iterable[PublishedRow]) -> Beside | None:
+def beside(result: RunResult, rows: Iterable[PublishedRow], say: Language = ENGLISH) -> Beside | None:
     """None where there is nothing to set beside: a checkpoint that the guide lacks, or a run without an answer.
 
     Out of memory is an answer, and so is a void run, which is called one.
@@ -42,8 +43,8 @@ def beside(result: RunResult, rows: Iterable[PublishedRow]) -> Beside | None:
     if not answered or not nearest:
         return None
     ratio = result.speedup.ratio if result.speedup and result.status == "ok" and not _void(result) else None
-    sentences = tuple(_sentence(row, result.spec, ratio) for row in nearest)
-    return Beside(nearest, sentences, ratio, _here(result), _differences(result, nearest))
+    sentences = tuple(_sentence(row, result.spec, ratio, say) for row in nearest)
+    return Beside(nearest, sentences, ratio, _here(result, say), tuple(_differences(result, nearest, say)))
 
 
 def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[PublishedRow, ...]:
@@ -62,7 +63,7 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
 
 def sentences_of(found: Beside) -> list[str]:
     """All of it, a sentence a line, for a terminal."""
-    return [*found.sentences, f"Here: {found.here}.", *found.differences]
+    return [*found.sentences, ENGLISH.composed("beside_here", said=found.here), *found.differences]
 
 
 def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
@@ -73,71 +74,73 @@ def _void(result: RunResult) -> bool:
     return result.compilation is not None and result.compilation.recompiles_while_timing > 0
 
 
-def _here(result: RunResult) -> str:
-    machine, speedup = result.environment, result.speedup
-    where = f", with torch {machine.torch} on {machine.device_name}" if machine else ""
+def _here(result: RunResult, say: Language) -> str:
+    machine = result.environment
+    said = _saw(result, say)
+    if machine is None:
+        return said
+    where = {"torch": say.plain_value(machine.torch), "device": say.plain_value(machine.device_name)}
+    return say.composed("beside_where", said=said, **where)
+
+
+def _saw(result: RunResult, say: Language) -> str:
+    speedup = result.speedup
     if result.status == "out_of_memory" or speedup is None:
-        return f"out of memory{where}"
+        return words.out_of_memory(say)
     if _void(result):
-        return f"no figure, for the model was recompiled while timed{where}"
-    doubt = ", too noisy to tell" if speedup.verdict == "unsure" else ""
-    return f"{fmt.ratio(speedup.ratio)} ({fmt.ratio_interval(speedup.low, speedup.high)}{doubt}){where}"
+        return say.plain("beside_void")
+    low, high = words.ends(speedup.low, speedup.high)
+    key = "beside_unsure" if speedup.verdict == "unsure" else "row_speedup_value"
+    return say.plain(key, ratio=fmt.ratio(speedup.ratio), low=low, high=high)
 
 
-def _sentence(row: PublishedRow, spec: RunSpec, ratio: float | None) -> str:
-    article = "an" if row.gpu[:1] == "A" else "a"
-    setting = [f"batch {row.batch_size}"] if row.batch_size != spec.batch_size else []
-    setting += [f"mode {row.mode}"] if row.mode != spec.mode else []
-    other = f" ({', '.join(setting)})" if setting else ""
-    saw = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
-    here = "" if ratio is None else f"; here {fmt.ratio(ratio)}"
-    return f"On {article} {row.gpu} with torch {row.torch}{other} the guide saw {saw}{here}."
+def _sentence(row: PublishedRow, spec: RunSpec, ratio: float | None, say: Language) -> str:
+    setting = [say.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
+    setting += [say.plain("beside_mode", mode=row.mode)] if row.mode != spec.mode else []
+    return say.composed(
+        "beside_saw_an" if row.gpu[:1] == "A" else "beside_saw_a",
+        gpu=say.plain_value(row.gpu),
+        torch=say.plain_value(row.torch),
+        setting=say.composed("beside_setting", setting=say.listed(setting)) if setting else "",
+        saw=words.out_of_memory(say) if row.speedup is None else say.plain_value(fmt.ratio(row.speedup)),
+        here="" if ratio is None else say.plain("beside_saw_here", ratio=fmt.ratio(ratio)),
+    )
 
 
-def _differences(result: RunResult, rows: tuple[PublishedRow, ...]) -> tuple[str, ...]:
+def _differences(result: RunResult, rows: tuple[PublishedRow, ...], say: Language) -> Iterator[str]:
     spec, machine = result.spec, result.environment
-    said = []
     if others := sorted({row.batch_size for row in rows} - {spec.batch_size}):
-        said.append(
-            f"The batch sizes differ: {spec.batch_size} here, {_and(others)} there, the nearest that the guide has."
-        )
+        yield say.composed("beside_batch", here=say.plain_value(spec.batch_size), there=_each(others, say))
     if modes := sorted({row.mode for row in rows} - {spec.mode}):
-        said.append(f"The compile modes differ: {spec.mode} here, {_and(modes)} there.")
+        yield say.composed("beside_modes", here=say.plain_value(spec.mode), there=_each(modes, say))
     if spec.dtype != "float32":
-        said.append(f"The number formats differ: {spec.dtype} here, float32 there.")
+        yield say.plain("beside_dtype", here=spec.dtype, there="float32")
     if spec.device == "cpu":
-        said.append("This run used the CPU; the guide measured GPUs. Their latencies say nothing about each other.")
+        yield say.plain("beside_cpu")
     elif spec.dtype == "float32" and any(row.gpu == "A100" for row in rows):
-        said.append(
-            "The guide set no precision: its A100 may have used TF32 in convolutions, torch's default; here not."
-        )
+        yield say.plain("beside_tf32", gpu="A100", dtype="TF32")
     if spec.weights == "random":
-        said.append("The weights are random here and trained there: latency does not depend on their values.")
+        yield say.plain("beside_weights")
     if spec.channels_last:
-        said.append("The memory formats differ: channels last here, the default there.")
+        yield say.plain("beside_memory_format", here="channels last")
     if spec.attention != "auto":
-        said.append(f"The attention implementation was chosen here ({spec.attention}), and left to its default there.")
+        yield say.plain("beside_attention", attention=spec.attention)
     known, image = catalog.find(spec.checkpoint), result.image
     if known and image and known.input_size[0] != known.input_size[1] and image.width * 3 != image.height * 4:
-        said.append(
-            f"The pictures' shapes differ, and this model keeps them: {image.width} × {image.height} pixels here, "
-            "640 × 480 there."
-        )
+        yield say.plain("beside_shape", here=f"{image.width} × {image.height}", there="640 × 480")
     if known and known.takes_text:
-        said.append(f"This model's work grows with its text queries: {len(spec.text)} here, not told by the guide.")
-    versions = (
-        f"torch {machine.torch} and transformers {machine.transformers} here" if machine else "other versions here"
+        yield say.plain("beside_text", count=len(spec.text))
+    yield say.composed(
+        "beside_versions",
+        here=say.plain("beside_versions_here", torch=machine.torch, transformers=machine.transformers)
+        if machine
+        else say.plain("beside_versions_unknown"),
+        torch=_each(sorted({row.torch for row in rows}), say),
+        year=say.plain_value(2023),
     )
-    there = _and(sorted({row.torch for row in rows}))
-    said.append(f"Always different: {versions}, torch {there} and the Transformers of 2023 there.")
     if spec.protocol != "as published":
-        said.append(
-            "Timed differently: in turns here, the speed-up being the trimmed mean of the turns' ratios; there as two "
-            "means of 300 calls."
-        )
-    return tuple(said)
+        yield say.plain("beside_protocol", calls=PUBLISHED_CALLS)
 
 
-def _and(values: Iterable[object]) -> str:
-    *most, last = map(str, values)
-    return f"{', '.join(most)} and {last}" if most else last
+def _each(values: Iterable[object], say: Language) -> str:
+    return words.enumerated(map(say.plain_value, values), say)

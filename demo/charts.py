@@ -12,7 +12,6 @@ import html
 import itertools
 import math
 import re
-import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -54,18 +53,17 @@ WAITING = 0.28
 """Opacity of the part of a bar in which the GPU waits."""
 PLOT_HEIGHT = 200
 """Pixels between the axes of a figure that is not of bars."""
-WORDS = {
-    "out_of_memory": "out of memory",
-    "compile_failed": "did not compile",
-    "timed_out": "timed out",
-    "crashed": "crashed",
-    "cancelled": "cancelled",
-    "interrupted": "interrupted",
-}
-"""What stands in place of a bar, by the status of the run."""
+NAMES = 16
+"""Height in pixels of the letters of names and values."""
+LINE_WIDTH = 52
+"""Of the lines below a figure, in letters; those of Chinese and Japanese count twice."""
+_SIGN = 28
+"""Pixels of the sign before a name, and of the gaps around it."""
+NO_TIMES = ("ok", "failed")
+"""Statuses that do not say why a variant has no times."""
 
 
-def latency_bars(result: RunResult) -> go.Figure:
+def latency_bars(result: RunResult, say: Language = ENGLISH) -> go.Figure:
     """Median wall time of one call, eager above compiled, with the range of nine calls in ten.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls: what one caller may meet.
@@ -75,17 +73,19 @@ def latency_bars(result: RunResult) -> go.Figure:
     sides = _timed(result)
     medians = [side.median_seconds if side else None for side in sides]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    texts = [WORDS.get(result.status, "not timed") if median is None else fmt.latency(median) for median in medians]
-    batch = f", batch of {result.spec.batch_size}" if result.spec.batch_size > 1 else ""
+    missing = say.plain("chart_not_timed" if result.status in NO_TIMES else f"status_{result.status}").lower()
+    batch = result.spec.batch_size
+    names = [variant_name(variant, say) for variant in ("eager", "compiled")]
     return bars(
-        title=f"Latency of one call{batch}",
-        names=["eager", "compiled"],
+        title=say.plain("chart_latency_batch", size=batch) if batch > 1 else say.plain("chart_latency"),
+        names=names,
         seconds=medians,
-        texts=texts,
+        texts=[missing if median is None else fmt.latency(median) for median in medians],
         ranges=ranges,
-        source=[_counted(sides), *_provenance(result)],
-        left=78,
+        source=[_counted(sides, say), *_provenance(result)],
+        left=room(names),
         right=78,
+        say=say,
     )
 
 
@@ -104,9 +104,9 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         return None
     names, seconds, texts = [], [], []
     for row in shown:
-        names += [f"<b>{row.gpu}</b>  eager", "compiled"]
+        names += [f"<b>{row.gpu}</b>  {variant_name('eager', say)}", variant_name("compiled", say)]
         seconds += [row.eager_seconds, row.compiled_seconds]
-        texts += ["out of memory" if value is None else fmt.latency(value) for value in seconds[-2:]]
+        texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in seconds[-2:]]
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     return bars(
@@ -117,15 +117,26 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         ranges=[None] * len(names),
         source=[
             _short(checkpoint),
-            say.composed("chart_conditions", calls=str(PUBLISHED_CALLS), torch=shown[0].torch),
+            say.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
             say.plain("chart_source"),
         ],
-        left=112,
+        left=max(112, room(names)),
         right=118,
+        say=say,
     )
 
 
-def trace(result: RunResult) -> go.Figure:
+def variant_name(variant: str, say: Language = ENGLISH) -> str:
+    """'eager' or 'compiled', as it stands at a bar."""
+    return say.plain(f"variant_{variant}").lower()
+
+
+def room(names: Iterable[str], size: int = NAMES) -> int:
+    """Pixels that the longest of these names takes beside an axis, in letters of `size` pixels."""
+    return 10 + round(0.58 * size * max(_width(_plain(name)) for name in names))
+
+
+def trace(result: RunResult, say: Language = ENGLISH) -> go.Figure:
     """Every timed call of both variants in the order timed: drift, steps and outliers that a median hides.
 
     The scale ends at `SLOWEST_SHOWN` times the slower median; calls beyond it sit on the edge as triangles, and the
@@ -141,6 +152,8 @@ def trace(result: RunResult) -> go.Figure:
     slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
     end = min(SLOWEST_SHOWN * max(medians.values(), default=1.0), slowest * 1.05)
     scale, unit = scale_of([slowest if end == slowest else end])
+    told = {name: variant_name(name, say) for name in sides}
+    hover = directed(say.plain("chart_call", number="%{x}", time="%{text}"))
     figure = go.Figure()
     beyond = 0
     for name, (side, colour) in sides.items():
@@ -150,7 +163,7 @@ def trace(result: RunResult) -> go.Figure:
         beyond += int(far.sum())
         figure.add_trace(
             go.Scatter(
-                name=name,
+                name=told[name],
                 x=list(range(1, len(times) + 1)),
                 y=(np.minimum(times, end) * scale).tolist(),
                 text=[fmt.latency(time) for time in side.wall_seconds],
@@ -162,7 +175,7 @@ def trace(result: RunResult) -> go.Figure:
                     "opacity": 0.75,
                     "line": {"width": 0},
                 },
-                hovertemplate="call %{x}: %{text}<extra>" + name + "</extra>",
+                hovertemplate=f"{hover}<extra>{told[name]}</extra>",
                 cliponaxis=False,
             )
         )
@@ -174,19 +187,20 @@ def trace(result: RunResult) -> go.Figure:
             xshift=10,
             y=medians[name] * scale,
             yshift=nudge,
-            text=f'<span style="color:{colour}">{sign}</span> {name}',
+            text=f'<span style="color:{colour}">{sign}</span> {told[name]}',
             showarrow=False,
         )
-    source = ["One dot a call, in the order timed", *_provenance(result)]
+    source = [say.plain("chart_trace_why"), *_provenance(result)]
     if beyond:
-        source.append(f"▲ {beyond} beyond the scale, the slowest {fmt.latency(slowest)}")
+        source.append(say.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
     calls = max((len(side.wall_seconds) for side, _ in sides.values()), default=0)
     figure.update_xaxes(showgrid=False, nticks=6, range=[0, calls + 1])
-    return dressed(figure, f"Every timed call, {unit}", source, left=44, right=104, plot=PLOT_HEIGHT)
+    right = _SIGN + room(told.values() or [""])
+    return dressed(figure, titled("chart_trace", unit, say), source, left=44, right=right, plot=PLOT_HEIGHT)
 
 
-def break_even(result: RunResult) -> go.Figure | None:
+def break_even(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     """Total time against number of calls: eager, and compiled after each first call that was measured.
 
     Compiled starts at the seconds of its first call and rises more slowly, if it is faster; where it crosses eager it
@@ -208,7 +222,7 @@ def break_even(result: RunResult) -> go.Figure | None:
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = _long_scale(max(ends.values()))
-    names = {"eager": "eager"} | {cache: f"compiled, {cache}" for cache in costs}
+    names = {"eager": variant_name("eager", say)} | {cache: say.plain(f"chart_{cache}") for cache in costs}
     shifts = _spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
     figure = go.Figure()
     for (name, end), shift in zip(ends.items(), shifts, strict=True):
@@ -259,17 +273,21 @@ def break_even(result: RunResult) -> go.Figure | None:
         figure.add_annotation(
             x=0 if near else at,
             y=at * eager * scale,
-            text=words.count(at, "call"),
+            text=directed(words.count(at, "call", say)),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
             showarrow=False,
         )
-    meaning = "Lines cross where compiling has paid for itself" if crossings else "They do not cross: it never pays"
+    meaning = say.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5)
-    title = f"Total {unit} after so many calls"
-    return dressed(figure, title, [meaning, *_provenance(result)], left=44, right=148, plot=PLOT_HEIGHT)
+    title, source, right = (
+        say.plain(f"chart_total_{unit}"),
+        [meaning, *_provenance(result)],
+        _SIGN + room(names.values()),
+    )
+    return dressed(figure, title, source, left=44, right=right, plot=PLOT_HEIGHT)
 
 
 def _long_scale(longest: float) -> tuple[float, str]:
@@ -289,7 +307,7 @@ def _spread(heights: Sequence[float], least: float = 20) -> list[float]:
     return [moved[place] - excess - height for place, height in enumerate(heights)]
 
 
-def busy_bars(result: RunResult) -> go.Figure | None:
+def busy_bars(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     """A bar for each variant from zero to its median call: full where the GPU works, faint where it waits.
 
     A dotted line marks the roofline. None where no profile says how long the GPU worked, as on a CPU.
@@ -322,22 +340,21 @@ def busy_bars(result: RunResult) -> go.Figure | None:
         figure.add_annotation(
             x=side.median_seconds * scale,
             y=place,
-            text=f"{fmt.percent(side.busy_share or 0.0)} busy",
+            text=directed(say.plain("chart_busy_share", share=fmt.percent(side.busy_share or 0.0))),
             xanchor="left",
             xshift=8,
             showarrow=False,
         )
-    source = ["Full: the GPU works. Faint: it waits, mostly for launches"]
+    source = [say.plain("chart_busy_why")]
     if result.roofline is not None:
         least = result.roofline.least_seconds * scale
         figure.add_vline(x=least, line={"dash": "dot", "width": 2, "color": LINE})
-        source.append(
-            f"Dotted: {fmt.latency(result.roofline.least_seconds)}, the least for this device's measured rates"
-        )
+        source.append(say.plain("chart_least", time=fmt.latency(result.roofline.least_seconds)))
+    names = [variant_name(name, say) for name, _, _ in sides]
     figure.update_layout(barmode="stack")
     figure.update_yaxes(
         tickvals=list(range(len(sides))),
-        ticktext=[name for name, _, _ in sides],
+        ticktext=names,
         range=[len(sides) - 0.4, -0.6],
         ticks="",
         showgrid=False,
@@ -348,9 +365,9 @@ def busy_bars(result: RunResult) -> go.Figure | None:
     )
     return dressed(
         figure,
-        f"What the GPU does in a call, {unit}",
+        titled("chart_busy", unit, say),
         [*source, *_provenance(result)],
-        left=78,
+        left=room(names),
         right=128,
         plot=round(34 * (len(sides) + 0.2)),
     )
@@ -370,6 +387,7 @@ def bars(
     source: list[str],
     left: int,
     right: int,
+    say: Language = ENGLISH,
 ) -> go.Figure:
     """Horizontal bars from zero, eager and compiled in turn, a gap after each pair; `texts` at their ends.
 
@@ -407,10 +425,16 @@ def bars(
         tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], ticks="", showgrid=False, zeroline=False
     )
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
-    return dressed(figure, f"{title}, {unit}", source, left, right, plot=round(34 * (places[-1] + 1.2)))
+    title = say.listed([title, say.plain_value(unit)])
+    return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
 
 
-def _directed(line: str) -> str:
+def titled(key: str, unit: str, say: Language) -> str:
+    """'Every timed call, ms'."""
+    return say.listed([say.plain(key), say.plain_value(unit)])
+
+
+def directed(line: str) -> str:
     """A chart runs from left to right; a line of it that holds a script of the other direction runs as that does."""
     if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in line):
         return f"\N{RIGHT-TO-LEFT ISOLATE}{line}\N{POP DIRECTIONAL ISOLATE}"
@@ -419,15 +443,14 @@ def _directed(line: str) -> str:
 
 def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
-    lines = [line for text in source if text for line in textwrap.wrap(text, 52)]
-    lines = [_directed(line) for line in lines]
+    lines = [directed(line) for text in source for line in _wrapped(text)]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
     if figure.data and figure.data[0].type == "bar":
-        figure.update_yaxes(tickfont={"size": 16})
-    figure.update_annotations(font={"size": 16})
+        figure.update_yaxes(tickfont={"size": NAMES})
+    figure.update_annotations(font={"size": NAMES})
     figure.add_annotation(
         text="<br>".join(html.escape(line, quote=False) for line in lines),
         align="left",
@@ -446,7 +469,7 @@ def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: 
     figure.update_layout(
         template="none",
         title={
-            "text": f"<b>{title}</b>",
+            "text": f"<b>{directed(title)}</b>",
             "x": 0,
             "xref": "container",
             "xanchor": "left",
@@ -468,6 +491,30 @@ def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: 
         meta={"aloud": aloud(figure, title, source)},
     )
     return figure
+
+
+_STUCK = "、。，；：）！？」"
+_PIECE = re.compile(rf"(?:(?:\u2066[^\u2069]*\u2069|[^ \u2066\u3000-\u9fff\uff00-\uffef])+|[^ ])[{_STUCK}]*| +")
+"""A word with the values in it that stand in an isolate, or one letter of Chinese or Japanese with what may not begin a
+line after it."""
+
+
+def _wrapped(text: str) -> list[str]:
+    """Lines of `LINE_WIDTH` at most, in any of the languages; only a longer word is longer."""
+    lines = [""]
+    for piece in _PIECE.findall(re.sub(r"[\t-\r]+", " ", text)):
+        if _width((lines[-1] + piece).rstrip()) > LINE_WIDTH and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def _width(text: str) -> int:
+    """In letters: those of Chinese and Japanese count twice, isolates and accents are not seen."""
+    return sum(
+        2 if unicodedata.east_asian_width(letter) in "WF" else unicodedata.category(letter) not in ("Cf", "Mn")
+        for letter in text
+    )
 
 
 def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
@@ -524,11 +571,11 @@ def _timed(result: RunResult) -> tuple[Measurement | None, Measurement | None]:
     return eager, compiled
 
 
-def _counted(sides: Iterable[Measurement | None]) -> str:
+def _counted(sides: Iterable[Measurement | None], say: Language) -> str:
     counts = sorted({len(side.wall_seconds) for side in sides if side})
     if not counts:
         return ""
-    return f"Median of {' and '.join(map(str, counts))} calls; line: 5th to 95th percentile"
+    return say.composed("chart_counted", calls=words.enumerated(map(say.plain_value, counts), say))
 
 
 def _provenance(result: RunResult) -> list[str]:

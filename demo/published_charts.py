@@ -14,14 +14,14 @@ from itertools import pairwise
 import plotly.graph_objects as go
 
 from demo import format as fmt
-from demo import published
+from demo import published, words
 from demo.beside import Beside
-from demo.charts import LINE, bars, dressed, scale_of
+from demo.charts import LINE, NAMES, bars, directed, dressed, room, scale_of, titled, variant_name
 from demo.drawing import COMPILED, EAGER
+from demo.languages import ENGLISH, Language
 from demo.measured import subset_of
-from demo.schema import PublishedRow, RunResult, RunSpec
+from demo.schema import PUBLISHED_CALLS, PublishedRow, RunResult, RunSpec
 
-SOURCE = "Source: the Transformers guide on torch.compile"
 PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
 """Told apart with every kind of colour blindness only together with `SHAPES`; at least 3:1 on both backgrounds."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
@@ -32,9 +32,11 @@ _PAIR = 2.6
 _PIXELS = 56
 """Height of a model's bars with the gap."""
 _LINES_HEIGHT = 300
+_MODELS, _SMALL = 15, 14
+"""Pixels of the letters of models' names, and of those of GPUs with a batch size."""
 
 
-def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
+def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
     """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
 
     A variant that ran out of memory has these words instead of a bar. None where there are no rows.
@@ -43,7 +45,8 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
         return None
     scale, unit = scale_of([value for row in rows for value in (row.eager_seconds, row.compiled_seconds)])
     figure = go.Figure()
-    for place, (name, colour) in enumerate((("eager", EAGER), ("compiled", COMPILED))):
+    variants = (("eager", EAGER), ("compiled", COMPILED))
+    for place, (name, colour) in enumerate(variants):
         seconds = [row.eager_seconds if name == "eager" else row.compiled_seconds for row in rows]
         where = [number * _PAIR + place for number in range(len(rows))]
         figure.add_trace(
@@ -58,7 +61,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
             )
         )
         for at, value, row in zip(where, seconds, rows, strict=True):
-            text = "out of memory" if value is None else _bare(value * scale)
+            text = words.out_of_memory(say) if value is None else _bare(value * scale)
             if name == "compiled" and row.speedup is not None:
                 text += f"  <b>{fmt.ratio(row.speedup)}</b>"
             figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
@@ -66,15 +69,14 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
     figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
     figure.update_layout(barmode="overlay")
-    key = "   ".join(
-        f'<span style="color:{c}">■</span> {name}' for name, c in (("eager", EAGER), ("compiled", COMPILED))
-    )
+    key = "   ".join(f'<span style="color:{colour}">■</span> {variant_name(name, say)}' for name, colour in variants)
     figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
-    dressed(figure, f"Time of one call, {unit}", _source(rows), left=_LEFT, right=96, plot=_height(rows))
-    return _small_ticks(figure)
+    title, source = titled("chart_time", unit, say), _source(rows, say)
+    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
+    return _written(figure, _MODELS)
 
 
-def improvements(rows: Sequence[PublishedRow]) -> go.Figure | None:
+def improvements(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
     """Share of the eager time that compiling saves, by model, in per cent; `rows` as for `durations`."""
     if not rows:
         return None
@@ -92,17 +94,17 @@ def improvements(rows: Sequence[PublishedRow]) -> go.Figure | None:
         )
     )
     for at, value in zip(where, saved, strict=True):
-        text = "out of memory" if value is None else f"{_signed(value)} %"
+        text = words.out_of_memory(say) if value is None else f"{_signed(value)} %"
         figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
     _models(figure, rows, where, _PAIR)
     low, high = min([0.0, *known]), max([0.0, *known])
     figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
-    source = ["Share of the eager time that compiling saves", *_source(rows)]
-    dressed(figure, "Time saved by compiling, %", source, left=_LEFT, right=96, plot=_height(rows))
-    return _small_ticks(figure)
+    title, source = titled("chart_saved", "%", say), [say.plain("chart_saved_why"), *_source(rows, say)]
+    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
+    return _written(figure, _MODELS)
 
 
-def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
+def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
     `rows` are of one subset of the guide, or of one measured setting, or of both: those which this project measured
@@ -121,22 +123,24 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     low, high = min([1.0, *every]), max([1.0, *every])
     pad = (high - low or 0.1) * 0.08
     low, high = low - pad, high + pad
+    hover = say.composed("asked_batch", size=say.plain_value("%{x}")) + ": " + say.plain_value("%{y:.3f}×")
     figure = go.Figure()
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
+        whose = say.plain("published_measured" if own else "chart_published")
         figure.add_trace(
             go.Scatter(
-                name=f"{gpu}, {origin}",
+                name=say.listed([say.plain_value(gpu), whose]),
                 x=list(means),
                 y=list(means.values()),
                 mode="lines+markers",
                 line={"color": _colour(number), "width": 2.5, "dash": "dash" if own else "solid"},
                 marker={"size": 11, "symbol": _shape(number) + ("-open" if own else ""), "color": _colour(number)},
-                hovertemplate="batch %{x}: %{y:.3f}×<extra>" + html.escape(gpu, quote=False) + "</extra>",
+                hovertemplate=f"{directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
                 cliponaxis=False,
             )
         )
-    _write_points(figure, points, batches, low, high)
+    _write_points(figure, points, batches, low, high, say)
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(
         type="log",
@@ -147,18 +151,19 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     )
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
-    what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
-    source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster"]
-    dtypes = [f", {row.measured.dtype}" if row.measured else "" for row in rows]
+    what = say.plain_value(models[0]) if len(models) == 1 else say.plain("chart_mean_models")
+    source = [say.composed("chart_axes", what=what)]
     versions = dict.fromkeys(
-        f"torch {row.torch}, mode {row.mode}{told}" for row, told in zip(rows, dtypes, strict=True)
+        say.listed([_versions([row], say), *([say.plain_value(row.measured.dtype)] if row.measured else [])])
+        for row in rows
     )
-    source.append("; ".join(map(_short, versions)))
-    source += [_counted(gpu, origin, series[origin, gpu], batches) for origin, gpu in points if len(models) > 1]
-    source += _origins(rows, "(own), dashed: measured by this project")
+    source.append(say.texts["semicolon"].join(versions))
+    source += [_counted(gpu, origin, series[origin, gpu], batches, say) for origin, gpu in points if len(models) > 1]
+    source += _origins(rows, say.plain("chart_dashed"), say)
     early = any(origin == published.MEASURED and max(means) < batches[-1] for (origin, _), means in points.items())
     right = max(172 if early else 128, *(40 + 9 * len(_name(gpu)) for _, gpu in points))
-    figure = dressed(figure, "Speed-up by batch size, ×", source, left=52, right=right, plot=_LINES_HEIGHT)
+    title = titled("chart_by_batch", "×", say)
+    figure = dressed(figure, title, source, left=52, right=right, plot=_LINES_HEIGHT)
     for note in figure.layout.annotations[:-1]:
         note.font.size = 14
     return figure
@@ -173,34 +178,46 @@ def lines_beside(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Publis
     return [other for other in rows if other.subset == row.subset or other.subset == alike]
 
 
-def run_beside(result: RunResult, found: Beside) -> go.Figure:
+def run_beside(result: RunResult, found: Beside, say: Language = ENGLISH) -> go.Figure:
     """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
 
     A row's batch size stands at its GPU's name where it differs from the run's.
     """
     spec, machine = result.spec, result.environment
     own = [side.median_seconds if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
-    shown = [("Here", own, found.ratio)]
+    shown = [(say.plain("chart_here"), own, found.ratio)]
     for row in found.rows:
-        batch = f", batch {row.batch_size}" if row.batch_size != spec.batch_size else ""
-        shown.append((row.gpu + batch, [row.eager_seconds, row.compiled_seconds], row.speedup))
+        batch = [say.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
+        name = directed(say.listed([say.plain_value(row.gpu), *batch]))
+        shown.append((name, [row.eager_seconds, row.compiled_seconds], row.speedup))
     names, seconds, texts = [], [], []
     for name, pair, speedup in shown:
-        names += [f"<b>{name}</b>  eager", "compiled"]
+        names += [f"<b>{name}</b>  {variant_name('eager', say)}", variant_name("compiled", say)]
         seconds += pair
-        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
+        texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    guide = ", ".join(dict.fromkeys(f"torch {row.torch}, mode {row.mode}" for row in found.rows))
-    source = [
-        f"Here: median, batch {spec.batch_size}, mode {spec.mode}, {spec.dtype}, {spec.weights} weights",
-        _short(f"torch {machine.torch}, {machine.device_name}") if machine else "",
-        f"{', '.join(row.gpu for row in found.rows)}: mean of 300 calls, {guide}",
-        SOURCE,
+    setting = [
+        say.plain("asked_batch", size=spec.batch_size),
+        say.plain("beside_mode", mode=spec.mode),
+        say.plain_value(spec.dtype),
+        say.plain("asked_random" if spec.weights == "random" else "beside_pretrained"),
     ]
-    left = 168 if any(row.batch_size != spec.batch_size for row in found.rows) else 112
-    right = 148  # '43.7 ms  1.00×' beside the longest bar
-    return bars("Time of one call, here and there", names, seconds, texts, [None] * len(names), source, left, right)
+    source = [
+        say.composed("chart_here_setting", setting=say.listed(setting)),
+        _short(f"torch {machine.torch}, {machine.device_name}") if machine else "",
+        say.composed(
+            "chart_there",
+            gpus=say.listed([say.plain_value(row.gpu) for row in found.rows]),
+            calls=say.plain_value(PUBLISHED_CALLS),
+            versions=say.listed(list(dict.fromkeys(_versions([row], say) for row in found.rows))),
+        ),
+        say.plain("chart_source"),
+    ]
+    small = _SMALL if any(row.batch_size != spec.batch_size for row in found.rows) else NAMES
+    left, right = room(names, small), 20 + 8 * small  # '43.7 ms  1.00×' beside the longest bar
+    figure = bars(say.plain("chart_beside"), names, seconds, texts, [None] * len(names), source, left, right, say)
+    return _written(figure, small)
 
 
 _LEFT = 138
@@ -223,30 +240,39 @@ def _height(rows: Sequence[PublishedRow]) -> int:
     return round(_PIXELS * len(rows)) + 8
 
 
-def _small_ticks(figure: go.Figure) -> go.Figure:
-    figure.update_yaxes(tickfont={"size": 15})
+def _written(figure: go.Figure, size: int) -> go.Figure:
+    """Names and values in letters of `size` pixels."""
+    figure.update_yaxes(tickfont={"size": size})
     for note in figure.layout.annotations[:-1]:
-        note.font.size = 15
+        note.font.size = size
     return figure
 
 
-def _source(rows: Sequence[PublishedRow]) -> list[str]:
+def _source(rows: Sequence[PublishedRow], say: Language) -> list[str]:
     """One setting, how a time was taken in it, and whose it is."""
-    first = rows[0]
-    versions = f"torch {' and '.join(dict.fromkeys(row.torch for row in rows))}, mode {first.mode}"
+    first, versions = rows[0], _versions(rows, say)
     days = sorted({row.measured.date for row in rows if row.measured})
     if first.measured is None:
-        how = f"Mean of 300 calls, {versions}"
+        how = say.composed("chart_mean", calls=say.plain_value(PUBLISHED_CALLS), versions=versions)
     else:
-        how = f"Median call, {versions}, {first.measured.dtype}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
-    batch = f"batch of {first.batch_size}" if first.batch_size > 1 else "one image a call"
-    noted = ["† has a note at its row of the table"] if any(map(published.notes, rows)) else []
-    return [f"{_short(first.gpu)}, {batch}", how, *noted, *_origins(rows)]
+        told = say.plain_value(days[0]) if days[0] == days[-1] else say.plain("between", low=days[0], high=days[-1])
+        how = say.composed("chart_median", versions=versions, dtype=say.plain_value(first.measured.dtype), days=told)
+    size = first.batch_size
+    batch = say.plain("chart_batch_of", size=size) if size > 1 else say.plain("chart_one_image")
+    noted = [say.plain("chart_noted")] if any(map(published.notes, rows)) else []
+    own = say.capital(say.plain("published_measured"))
+    return [say.listed([say.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, say)]
 
 
-def _origins(rows: Sequence[PublishedRow], own: str = "Measured by this project") -> list[str]:
+def _versions(rows: Sequence[PublishedRow], say: Language) -> str:
+    """'torch 2.0.1, mode default', of rows in one mode."""
+    torch = words.enumerated(map(say.plain_value, dict.fromkeys(_short(row.torch) for row in rows)), say)
+    return say.composed("chart_versions", torch=torch, mode=say.plain_value(rows[0].mode))
+
+
+def _origins(rows: Sequence[PublishedRow], own: str, say: Language) -> list[str]:
     measured = {row.measured is not None for row in rows}
-    return [text for kind, text in ((False, SOURCE), (True, own)) if kind in measured]
+    return [text for kind, text in ((False, say.plain("chart_source")), (True, own)) if kind in measured]
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
@@ -257,15 +283,22 @@ def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
     return {batch: mean for batch, mean in means.items() if mean is not None}
 
 
-def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int]) -> str:
+def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int], say: Language) -> str:
     """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
     counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
-    told = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
-    return f"{_short(gpu)}{' (own)' if origin == published.MEASURED else ''}: {told} models"
+    told = words.enumerated(map(say.plain_value, counts), say)
+    name = say.plain_value(_short(gpu))
+    own = f"{name} {say.plain('chart_own')}" if origin == published.MEASURED else name
+    return say.composed("chart_models", gpu=own, counts=told)
 
 
 def _write_points(
-    figure: go.Figure, points: dict[tuple[str, str], dict[int, float]], batches: Sequence[int], low: float, high: float
+    figure: go.Figure,
+    points: dict[tuple[str, str], dict[int, float]],
+    batches: Sequence[int],
+    low: float,
+    high: float,
+    say: Language,
 ) -> None:
     """The value at each point, and on the right, with the GPU's name, that of its last one; none over another.
 
@@ -276,7 +309,7 @@ def _write_points(
         here = list(points) if at_end else [key for key, means in points.items() if batch in means]
         values = [points[key].get(batch, points[key][max(points[key])]) for key in here]
         heights = [(value - low) / (high - low) * _LINES_HEIGHT for value in values]
-        labels = [_label(list(points).index(key), key, points[key], batch) for key in here]
+        labels = [_label(list(points).index(key), key, points[key], batch, say) for key in here]
         texts = labels if at_end else [fmt.ratio(value) for value in values]
         lifted = heights if at_end else [height + 16 for height in heights]
         sizes = [17 * (1 + text.count("<br>")) for text in texts]
@@ -293,14 +326,15 @@ def _write_points(
             )
 
 
-def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int) -> str:
+def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int, say: Language) -> str:
     """A line's sign, name and last value, with that one's batch size where the line ends before `batch`."""
     (origin, gpu), last = key, max(means)
     own = origin == published.MEASURED
     sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-    told = [*(["(own)"] if own else []), *([f"batch {last}:"] if last != batch else []), fmt.ratio(means[last])]
+    early = [f"{say.plain('asked_batch', size=last)}:"] if last != batch else []
+    told = [*([say.plain("chart_own")] if own else []), *early, say.plain_value(fmt.ratio(means[last]))]
     gap = "<br>" if len(told) > 1 else " "
-    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{" ".join(told)}'
+    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{directed(" ".join(told))}'
 
 
 def _apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:

@@ -5,7 +5,7 @@ All are plain text (`Language.marked` makes HTML of them), in English unless ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from demo import format as fmt
@@ -148,6 +148,17 @@ def count(number: int, thing: str, say: Language = ENGLISH) -> str:
     if not number:
         return say.plain(f"count_{thing}_none")
     return say.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
+
+
+def out_of_memory(say: Language = ENGLISH) -> str:
+    """What stands in place of a figure."""
+    return say.plain("status_out_of_memory").lower()
+
+
+def enumerated(phrases: Iterable[str], say: Language = ENGLISH) -> str:
+    """'1', '1 and 4', '1, 4 and 16'; the phrases are in this language already."""
+    *most, last = phrases
+    return say.composed("chart_both", most=say.listed(most), last=last) if most else last
 
 
 def grouped(number: int) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import html
 import re
 import string
+import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 from measured_tables import write
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import measured, published, sweep, words
+from demo import charts, measured, published, published_charts, sweep, words
 from demo.forecast import Doubt, Forecast, Range
 from demo.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.schema import (
@@ -37,7 +38,7 @@ from demo.schema import (
     RunSpec,
 )
 from demo.stats import Interval
-from demo.ui import compare, live, presets, published_tab, results, run_tab, sections, sweep_tab, takeaway
+from demo.ui import beside, compare, live, presets, published_tab, results, run_tab, sections, sweep_tab, takeaway
 from demo.ui.fake import FakeRunner
 from demo.ui.heatmap import heatmap
 from demo.ui.language import label, translations, written
@@ -124,7 +125,15 @@ def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Langua
 
 def test_no_other_language_was_left_in_english() -> None:
     names = {"preset_3", "graph_break", "channels_last", "asked_channels_last", "forecast_time", "row_cpu"}
-    names |= {"agreement", "sentence", "gpu", "row_cudagraphs", "compared_torch", "compared_transformers"}
+    names |= {
+        "agreement",
+        "sentence",
+        "gpu",
+        "row_cudagraphs",
+        "compared_torch",
+        "compared_transformers",
+        "beside_setting",
+    }
     for language in LANGUAGES.values():
         if language is not ENGLISH:
             same = {key for key, text in language.texts.items() if text == ENGLISH.texts[key]}
@@ -287,6 +296,90 @@ def test_what_the_worker_says_beyond_its_phase_is_said_in_every_language(message
     for language in LANGUAGES.values():
         page = live.strip(progress, ok_result().spec, language)
         assert language.html(key) in page and (message in page) is (language is ENGLISH)
+
+
+GUIDE_RUN = full_result(
+    spec=dataclasses.replace(
+        full_result().spec, checkpoint="facebook/detr-resnet-50", task="object-detection", batch_size=3, mode="lite"
+    )
+)
+"""Of a checkpoint that the guide has, at a batch size and in a mode that it has not."""
+
+
+def drawn(figure: Any) -> list[str]:
+    """Every text of a figure, without tags; a line of its source is one."""
+    axis, notes = figure.layout.yaxis.ticktext or (), [note.text for note in figure.layout.annotations]
+    found = [figure.layout.title.text, *axis, *(line for note in notes for line in note.split("<br>"))]
+    for trace in figure.data:
+        found += [] if trace.hoverinfo == "skip" else [trace.name, *trace.hovertemplate.split("<extra>")]
+    return [html.unescape(re.sub(r"<[^>]+>|%\{[^}]*\}", " ", text)) for text in found]
+
+
+@EVERY
+def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
+    outlier = dataclasses.replace(measurement(0.002), wall_seconds=(*measurement(0.002).wall_seconds, 1.0))
+    crashed = failed_result(status="crashed", eager=measurement(0.5), compiled=None)
+    results_drawn = [*RESULTS.values(), GUIDE_RUN, ok_result(eager=outlier), ok_result(status="failed", compiled=None)]
+    for result in (*results_drawn, crashed):
+        found = [charts.latency_bars(result, language), beside.chart(result, language)]
+        found += [section.figure(result, language) for section in sections.SECTIONS if section.figure]
+        for figure in filter(None, found):
+            told = drawn(figure)
+            english = latin(" ".join(told)) - TERMS - names(result) - {"Transformers", "A100", "V100", "T4"}
+            assert bool(english) is (language is ENGLISH), english
+            assert language is not ARABIC or not [line for line in told if mixed(line)], told
+
+
+@EVERY
+def test_the_guides_charts_hold_no_english(language: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    write(tmp_path / "h200.csv", {}, {"batch_size": "4"})
+    rows = published.tables().rows
+    held = latin(" ".join(f"{row.model} {row.checkpoint} {row.gpu} {row.mode} {row.torch}" for row in rows))
+    held |= TERMS | {"Transformers", "DETR"}
+    own = [row for row in rows if row.measured]
+    for chosen in ([row for row in rows if row.gpu == "T4" and row.batch_size == 16], own):
+        for draw in (published_charts.durations, published_charts.improvements, published_charts.by_batch):
+            told = drawn(draw([*chosen, *own] if draw is published_charts.by_batch else chosen, language))
+            assert bool(latin(" ".join(told)) - held) is (language is ENGLISH), latin(" ".join(told)) - held
+            assert language is not ARABIC or not [line for line in told if mixed(line)], told
+
+
+def mixed(line: str) -> bool:
+    """Whether a figure stands bare in a line of Arabic, where its sign or unit would change sides."""
+    return bool(
+        re.search("[\u0600-\u06ff]", line) and re.search(r"\d", re.sub(r"%\{[^}]*\}", "", ISOLATED.sub("", line)))
+    )
+
+
+@EVERY
+def test_the_row_of_the_guide_beside_a_run_holds_no_english(language: Language) -> None:
+    spec = GUIDE_RUN.spec
+    other = {"dtype": "float16", "channels_last": True, "attention": "sdpa", "weights": "random", "device": "cpu"}
+    texts = dataclasses.replace(spec, checkpoint="google/owlvit-base-patch32", text=("a cat",), mode="default")
+    for one in (
+        spec,
+        dataclasses.replace(spec, device="cuda", dtype="float32"),
+        dataclasses.replace(spec, **other),
+        texts,
+    ):
+        page = beside.section(dataclasses.replace(GUIDE_RUN, spec=one), language)
+        english = own_words(page) - names(GUIDE_RUN) - {"TF32", "A100", "V100", "T4", "Transformers", "float16", "sdpa"}
+        assert bool(english) is (language is ENGLISH), english
+        assert language is not ARABIC or not re.search(r"\d", loose(page)), loose(page)
+
+
+@EVERY
+def test_lines_below_a_figure_are_no_longer_than_it_is_wide_and_keep_their_isolates_whole(language: Language) -> None:
+    keys = [key for key in language.texts if key.startswith("chart_")]
+    for key in keys:
+        lines = charts._wrapped(language.texts[key] * 4)
+        assert len(lines) > 1 or len(language.texts[key]) < 13, key
+        for line in lines:
+            letters = [letter for letter in ISOLATES.sub("", line) if unicodedata.category(letter) != "Mn"]
+            assert sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in letters) <= 52, line
+            assert line.count("\N{LEFT-TO-RIGHT ISOLATE}") == line.count("\N{POP DIRECTIONAL ISOLATE}"), line
+            assert line is lines[0] or line[0] not in "、。，；：）！？", line
 
 
 def test_the_chart_of_the_guide_is_drawn_in_the_visitors_language() -> None:

@@ -11,33 +11,33 @@ from demo import published, published_charts
 from demo.beside import beside
 from demo.languages import ENGLISH, Language
 from demo.schema import RunResult
-from demo.ui.parts import esc
 
 
-def section(result: RunResult) -> str:
+def section(result: RunResult, say: Language = ENGLISH) -> str:
     """HTML; '' where the guide has no row for the run's checkpoint, or the run no answer."""
-    found = beside(result, published.rows())
+    found = beside(result, published.rows(), say)
     if found is None:
         return ""
-    said = "".join(f"<li>{esc(sentence)}</li>" for sentence in found.sentences)
-    differs = "".join(f"<li>{esc(difference)}</li>" for difference in found.differences)
+    said = "".join(f"<li>{say.marked(sentence)}</li>" for sentence in found.sentences)
+    differs = "".join(f"<li>{say.marked(difference)}</li>" for difference in found.differences)
+    here = say.marked(say.composed("beside_here", said=found.here))
     return (
-        '<section class="beside"><h3>Beside the published table</h3>'
-        f'<ul class="said">{said}</ul><p class="here">Here: {esc(found.here)}.</p>'
-        f'<p class="differs">What differs</p><ul>{differs}</ul></section>'
+        f'<section class="beside"><h3>{say.html("beside")}</h3>'
+        f'<ul class="said">{said}</ul><p class="here">{here}</p>'
+        f'<p class="differs">{say.html("beside_differs")}</p><ul>{differs}</ul></section>'
     )
 
 
-def chart(result: RunResult) -> go.Figure | None:
+def chart(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     """The same as bars; None where `section` is empty."""
     found = beside(result, published.rows())
-    return None if found is None else published_charts.run_beside(result, found)
+    return None if found is None else published_charts.run_beside(result, found, say)
 
 
 def updates(result: RunResult, words: gr.HTML, figure: gr.Plot, say: Language = ENGLISH) -> dict[Any, Any]:
     """Shows the section and its chart, or hides both."""
-    text = say.passage(section(result))
+    text = section(result, say)
     return {
         words: gr.update(value=text, visible=bool(text)),
-        figure: gr.update(value=chart(result), visible=bool(text)),
+        figure: gr.update(value=chart(result, say), visible=bool(text)),
     }

@@ -90,9 +90,9 @@ def shown(
         told = _said(say.quoted(str(refused)))
         return [*lists, told, nothing, nothing, nothing, _table([], tables.problems, say)]
     one = one_setting(found)
-    figures = [published_charts.durations(one), published_charts.improvements(one)]
+    figures = [published_charts.durations(one, say), published_charts.improvements(one, say)]
     first = one[0] if one else None
-    figures.append(published_charts.by_batch(published_charts.lines_beside(first, lines)) if first else None)
+    figures.append(published_charts.by_batch(published_charts.lines_beside(first, lines), say) if first else None)
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
     return [*lists, _scope(found, one, say), *plots, _table(found, tables.problems, say)]
 

@@ -64,7 +64,7 @@ class _Fold:
             self.html: self.section.html(result, say),
         }
         if self.figure is not None and self.section.figure is not None:
-            drawn = self.section.figure(result)
+            drawn = self.section.figure(result, say)
             updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
         if self.trace is not None:
             updates[self.trace] = gr.update(value=trace and str(trace), visible=trace is not None)
@@ -486,7 +486,7 @@ class RunTab:
             **updates,
             stage.top: results.headline(result, say),
             stage.seen: gr.update(value=results.predictions(result, say), visible=True),
-            stage.chart: gr.update(value=charts.latency_bars(result), visible=True),
+            stage.chart: gr.update(value=charts.latency_bars(result, say), visible=True),
             stage.details: gr.update(value=results.details(result, say), visible=True),
             stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
         }

@@ -23,7 +23,7 @@ class Section:
     title: Callable[[RunResult, Language], str]
     """Plain text."""
     html: Callable[[RunResult, Language], str]
-    figure: Callable[[RunResult], Any] | None = None
+    figure: Callable[[RunResult, Language], Any] | None = None
     """A Plotly figure below the HTML, or None where this result has none."""
 
 
