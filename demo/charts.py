@@ -75,7 +75,7 @@ def latency_bars(result: RunResult, say: Language = ENGLISH) -> go.Figure:
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
     missing = say.plain("chart_not_timed" if result.status in NO_TIMES else f"status_{result.status}").lower()
     batch = result.spec.batch_size
-    names = [variant_name(variant, say) for variant in ("eager", "compiled")]
+    names = [words.variant(variant, say) for variant in ("eager", "compiled")]
     return bars(
         title=say.plain("chart_latency_batch", size=batch) if batch > 1 else say.plain("chart_latency"),
         names=names,
@@ -104,7 +104,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         return None
     names, seconds, texts = [], [], []
     for row in shown:
-        names += [f"<b>{row.gpu}</b>  {variant_name('eager', say)}", variant_name("compiled", say)]
+        names += [f"<b>{row.gpu}</b>  {words.variant('eager', say)}", words.variant("compiled", say)]
         seconds += [row.eager_seconds, row.compiled_seconds]
         texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in seconds[-2:]]
         if row.speedup is not None:
@@ -124,11 +124,6 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         right=118,
         say=say,
     )
-
-
-def variant_name(variant: str, say: Language = ENGLISH) -> str:
-    """'eager' or 'compiled', as it stands at a bar."""
-    return say.plain(f"variant_{variant}").lower()
 
 
 def room(names: Iterable[str], size: int = NAMES) -> int:
@@ -152,7 +147,7 @@ def trace(result: RunResult, say: Language = ENGLISH) -> go.Figure:
     slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
     end = min(SLOWEST_SHOWN * max(medians.values(), default=1.0), slowest * 1.05)
     scale, unit = scale_of([slowest if end == slowest else end])
-    told = {name: variant_name(name, say) for name in sides}
+    told = {name: words.variant(name, say) for name in sides}
     hover = directed(say.plain("chart_call", number="%{x}", time="%{text}"))
     figure = go.Figure()
     beyond = 0
@@ -222,7 +217,7 @@ def break_even(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = _long_scale(max(ends.values()))
-    names = {"eager": variant_name("eager", say)} | {cache: say.plain(f"chart_{cache}") for cache in costs}
+    names = {"eager": words.variant("eager", say)} | {cache: say.plain(f"chart_{cache}") for cache in costs}
     shifts = _spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
     figure = go.Figure()
     for (name, end), shift in zip(ends.items(), shifts, strict=True):
@@ -350,7 +345,7 @@ def busy_bars(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
         least = result.roofline.least_seconds * scale
         figure.add_vline(x=least, line={"dash": "dot", "width": 2, "color": LINE})
         source.append(say.plain("chart_least", time=fmt.latency(result.roofline.least_seconds)))
-    names = [variant_name(name, say) for name, _, _ in sides]
+    names = [words.variant(name, say) for name, _, _ in sides]
     figure.update_layout(barmode="stack")
     figure.update_yaxes(
         tickvals=list(range(len(sides))),

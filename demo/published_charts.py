@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from demo import format as fmt
 from demo import published, words
 from demo.beside import Beside
-from demo.charts import LINE, NAMES, bars, directed, dressed, room, scale_of, titled, variant_name
+from demo.charts import LINE, NAMES, bars, directed, dressed, room, scale_of, titled
 from demo.drawing import COMPILED, EAGER
 from demo.languages import ENGLISH, Language
 from demo.measured import subset_of
@@ -69,7 +69,7 @@ def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figur
     _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
     figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
     figure.update_layout(barmode="overlay")
-    key = "   ".join(f'<span style="color:{colour}">■</span> {variant_name(name, say)}' for name, colour in variants)
+    key = "   ".join(f'<span style="color:{colour}">■</span> {words.variant(name, say)}' for name, colour in variants)
     figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
     title, source = titled("chart_time", unit, say), _source(rows, say)
     dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
@@ -192,7 +192,7 @@ def run_beside(result: RunResult, found: Beside, say: Language = ENGLISH) -> go.
         shown.append((name, [row.eager_seconds, row.compiled_seconds], row.speedup))
     names, seconds, texts = [], [], []
     for name, pair, speedup in shown:
-        names += [f"<b>{name}</b>  {variant_name('eager', say)}", variant_name("compiled", say)]
+        names += [f"<b>{name}</b>  {words.variant('eager', say)}", words.variant("compiled", say)]
         seconds += pair
         texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:

@@ -150,6 +150,11 @@ def count(number: int, thing: str, say: Language = ENGLISH) -> str:
     return say.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
 
 
+def variant(name: str, say: Language = ENGLISH) -> str:
+    """'eager' or 'compiled', as it stands at a bar."""
+    return say.plain(f"variant_{name}").lower()
+
+
 def out_of_memory(say: Language = ENGLISH) -> str:
     """What stands in place of a figure."""
     return say.plain("status_out_of_memory").lower()

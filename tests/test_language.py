@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import json
 import re
 import string
 import unicodedata
@@ -493,7 +494,23 @@ def test_english_sentences_inside_another_language_are_marked_as_english(languag
     page = results.failure(failed_result(), language)
     assert ('<span lang="en" dir="ltr">' in page) is (language is not ENGLISH)
     assert ('<span lang="en" dir="ltr">' in results.details(ok_result(), language)) is (language is not ENGLISH)
-    assert ('<div lang="en" dir="ltr">' in results.predictions(ok_result(), language)) is (language is not ENGLISH)
+    assert ('<span lang="en" dir="ltr">' in results.predictions(ok_result(), language)) is (language is not ENGLISH)
+
+
+@EVERY
+def test_what_the_models_see_is_told_in_the_visitors_language(language: Language) -> None:
+    fixtures = Path(__file__).with_name("fixtures")
+    for name in ("result_v1", "detection", "segmentation"):
+        result = RunResult.from_json(json.loads((fixtures / f"{name}.json").read_text()))
+        assert result.predictions is not None and result.image is not None
+        gone = dataclasses.replace(result, image=dataclasses.replace(result.image, preview_jpeg="none"))
+        other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
+        labels = latin(str(result.predictions)) | latin(result.image.name)
+        for one in (result, gone, *([other] if name == "detection" else [])):
+            page = results.predictions(one, language)
+            spoken = " ".join(re.findall(r'(?:alt|aria-label)="([^"]*)"', page))
+            english = (own_words(page) | latin(spoken)) - labels - TERMS
+            assert bool(english) is (language is ENGLISH), english
 
 
 @EVERY

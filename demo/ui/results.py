@@ -157,20 +157,20 @@ def predictions(result: RunResult, say: Language = ENGLISH) -> str:
         return ""
     agreed = words.agreement(result, say)
     told = f'<p class="agreement">{say.marked(agreed)}</p>' if agreed else ""
-    body = _labels(result, seen) if seen["eager"].labels is not None else _pictures(result, seen, say)
-    return _section(say, told + say.passage(body))
+    body = _labels(result, seen, say) if seen["eager"].labels is not None else _pictures(result, seen, say)
+    return _section(say, f"{told}<div{say.ltr}>{body}</div>")  # eager stands left of compiled in every language
 
 
 def _section(say: Language, body: str) -> str:
     return f'<section class="evidence"><h3>{say.html("what_the_model_sees")}</h3>{body}</section>'
 
 
-def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
+def _labels(result: RunResult, seen: dict[str, Predictions], say: Language) -> str:
     """The picture with its likeliest label drawn on it, and the five likeliest below, for each variant."""
     columns = "".join(
-        f'<div class="labels">{_labelled(result.image, seen, variant)}{lane_name(variant)}<ol>'
+        f'<div class="labels">{_labelled(result.image, seen, variant, say)}{lane_name(variant, say)}<ol>'
         + "".join(
-            f'<li><span class="label">{esc(label.label)}</span><span class="score">{_share(label.score)}</span>'
+            f'<li><span class="label">{say.quoted(label.label)}</span><span class="score">{_share(label.score)}</span>'
             f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
             for label in (seen[variant].labels or ())[:5]
         )
@@ -180,7 +180,7 @@ def _labels(result: RunResult, seen: dict[str, Predictions]) -> str:
     return f'<div class="seen with-labels">{columns}</div>'
 
 
-def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: drawing.Variant) -> str:
+def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: drawing.Variant, say: Language) -> str:
     if info is None:
         return ""
     try:
@@ -189,7 +189,8 @@ def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: dra
             picture = drawing.draw_labels(preview, seen, variant, count=1)
     except _UNREADABLE:
         return ""
-    return _image(_webp_uri(picture), f"{info.name} as the {variant} model sees it")
+    alt = say.composed("seen_by", picture=say.plain_value(info.name), variant=words.variant(variant, say))
+    return _image(_webp_uri(picture), alt)
 
 
 def _share(score: float) -> str:
@@ -217,55 +218,61 @@ def _pictures(result: RunResult, seen: dict[str, Predictions], say: Language) ->
             uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
             differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
     except _UNREADABLE:
-        return '<p class="aside">The picture of this result cannot be drawn again.</p>'
-    images = {variant: _image(uri, _told(info, seen, variant)) for variant, uri in uris.items()}
+        return f'<p class="aside">{say.html("seen_gone")}</p>'
+    images = {variant: _image(uri, _told(info, seen, variant, say)) for variant, uri in uris.items()}
     figures = "".join(
-        f"<figure>{images[variant]}"
-        f"<figcaption>{lane_name(variant)}<span>{esc(_found(seen[variant]))}</span></figcaption></figure>"
+        f"<figure>{images[variant]}<figcaption>{lane_name(variant, say)}"
+        f"<span>{say.marked(_found(seen[variant], say))}</span></figcaption></figure>"
         for variant in VARIANTS
     )
     group, how = f"view-{esc(result.id)}", esc(say.plain("views"))
     choices = "".join(
         f'<label><input type="radio" name="{group}" value="{view}"{" checked" if view == "beside" else ""}>'
-        f'<span lang="{say.code}">{say.html(f"view_{view}")}</span></label>'
+        f"<span>{say.html(f'view_{view}')}</span></label>"
         for view in _VIEWS
     )
     return (
-        f'<div class="views"><div class="choices" role="radiogroup" lang="{say.code}" aria-label="{how}">'
+        f'<div class="views"><div class="choices" role="radiogroup" aria-label="{how}">'
         f"{choices}</div>"
         f'<div class="view beside"><div class="seen">{figures}</div></div>'
-        f'<div class="view over">{_slide(images)}</div>'
-        f'<div class="view difference">{_difference(info, differing, seen)}</div></div>'
+        f'<div class="view over">{_slide(images, say)}</div>'
+        f'<div class="view difference">{_difference(info, differing, seen, say)}</div></div>'
     )
 
 
-def _told(info: ImageInfo, seen: dict[str, Predictions], variant: str) -> str:
+def _told(info: ImageInfo, seen: dict[str, Predictions], variant: str, say: Language) -> str:
     found = seen[variant].boxes or seen[variant].segments or ()
-    names = ", ".join(thing.label for thing in found) or "nothing"
-    return f"{info.name} as the {variant} model sees it: {names}"
+    names = [say.plain_value(thing.label) for thing in found] or [say.plain("seen_nothing")]
+    return say.composed(
+        "seen_things",
+        picture=say.plain_value(info.name),
+        variant=words.variant(variant, say),
+        things=say.listed(names),
+    )
 
 
-def _slide(images: dict[drawing.Variant, str]) -> str:
+def _slide(images: dict[drawing.Variant, str], say: Language) -> str:
     """Eager left of the edge, compiled right of it; the edge is a range that keys and fingers move."""
     return (
         f'<div class="slide"><div class="pair">{images["compiled"]}<div class="left">{images["eager"]}</div>'
         '<i class="edge" aria-hidden="true"></i></div>'
-        '<input type="range" min="0" max="100" value="50" aria-label="Share of the picture that shows eager, per cent">'
-        f'<p class="sides">{lane_name("eager")}{lane_name("compiled")}</p></div>'
+        f'<input type="range" min="0" max="100" value="50" aria-label="{esc(say.plain("seen_edge"))}">'
+        f'<p class="sides">{lane_name("eager", say)}{lane_name("compiled", say)}</p></div>'
     )
 
 
-def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions]) -> str:
+def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions], say: Language) -> str:
     if picture is not None:
-        return f"<figure>{_image(_webp_uri(picture), f'Where the two differ on {info.name}')}</figure>"
-    same = "Every box has its partner" if seen["eager"].boxes is not None else "No pixel changed its label"
-    return f'<p class="aside">{same}: there is no difference to draw.</p>'
+        return f"<figure>{_image(_webp_uri(picture), say.plain('seen_differ', picture=info.name))}</figure>"
+    same = say.html("seen_same_boxes" if seen["eager"].boxes is not None else "seen_same_pixels")
+    return f'<p class="aside">{same}</p>'
 
 
-def _found(seen: Predictions) -> str:
+def _found(seen: Predictions, say: Language) -> str:
     if seen.boxes is not None:
-        return words.count(len(seen.boxes), "object")
-    return words.count(sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ()), "segment")
+        return words.count(len(seen.boxes), "object", say)
+    segments = sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ())
+    return words.count(segments, "segment", say)
 
 
 def _image(uri: str, alt: str) -> str:
