@@ -11,10 +11,10 @@ def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
 
-def _significant(value: float, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
+def _significant(value: float) -> str:
+    """`value` with about three significant digits and never in exponent form: 1.44, 14.4, 144, 1444."""
     magnitude = abs(value)
-    decimals = digits - 1
+    decimals = 2
     while magnitude >= 10 and decimals > 0:
         magnitude /= 10
         decimals -= 1
@@ -44,7 +44,7 @@ def ratio(value: float) -> str:
 
 
 def ratio_interval(low: float, high: float) -> str:
-    """'1.41 to 1.45×': always two decimals more than a reader could dispute."""
+    """'1.41 to 1.45×'."""
     return " to ".join(ratio_ends(low, high))
 
 

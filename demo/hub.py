@@ -21,8 +21,7 @@ def endpoint() -> str:
 
 def can_load(checkpoint: str) -> bool:
     """Whether a checkpoint's weights lie in the local cache, or the Hub answers."""
-    folder = cache_folder() / f"models--{checkpoint.replace('/', '--')}"
-    return any(folder.glob("snapshots/*/*.safetensors")) or reachable()
+    return _holds_weights(checkpoint) or reachable()
 
 
 def reachable() -> bool:
@@ -65,13 +64,7 @@ def cache_folder() -> Path:
     return Path(home).expanduser() / "hub"
 
 
-def holds_weights(checkpoint: str) -> bool:
+def _holds_weights(checkpoint: str) -> bool:
     """True where the local cache holds safetensors of this model: it can be run without a network."""
     folder = cache_folder() / f"models--{checkpoint.replace('/', '--')}"
     return any(folder.glob("snapshots/*/*.safetensors"))
-
-
-def cached() -> tuple[str, ...]:
-    """Ids of the models in the local cache, complete or not."""
-    folders = sorted(cache_folder().glob("models--*"))
-    return tuple(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)

@@ -63,11 +63,6 @@ def tables() -> Tables:
     return Tables((*_rows(), *own.rows), own.problems)
 
 
-def for_checkpoint(id: str, batch_size: int = 1, mode: str = "default") -> list[PublishedRow]:
-    """What the guide says of one checkpoint: one row a GPU and torch version, none for a checkpoint it lacks."""
-    return [row for row in _rows() if (row.checkpoint, row.batch_size, row.mode) == (id, batch_size, mode)]
-
-
 @cache
 def faults() -> tuple[Fault, ...]:
     return tuple(Fault(**fault) for fault in json.loads((_FOLDER / "faults.json").read_text(encoding="utf-8")))

@@ -19,7 +19,7 @@ from demo import catalog
 from demo import format as fmt
 from demo.schema import PUBLISHED_CALLS, BadInput, Checkpoint, RunResult, RunSpec
 
-MOST_LINES, MOST_COLUMNS = 120, 120
+MOST_COLUMNS = 120
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 KINDS = {
     "image-classification": ("AutoModelForImageClassification",),
@@ -30,7 +30,7 @@ KINDS = {
 
 
 def script(result: RunResult) -> str:
-    """The script that repeats `result`: at most `MOST_LINES` lines, formatted.
+    """The script that repeats `result`: at most 120 lines, formatted.
 
     A bundled checkpoint, and a config that this project ships, is named by its folder relative to the project's root,
     a model of the Hub by its id and revision; `--checkpoint` and `--image` name others. A failed run has a script too:

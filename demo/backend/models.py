@@ -144,7 +144,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 **source.weights_options,
                 **source.options,
             )
-            warnings += _missing(report, config, model)
+            warnings += _missing(report)
             tokenizer = (
                 transformers.AutoTokenizer.from_pretrained(source.name, trust_remote_code=False, **source.options)
                 if checkpoint.takes_text
@@ -427,7 +427,7 @@ def _trained_for(architectures: list[str], class_names: str | tuple[str, ...]) -
     return not architectures or any(name in names for name in architectures)
 
 
-def _missing(report: dict[str, Any], config: Any, model: Any) -> list[str]:
+def _missing(report: dict[str, Any]) -> list[str]:
     """A warning where the checkpoint lacked weights, which are then random: predictions would be quietly wrong."""
     missing = sorted(report.get("missing_keys", ()))
     if not missing:

@@ -31,10 +31,6 @@ class Line:
             self._places.append(place)
             return place
 
-    def ahead_of(self, place: Place) -> int:
-        with self._changed:
-            return self._places.index(place)
-
     def wait(self, place: Place, seconds: float) -> int:
         """How many are ahead of `place`, after at most so many seconds; at once when its turn has come."""
         with self._changed:

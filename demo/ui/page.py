@@ -100,7 +100,7 @@ class Page:
                 with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab(label("tab_published"), id="published") as published:
-                    self.published_tab = PublishedTab(published)
+                    PublishedTab(published)
                 with gr.Tab(label("tab_sweep"), id="sweep"):
                     self.sweep_tab = SweepTab(runner, line, history, self.run_tab, Precompiler())
             StageBar(runner, self.run_tab.form)
