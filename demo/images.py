@@ -259,7 +259,7 @@ def _stored(text: str, kind: str) -> Image.Image:
     try:
         image: Image.Image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=(kind,))
         image.load()
-    except (ValueError, OSError, SyntaxError) as error:
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"a base64 {kind} is needed: {error}") from error
     return image
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 import re
@@ -14,12 +13,12 @@ from PIL import Image
 from demo import drawing, published, stats, words
 from demo import format as fmt
 from demo.forecast import Forecast
+from demo.images import decode_preview
 from demo.languages import ENGLISH, Language
 from demo.schema import Checkpoint, ImageInfo, Predictions, RunResult
 from demo.ui.parts import esc, facts, lane_name, percentage, ruler
 
 VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")
-_UNREADABLE = (OSError, ValueError, binascii.Error, Image.DecompressionBombError)
 
 
 def question(checkpoint: str, say: Language = ENGLISH) -> str:
@@ -184,10 +183,8 @@ def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: dra
     if info is None:
         return ""
     try:
-        with Image.open(io.BytesIO(base64.b64decode(info.preview_jpeg))) as preview:
-            preview.load()
-            picture = drawing.draw_labels(preview, seen, variant, count=1)
-    except _UNREADABLE:
+        picture = drawing.draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
+    except ValueError:
         return ""
     alt = say.composed("seen_by", picture=say.plain_value(info.name), variant=words.variant(variant, say))
     return _image(_webp_uri(picture), alt)
@@ -213,11 +210,10 @@ def _pictures(result: RunResult, seen: dict[str, Predictions], say: Language) ->
     if info is None:
         return ""
     try:
-        with Image.open(io.BytesIO(base64.b64decode(info.preview_jpeg))) as preview:
-            preview.load()
-            uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
-            differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
-    except _UNREADABLE:
+        preview = decode_preview(info.preview_jpeg)
+        uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
+        differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
+    except ValueError:
         return f'<p class="aside">{say.html("seen_gone")}</p>'
     images = {variant: _image(uri, _told(info, seen, variant, say)) for variant, uri in uris.items()}
     figures = "".join(
