@@ -684,7 +684,7 @@ def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> No
 def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> list[str]:
         page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-note"]
+        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
         english = translations().translations["en"]
         return [text for note in notes for key, text in english.items() if key in note.value]
 

@@ -175,7 +175,7 @@ class Form:
                     alt_text=label("picture_alt"),
                 )
                 if limits.on_space():
-                    gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-note")
+                    gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-public")
                 gr.Examples(
                     [[str(path)] for path in examples()],
                     [inputs["image"]],

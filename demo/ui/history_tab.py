@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from demo import export, words
+from demo import export, limits, words
 from demo import format as fmt
 from demo.history import History, HistoryError
 from demo.journal import Journal
@@ -51,7 +50,7 @@ class HistoryTab:
         self._run_tab = run_tab
         self._room = room
         self._tabs = tabs
-        self._may_delete = not os.environ.get("SPACE_ID")  # on a Space these are the runs of many people
+        self._may_delete = not limits.on_space()  # on a Space these are the runs of many people
         with gr.Column(elem_id="history"):
             gr.HTML(written(self._introduction), apply_default_css=False)
             with gr.Row(elem_id="history-tools"):
