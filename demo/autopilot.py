@@ -2,8 +2,10 @@
 
 Every try is a run of its own, stored like any other. A run compares compiled with eager of the *same* settings; the
 question here is another one, so at the end the winner and plain eager are run in alternation, three times each, and
-their medians compared from run to run (see `demo.search.ratio_of_runs`). Those runs are new ones: the times that made
-the winner win are not used again, since the smallest of many noisy times flatters.
+their medians compared from run to run. They come from different processes, so their calls cannot be paired; what can be
+are whole runs that followed one another. That interval is wide with few runs, and holds what differs from process to
+process, which the many calls of a single run know nothing of. Those runs are new ones: the times that made the winner
+win are not used again, since the smallest of many noisy times flatters.
 """
 
 from __future__ import annotations
@@ -190,7 +192,7 @@ def run(
     slow = [_median(cell.result, "eager") for cell in cells if cell.spec == bare]
     fast = [_median(cell.result, "compiled") for cell in cells if cell.spec == last[0]]
     times = [second for second in (*slow, *fast) if second is not None]
-    ratio = search.ratio_of_runs(times[:ROUNDS], times[ROUNDS:]) if len(times) == 2 * ROUNDS else None
+    ratio = stats.paired_ratio(times[:ROUNDS], times[ROUNDS:]) if len(times) == 2 * ROUNDS else None
     return Answer(bare, [cell.result for cell in cells if cell.spec == last[0]][-1], ratio, tuple(tries))
 
 

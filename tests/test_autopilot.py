@@ -85,23 +85,6 @@ def test_each_rung_has_its_own_budget() -> None:
     assert halving.send({name: 1.0 for name in "abcdefghi"})[1] == 1.5
 
 
-def test_runs_in_alternation_give_students_interval_of_their_ratios() -> None:
-    """By hand: logs ln 2, ln 2.2, ln 1.8; mean 0.6897, standard deviation 0.1004, t 4.303."""
-    found = search.ratio_of_runs([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
-    assert found.ratio == pytest.approx(1.9933, abs=1e-4)
-    assert (found.low, found.high) == (pytest.approx(1.5535, abs=2e-3), pytest.approx(2.5576, abs=2e-3))
-
-
-def test_drift_that_both_runs_of_a_pair_share_cancels() -> None:
-    found = search.ratio_of_runs([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
-    assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
-
-
-def test_one_pair_has_no_interval() -> None:
-    with pytest.raises(ValueError, match="2 to 10 pairs"):
-        search.ratio_of_runs([2.0], [1.0])
-
-
 # Agreement
 
 

@@ -68,6 +68,18 @@ def test_blocks_without_any_noise_are_known_exactly() -> None:
     assert [interval.ratio, interval.low, interval.high] == pytest.approx([1.5] * 3)
 
 
+def test_a_few_pairs_give_students_interval_of_their_ratios() -> None:
+    """By hand: logs ln 2, ln 2.2, ln 1.8; mean 0.6897, standard deviation 0.1004, t 4.303."""
+    found = stats.paired_ratio([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
+    assert found.ratio == pytest.approx(1.9933, abs=1e-4)
+    assert (found.low, found.high) == (pytest.approx(1.5535, abs=2e-3), pytest.approx(2.5576, abs=2e-3))
+
+
+def test_drift_that_both_of_a_pair_share_cancels() -> None:
+    found = stats.paired_ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
+
+
 @pytest.mark.parametrize(("slow", "fast"), [([], []), ([1.0], [1.0]), ([1.0, 2.0], [1.0])])
 def test_fewer_than_two_pairs_are_refused(slow: list[float], fast: list[float]) -> None:
     with pytest.raises(ValueError, match="paired blocks"):
