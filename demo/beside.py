@@ -42,7 +42,7 @@ def beside(result: RunResult, rows: Iterable[PublishedRow], say: Language = ENGL
     answered = result.status == "out_of_memory" or (result.status == "ok" and result.speedup is not None)
     if not answered or not nearest:
         return None
-    ratio = result.speedup.ratio if result.speedup and result.status == "ok" and not _void(result) else None
+    ratio = result.speedup.ratio if result.speedup and result.status == "ok" and not result.void else None
     sentences = tuple(_sentence(row, result.spec, ratio, say) for row in nearest)
     return Beside(nearest, sentences, ratio, _here(result, say), tuple(_differences(result, nearest, say)))
 
@@ -70,10 +70,6 @@ def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
     return round(abs(math.log(row.batch_size / spec.batch_size)), 9), row.batch_size
 
 
-def _void(result: RunResult) -> bool:
-    return result.compilation is not None and result.compilation.recompiles_while_timing > 0
-
-
 def _here(result: RunResult, say: Language) -> str:
     machine = result.environment
     said = _saw(result, say)
@@ -87,7 +83,7 @@ def _saw(result: RunResult, say: Language) -> str:
     speedup = result.speedup
     if result.status == "out_of_memory" or speedup is None:
         return words.out_of_memory(say)
-    if _void(result):
+    if result.void:
         return say.plain("beside_void")
     low, high = words.ends(speedup.low, speedup.high)
     key = "beside_unsure" if speedup.verdict == "unsure" else "row_speedup_value"

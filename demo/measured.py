@@ -201,8 +201,7 @@ def _line(result: RunResult, commit: str) -> dict[str, Any] | None:
         times: dict[str, Any] = {"eager_ms": OOM if eager is None else _ms(eager), "compiled_ms": OOM}
         times |= {"speedup": "", "speedup_low": "", "speedup_high": ""}
     else:
-        void = result.compilation is not None and result.compilation.recompiles_while_timing > 0
-        if result.status != "ok" or void or speedup is None or result.eager is None or result.compiled is None:
+        if result.status != "ok" or result.void or speedup is None or result.eager is None or result.compiled is None:
             return None
         times = {
             "eager_ms": _ms(result.eager.median_seconds),

@@ -550,10 +550,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Speedup:
-    ratio: float
-    low: float
-    high: float
+class Speedup(stats.Interval):
     verdict: stats.Verdict
 
 
@@ -614,6 +611,11 @@ class RunResult:
             return stats.paired_ratio(eager[:pairs], compiled[:pairs])
         return stats.unpaired_ratio(eager, compiled)
 
+    @property
+    def void(self) -> bool:
+        """The model compiled again while it was timed: the figures say nothing."""
+        return self.compilation is not None and self.compilation.recompiles_while_timing > 0
+
     @cached_property
     def control(self) -> stats.Interval | None:
         """Eager over eager by the same protocol: what this machine answers when the truth is 1."""
@@ -626,10 +628,8 @@ class RunResult:
         interval = self._interval
         if interval is None:
             return None
-        void = self.compilation is not None and self.compilation.recompiles_while_timing > 0
-        return Speedup(
-            interval.ratio, interval.low, interval.high, "unsure" if void else stats.verdict(interval, self.control)
-        )
+        verdict = "unsure" if self.void else stats.verdict(interval, self.control)
+        return Speedup(interval.ratio, interval.low, interval.high, verdict)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up to tell from."""

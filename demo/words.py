@@ -33,9 +33,7 @@ def outcome(result: RunResult) -> Outcome | None:
     """What the headline has to say; None where there is no figure to tell."""
     if result.failure is not None or result.speedup is None:
         return None
-    if result.compilation is not None and result.compilation.recompiles_while_timing:
-        return "void"
-    return result.speedup.verdict
+    return "void" if result.void else result.speedup.verdict
 
 
 def headline_parts(result: RunResult, say: Language = ENGLISH) -> tuple[str, str, str] | None:

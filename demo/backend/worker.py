@@ -388,7 +388,7 @@ class Run:
             functions = "a function" if number == 1 else f"{number} functions"
             self.warnings.append(f"dynamo left {functions} to eager: {first.location}, {first.reason}.")
         if done.speedup is not None and self.spec.iterations is None and self.spec.protocol == "interleaved":
-            width = max(done.speedup.high / done.speedup.ratio - 1, 1 - done.speedup.low / done.speedup.ratio)
+            width = done.speedup.half_width
             if width > self.spec.precision:
                 known = f"known to ±{fmt.percent(width)} only" if width < 0.5 else "hardly known"
                 self.warnings.append(
