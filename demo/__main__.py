@@ -1,4 +1,4 @@
-"""The command line: `python -m demo run | list | doctor | history | published | sweep | cache | autopilot | serve`.
+"""The command line: `python -m demo run`, `list`, `doctor`, `history`, `published`, `script`, `sweep` and more.
 
 Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
 Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from demo import catalog, terminal
-from demo.commands import autopilot, cache, history, published, script, sweep
+from demo.commands import BAD_INPUT, FAILED, OK, autopilot, cache, history, picture, published, script, sweep
 from demo.history import History, HistoryError
 from demo.schema import (
     ATTENTIONS,
@@ -37,7 +37,6 @@ from demo.schema import (
 )
 
 PROGRAM = "python -m demo"
-OK, FAILED, BAD_INPUT = 0, 1, 2
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 
@@ -161,7 +160,6 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
 
     history.add_to(commands)
-
     published.add_to(commands)
     script.add_to(commands)
     sweep.add_to(commands)
@@ -214,15 +212,11 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _image(given: str | None) -> Path:
-    """The picture's path. Whether it is a picture is for the worker to find out."""
     if not given:
         examples = sorted((catalog.ASSETS / "examples").glob("*.png"))
         hint = f", for example --image {os.path.relpath(examples[0])}" if examples else ""
         raise BadInput(f"No image was given. Name one with --image{hint}.")
-    path = Path(given)
-    if not path.is_file():
-        raise BadInput(f"The image {given!r} {'is not a file' if path.exists() else 'does not exist'}. Check the path.")
-    return path
+    return picture(given)
 
 
 def _trace(given: str | None) -> Path | None:

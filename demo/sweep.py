@@ -30,6 +30,8 @@ AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode
 """A grid's lists, and the field of a spec that each of them fills."""
 SETTINGS = tuple(f.name for f in dataclasses.fields(RunSpec) if f.name not in (*AXES.values(), "task"))
 """What is the same in every cell."""
+PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+"""What the cells look at where no picture was given: a drawn scene, 4:3."""
 QUERIES = ("a cat", "a remote control")
 """For a zero-shot detector in a preset: what lies on the guide's picture."""
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")

@@ -17,9 +17,9 @@ from samples import ENVIRONMENT, LABELS, measurement, ok_result
 from demo import agreement, autopilot, catalog, schema, search
 from demo.autopilot import Answer
 from demo.commands.autopilot import again, report
-from demo.commands.sweep import PICTURE
 from demo.history import History
 from demo.schema import BadInput, Box, Failure, GraphBreak, Label, Machine, Parity, Predictions, RunResult, RunSpec
+from demo.sweep import PICTURE
 
 MACHINE = Machine(
     torch=ENVIRONMENT.torch,

@@ -14,9 +14,9 @@ import pytest
 
 from demo import cache_file, catalog
 from demo.__main__ import main
-from demo.commands.sweep import PICTURE
 from demo.runner import Runner
 from demo.schema import BadInput, RunResult
+from demo.sweep import PICTURE
 
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from demo import cluster
-from demo.commands.sweep import PICTURE
 from demo.history import History
 from demo.schema import BadInput
-from demo.sweep import Cell, Grid
+from demo.sweep import PICTURE, Cell, Grid
 
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"

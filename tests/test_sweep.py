@@ -26,12 +26,11 @@ from samples import ENVIRONMENT, measurement, ok_result
 from demo import catalog, measured, schema, sweep
 from demo.__main__ import main
 from demo.commands import sweep as sweep_command
-from demo.commands.sweep import PICTURE
 from demo.history import FOLDER_VARIABLE, History
 from demo.precompiling import Precompiler, worth_it
 from demo.runner import Runner
 from demo.schema import BadInput, ImageInfo, Machine, RunResult
-from demo.sweep import Cell, Done, Grid
+from demo.sweep import PICTURE, Cell, Done, Grid
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121

@@ -14,6 +14,7 @@ from typing import Any
 from demo import autopilot, catalog, sweep, terminal, words
 from demo import format as fmt
 from demo.autopilot import Answer
+from demo.commands import FAILED, OK, picture
 from demo.commands import sweep as sweep_command
 from demo.history import History
 from demo.precompiling import Precompiler
@@ -21,7 +22,6 @@ from demo.schema import BadInput, RunResult, RunSpec
 from demo.script import script
 from demo.sweep import Done
 
-OK, FAILED = 0, 1
 SETTINGS = {"mode": "--mode", "dtype": "--dtype", "attention": "--attention"}
 
 
@@ -52,7 +52,7 @@ def _autopilot(options: argparse.Namespace) -> int:
         text=",".join(options.text or ()),
         folders=True,
     )
-    image = sweep_command.picture(options.image)
+    image = picture(options.image or sweep.PICTURE)
     to = _script_file(options.script)
     history = History()
     with closing(Runner(history)) as runner:

@@ -9,12 +9,13 @@ from typing import Any
 
 from demo import cache_file
 from demo import format as fmt
-from demo.commands import sweep
+from demo.commands import FAILED, OK, picture, sweep
+from demo.sweep import PICTURE
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("cache", help="the compile cache as a file: save it here, load it elsewhere")
-    parser.set_defaults(command=lambda options: parser.print_help() or 0)
+    parser.set_defaults(command=lambda options: parser.print_help() or OK)
     actions = parser.add_subparsers(metavar="ACTION", parser_class=type(parser))
     saving = actions.add_parser("save", help="compile a grid, and write what that left in the compile cache")
     saving.set_defaults(command=_save)
@@ -28,15 +29,15 @@ def add_to(commands: Any) -> None:
 
 def _save(options: argparse.Namespace) -> int:
     specs = sweep.grid(options).specs(folders=True)
-    image = sweep.picture(options.image)
+    image = picture(options.image or PICTURE)
     saved = cache_file.save(Path(options.out), specs, image, lambda text: print(text, file=sys.stderr, flush=True))
     for failed in saved["failed"]:
         print(f"Not in the file, because it could not be compiled: {failed}.", file=sys.stderr)
     print(f"{options.out}: {saved['cells']} of {len(specs)} cells, {fmt.size(saved['bytes'])}.")
-    return 1 if saved["failed"] else 0
+    return FAILED if saved["failed"] else OK
 
 
 def _load(options: argparse.Namespace) -> int:
     loaded = cache_file.load(Path(options.out))
     print(f"{loaded['entries']} entries of {loaded['cells']} cells are now in {loaded['cache']}.")
-    return 0
+    return OK

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from demo import export, terminal, words
+from demo.commands import FAILED, OK
 from demo.history import History
 from demo.journal import Journal
 from demo.schema import BadInput, RunResult
 
 LISTED = 50
 """Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
-OK, FAILED = 0, 1
 _HELP = """the stored results, newest first
 
   history                       list them

@@ -8,6 +8,7 @@ from typing import Any
 
 from demo import format as fmt
 from demo import published, terminal
+from demo.commands import OK
 from demo.measured import OOM
 from demo.schema import PublishedRow
 
@@ -39,7 +40,7 @@ def _published(options: argparse.Namespace) -> int:
         print(_table(rows))
     else:
         print("No row has all of this. Leave out one of the filters.")
-    return 0
+    return OK
 
 
 def _table(rows: list[PublishedRow]) -> str:

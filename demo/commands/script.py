@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from demo.commands import OK
 from demo.history import History
 from demo.schema import BadInput
 from demo.script import script
@@ -21,4 +22,4 @@ def _print_script(options: argparse.Namespace) -> int:
     if result is None:
         raise BadInput(f"No stored result has the id {options.id!r}. python -m demo history lists them.")
     print(script(result), end="")
-    return 0
+    return OK

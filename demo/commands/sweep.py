@@ -12,15 +12,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from demo import catalog, sweep, terminal, words
 from demo import format as fmt
+from demo import sweep, terminal, words
+from demo.commands import FAILED, OK, picture
 from demo.history import History
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, RunResult, RunSpec
 from demo.sweep import Cell, Done, Forecast, Grid, Precompiling, Timing
 
-OK, FAILED = 0, 1
-PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 LISTS = {
     "checkpoints": ("--checkpoint", "ID", "a name of `list`, a hub id or a local folder"),
     "batch_sizes": ("--batch-size", "N", "a batch size"),
@@ -122,13 +121,6 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def picture(given: str | None) -> Path:
-    path = Path(given) if given else PICTURE
-    if not path.is_file():
-        raise BadInput(f"The image {given!r} {'is not a file' if path.exists() else 'does not exist'}. Check the path.")
-    return path
-
-
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
     """SIGTERM ends the sweep as Ctrl-C does, so that the table is still written. A second one does not wait.
@@ -151,7 +143,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
-    image, out = picture(options.image), Path(options.out) if options.out else None
+    image, out = picture(options.image or sweep.PICTURE), Path(options.out) if options.out else None
     if out:
         sweep.check_table(out)
     if options.engine != "ray" and (options.address or options.gpu_type):

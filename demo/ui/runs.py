@@ -32,6 +32,12 @@ def on_zero_gpu() -> bool:
     return bool(os.environ.get("SPACES_ZERO_GPU"))
 
 
+def refuse_on_zero_gpu() -> None:
+    """Raises BadInput there."""
+    if on_zero_gpu():
+        raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
+
+
 def start(
     runner: AnyRunner,
     spec: RunSpec,
@@ -43,6 +49,5 @@ def start(
 
     Raises BadInput on ZeroGPU.
     """
-    if on_zero_gpu():
-        raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
+    refuse_on_zero_gpu()
     return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace)))

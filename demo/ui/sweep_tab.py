@@ -19,7 +19,7 @@ from demo.history import History, HistoryError
 from demo.languages import Language
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Machine
-from demo.sweep import Cell, Precompiling, Timing, Waiting
+from demo.sweep import PICTURE, Cell, Precompiling, Timing, Waiting
 from demo.ui import live, results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap
 from demo.ui.jobs import Broken, Refused
@@ -34,7 +34,6 @@ STORED_A_CELL, MOST_STORED = 20, 2000
 """Stored runs that are looked at for each cell of a sweep and for all of it, the newest of its checkpoints: what lies
 further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
 MACHINE_SECONDS = 30.0
-PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TO_STAGE = """() => {
   if (window.innerWidth >= 800) return;
   document.getElementById('sweep-stage').scrollIntoView();
@@ -215,8 +214,7 @@ class SweepTab:
     def _asked(self, values: Iterable[Any]) -> tuple[tuple[schema.RunSpec, ...], bool]:
         *axes, weights, fresh = values
         given = dict(zip(self._axes, axes, strict=True)) | {"weights": weights, "text": sweep.QUERIES}
-        if runs.on_zero_gpu():
-            raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
+        runs.refuse_on_zero_gpu()
         specs = sweep.read_grid(given, "The sweep").specs()
         if len(specs) > (most := limits.current().sweep_cells):
             raise BadInput(
