@@ -8,6 +8,7 @@ doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the r
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
@@ -33,6 +34,7 @@ from demo.schema import (
     WEIGHTS,
     BadInput,
     RunResult,
+    RunSpec,
     plain,
 )
 
@@ -184,25 +186,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What was given, as it was typed: the catalogue's door reads it and says what is wrong with it."""
-    names = (
-        "task",
-        "batch_size",
-        "mode",
-        "fullgraph",
-        "dtype",
-        "device",
-        "weights",
-        "iterations",
-        "protocol",
-        "precision",
-        "most_seconds",
-        "channels_last",
-        "attention",
-        "threads",
-        "cache",
-        "graph_break",
-        "profile",
-    )
+    names = [field.name for field in dataclasses.fields(RunSpec) if field.name not in ("checkpoint", "text")]
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.trace is not None:
         given.setdefault("profile", "on")

@@ -1,7 +1,7 @@
 """Whether two runs of one checkpoint on one picture saw the same, as a user would judge it: by labels, boxes, masks.
 
-A run compares its compiled model with its own eager one; this compares across runs, whose settings may differ, where
-raw outputs are no longer at hand.
+A run compares its compiled model with its own eager one (`demo.backend.parity`); this compares across runs, whose
+settings may differ, where raw outputs are no longer at hand. How far boxes and masks overlap both ask here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
         if abs(first.score - second.score) > SCORE:
             return f"gives {first.label} {fmt.percent(second.score)} where plain eager gives {fmt.percent(first.score)}"
     if reference.boxes is not None and other.boxes is not None:
-        lost = _unmatched(reference.boxes, other.boxes)
+        lost = len(reference.boxes) + len(other.boxes) - 2 * len(pairs(reference.boxes, other.boxes, BOX_IOU))
         if lost:
             return f"has {lost} boxes more, fewer or elsewhere than plain eager"
     if reference.segments is not None and other.segments is not None:
@@ -56,29 +56,46 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
     return None
 
 
-def _unmatched(first: Sequence[Box], second: Sequence[Box]) -> int:
-    """Boxes of either without a partner of the same label at `BOX_IOU` or more."""
-    left, pairs = list(second), 0
+def pairs(first: Sequence[Box], second: Sequence[Box], least_iou: float) -> list[tuple[Box, Box]]:
+    """Boxes of one label that overlap by `least_iou` or more; each box of `first` takes the best one that is left."""
+    left, found = list(second), []
     for box in first:
         alike = [other for other in left if other.label == box.label]
-        partner = max(alike, key=lambda other: _iou(box.box, other.box), default=None)
-        if partner is not None and _iou(box.box, partner.box) >= BOX_IOU:
+        partner = max(alike, key=lambda other: iou(box, other), default=None)
+        if partner is not None and iou(box, partner) >= least_iou:
             left.remove(partner)
-            pairs += 1
-    return len(first) + len(second) - 2 * pairs
+            found.append((box, partner))
+    return found
 
 
-def _iou(first: tuple[float, ...], second: tuple[float, ...]) -> float:
-    width = min(first[2], second[2]) - max(first[0], second[0])
-    height = min(first[3], second[3]) - max(first[1], second[1])
+def iou(one: Box, other: Box) -> float:
+    """Intersection over union, whatever the labels; 1 for equal boxes, also where they have no area."""
+    if one.box == other.box:
+        return 1.0
+    width = min(one.box[2], other.box[2]) - max(one.box[0], other.box[0])
+    height = min(one.box[3], other.box[3]) - max(one.box[1], other.box[1])
     both = max(0.0, width) * max(0.0, height)
-    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)) - both
+    union = _area(one) + _area(other) - both
     return both / union if union > 0 else 0.0
+
+
+def _area(box: Box) -> float:
+    x0, y0, x1, y1 = box.box
+    return max(0.0, x1 - x0) * max(0.0, y1 - y0)
+
+
+def masks(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
+    """One mask for each label: those of several segments together."""
+    found: dict[str, np.ndarray] = {}
+    for segment in segments:
+        mask = images.decode_mask(segment.mask_png)
+        found[segment.label] = found[segment.label] | mask if segment.label in found else mask
+    return found
 
 
 def _overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
     """Mean over the labels of either of their masks' intersection over union; 1 where there are none."""
-    ours, theirs = _masks(first), _masks(second)
+    ours, theirs = masks(first), masks(second)
     shares = []
     for label in ours.keys() | theirs.keys():
         one, other = ours.get(label), theirs.get(label)
@@ -87,11 +104,3 @@ def _overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
         else:
             shares.append(float((one & other).sum() / max(1, (one | other).sum())))
     return float(np.mean(shares)) if shares else 1.0
-
-
-def _masks(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
-    masks: dict[str, np.ndarray] = {}
-    for segment in segments:
-        mask = images.decode_mask(segment.mask_png)
-        masks[segment.label] = masks[segment.label] | mask if segment.label in masks else mask
-    return masks

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from demo.agreement import iou
 from demo.format import percent
 from demo.images import decode_mask
 from demo.schema import Box, ImageInfo, Predictions, Segment
@@ -446,16 +447,8 @@ def _mask_iou(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _box_iou(one: Box, other: Box) -> float:
-    """0 for boxes of different labels; 1 for equal ones, also where they have no area."""
-    if one.label != other.label:
-        return 0.0
-    if one.box == other.box:
-        return 1.0
-    width = min(one.box[2], other.box[2]) - max(one.box[0], other.box[0])
-    height = min(one.box[3], other.box[3]) - max(one.box[1], other.box[1])
-    shared = max(0.0, width) * max(0.0, height)
-    both = sum((box.box[2] - box.box[0]) * (box.box[3] - box.box[1]) for box in (one, other)) - shared
-    return shared / both if both > 0 else 0.0
+    """0 for boxes of different labels."""
+    return iou(one, other) if one.label == other.label else 0.0
 
 
 def _overlap(one: Rect, other: Rect) -> int:

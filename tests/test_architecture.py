@@ -22,8 +22,8 @@ FLOORS = (
     {"limits", "forecast"},
     {"words"},
     {"catalog", "history", "images", "export"},
-    {"drawing", "measured", "journal", "dataset", "script", "agreement", "search"},
-    {"published"},
+    {"measured", "journal", "dataset", "script", "agreement", "search"},
+    {"published", "drawing"},
     {"beside", "charts"},
     {"published_charts"},
     {"runner"},
@@ -36,7 +36,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Beside the house, in a process of its own: only the runner starts it, by name.
-BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "limits", "catalog", "images"}
+BACKEND_MAY_IMPORT = {"format", "stats", "hub", "schema", "limits", "catalog", "images", "agreement"}
 
 LIBRARIES = {
     "torch": {"backend"},

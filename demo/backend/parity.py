@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from demo import agreement
 from demo import format as fmt
-from demo import images
 from demo.schema import Box, Parity, Predictions, Segment
 
 TOLERANCE = 1e-3
@@ -162,38 +162,18 @@ def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, flo
 
     Of those that have one: the worst IoU and the largest difference of scores.
     """
-    left = list(compiled)
-    pairs: list[tuple[Box, Box]] = []
-    for box in eager:
-        partner = max((other for other in left if other.label == box.label), key=lambda o: iou(box, o), default=None)
-        if partner is not None and iou(box, partner) >= MATCHING_IOU:
-            left.remove(partner)
-            pairs.append((box, partner))
+    pairs = agreement.pairs(eager, compiled, MATCHING_IOU)
     total = max(len(eager), len(compiled))
     shares = {"matched_boxes": len(pairs) / total if total else 1.0}
     if pairs:
-        shares["box_iou"] = min(iou(*pair) for pair in pairs)
+        shares["box_iou"] = min(agreement.iou(*pair) for pair in pairs)
         shares["score_difference"] = max(abs(ours.score - theirs.score) for ours, theirs in pairs)
     return shares
 
 
-def iou(first: Box, second: Box) -> float:
-    """Intersection over union of two boxes; 0 for an empty one."""
-    width = min(first.box[2], second.box[2]) - max(first.box[0], second.box[0])
-    height = min(first.box[3], second.box[3]) - max(first.box[1], second.box[1])
-    both = max(0.0, width) * max(0.0, height)
-    union = _area(first) + _area(second) - both
-    return both / union if union > 0 else 0.0
-
-
-def _area(box: Box) -> float:
-    x0, y0, x1, y1 = box.box
-    return max(0.0, x1 - x0) * max(0.0, y1 - y0)
-
-
 def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[str, float]:
     """Mean IoU of the labels' masks, and the share of pixels whose label changed."""
-    ours, theirs = _by_label(eager), _by_label(compiled)
+    ours, theirs = agreement.masks(eager), agreement.masks(compiled)
     if not ours and not theirs:
         return {"mask_iou": 1.0, "changed_pixels": 0.0}
     shape = next(iter((ours or theirs).values())).shape
@@ -204,11 +184,3 @@ def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[st
         overlaps.append(float((a & b).sum() / max(1, (a | b).sum())))
         changed |= a ^ b
     return {"mask_iou": float(np.mean(overlaps)), "changed_pixels": float(changed.mean())}
-
-
-def _by_label(segments: tuple[Segment, ...]) -> dict[str, np.ndarray]:
-    merged: dict[str, np.ndarray] = {}
-    for segment in segments:
-        mask = images.decode_mask(segment.mask_png)
-        merged[segment.label] = merged[segment.label] | mask if segment.label in merged else mask
-    return merged
