@@ -40,6 +40,7 @@ DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
 PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
+"""Of a run, in this order."""
 
 MAX_BATCH_SIZE = 256
 MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
@@ -535,6 +536,7 @@ class Progress:
     """One look at a running run. `eager_seconds` and `compiled_seconds` are medians of the latest block."""
 
     phase: str
+    """One of `PHASES`."""
     fraction: float
     """Of the whole run, 0 to 1; an estimate."""
     elapsed_seconds: float

@@ -12,29 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ENVIRONMENT, LABELS, measurement, ok_result
+from samples import LABELS, MACHINE, measurement, ok_result
 
-from demo import agreement, autopilot, catalog, schema, search
+from demo import agreement, autopilot, catalog, search
 from demo.autopilot import Answer
 from demo.commands.autopilot import again, report
 from demo.history import History
 from demo.schema import BadInput, Box, Failure, GraphBreak, Label, Machine, Parity, Predictions, RunResult, RunSpec
 from demo.sweep import PICTURE
 
-MACHINE = Machine(
-    torch=ENVIRONMENT.torch,
-    transformers=ENVIRONMENT.transformers,
-    python="3.11.7",
-    cpu=ENVIRONMENT.cpu,
-    memory_bytes=16_000_000_000,
-    modes=schema.MODES,
-    compiler="g++",
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="",
-)
 SPEC = catalog.make_spec("shapes-vit")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import samples
 
 from demo import doctor, runner
 from demo.__main__ import main
@@ -17,20 +18,7 @@ from demo.schema import Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
-MACHINE = Machine(
-    torch="2.13.0",
-    transformers="5.23.0",
-    python="3.11.7",
-    cpu="Example CPU",
-    memory_bytes=16_000_000_000,
-    modes=("default", "reduce-overhead"),
-    compiler="g++ 12.2.0",
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="/no/such/cache",
-)
+MACHINE = dataclasses.replace(samples.MACHINE, modes=("default", "reduce-overhead"), inductor_cache="/no/such/cache")
 
 
 @pytest.fixture(autouse=True)

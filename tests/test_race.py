@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from demo.backend import timing, worker
-from demo.schema import Progress, RunSpec
+from demo.schema import PHASES, Progress, RunSpec
 from demo.stats import Interval
 from demo.ui import live
 
@@ -57,6 +57,10 @@ def test_phases_elapsed_and_remaining_time_are_told() -> None:
     html = live.strip(timed(), SPEC)
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
     assert "5.0 s elapsed · about 2.0 s left" in html
+
+
+def test_every_phase_has_its_step() -> None:
+    assert tuple(live._STEP_OF_PHASE) == PHASES
 
 
 # The worker's side

@@ -21,33 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ENVIRONMENT, measurement, ok_result
+from samples import ENVIRONMENT, MACHINE, measurement, ok_result
 
-from demo import catalog, measured, schema, sweep
+from demo import catalog, measured, sweep
 from demo.__main__ import main
 from demo.commands import sweep as sweep_command
 from demo.history import FOLDER_VARIABLE, History
 from demo.precompiling import Precompiler, worth_it
 from demo.runner import Runner
-from demo.schema import BadInput, ImageInfo, Machine, RunResult
+from demo.schema import BadInput, ImageInfo, RunResult
 from demo.sweep import PICTURE, Cell, Done, Grid
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121
-MACHINE = Machine(
-    torch=ENVIRONMENT.torch,
-    transformers=ENVIRONMENT.transformers,
-    python="3.11.7",
-    cpu=ENVIRONMENT.cpu,
-    memory_bytes=16_000_000_000,
-    modes=schema.MODES,
-    compiler="g++",
-    gpu=None,
-    driver=None,
-    gpu_problem=None,
-    triton=None,
-    inductor_cache="",
-)
 
 
 # The grid

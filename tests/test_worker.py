@@ -11,7 +11,7 @@ import torch
 
 from demo import catalog
 from demo.backend import parity, predictions, timing, worker
-from demo.schema import RunResult
+from demo.schema import PHASES, RunResult
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
@@ -87,7 +87,7 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(
     assert (result.eager.peak_memory_bytes is None) == (lost == "memory")
 
 
-def test_the_guides_recipe_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(worker, "TELL_EVERY_SECONDS", 0.0)
     told: list[dict[str, Any]] = []
@@ -102,3 +102,4 @@ def test_the_guides_recipe_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
     done = [one["timing_done"] for one in told if "timing_done" in one]
     assert result.status == "ok"
     assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
+    assert list(dict.fromkeys(one["phase"] for one in told)) == list(PHASES[1:])  # in "start" there is no worker yet
