@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from samples import ok_result
 
 from demo import charts
 from demo.charts import COMPILED, EAGER, latency_bars, published_bars, trace
-from demo.schema import Environment, Measurement, PublishedRow, RunResult, RunSpec
+from demo.schema import Compilation, Environment, Measurement, PublishedRow, RunResult, RunSpec
 
 ENVIRONMENT = Environment("2.13.0", "5.23.0", "3.11", "Linux", "Tesla T4", "cpu", 2, 2, 16_000_000_000)
 
@@ -247,3 +248,21 @@ def test_every_figure_is_told_in_words_with_neither_tags_nor_signs() -> None:
 def test_the_variants_of_the_trace_differ_in_shape() -> None:
     eager, compiled = trace(result(measured(0.02, 0.03), measured(0.01, 0.01))).data
     assert set(eager.marker.symbol).isdisjoint(compiled.marker.symbol)
+
+
+def test_the_lines_of_the_price_begin_at_the_first_call_and_cross_where_it_has_paid() -> None:
+    result = ok_result(compilation=Compilation(2.0, "cold", 1))
+    eager, cold, crossing = charts.break_even(result).data
+    assert (eager.y[0], cold.y[0]) == (0, 2.0)
+    at = crossing.x[0]
+    assert at == result.break_even_calls
+    for line in (eager, cold):
+        slope = (line.y[1] - line.y[0]) / line.x[1]
+        assert line.y[0] + at * slope == pytest.approx(crossing.y[0], rel=1e-3)
+
+
+def test_labels_at_the_upper_edge_make_room_downwards() -> None:
+    top = charts.PLOT_HEIGHT
+    moved = [height + shift for height, shift in zip([top, top, 40.0], charts._spread([top, top, 40.0]), strict=True)]
+    assert max(moved) == top
+    assert sorted(moved)[2] - sorted(moved)[1] >= 20

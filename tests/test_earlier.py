@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,21 @@ def test_the_history_is_read_again_only_when_it_has_changed(tmp_path: Path) -> N
     history.append(ok_result())
     assert earlier.runs() == earlier.runs() == [ok_result()]
     assert history.reads == 2
+
+
+def test_what_only_the_log_beside_the_file_holds_is_a_change_too(tmp_path: Path) -> None:
+    """As long as somebody else has the file open, SQLite leaves the latest results in its log."""
+    path = tmp_path / "history.sqlite3"
+    history = CountingHistory(path)
+    history.append(ok_result())
+    earlier = Earlier(history)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("SELECT id FROM results").fetchall()
+        assert len(earlier.runs()) == 1
+        written = path.stat().st_mtime_ns
+        history.append(ok_result(id="second"))
+        assert path.stat().st_mtime_ns == written
+        assert len(earlier.runs()) == 2
 
 
 def test_what_a_forecast_reads_stays_in_memory() -> None:

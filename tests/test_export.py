@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import ENVIRONMENT, failed_result, ok_result
+from samples import ENVIRONMENT, failed_result, full_result, ok_result
 
 from demo import export
 from demo.__main__ import main
@@ -147,3 +147,24 @@ def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.Ca
 def test_every_field_of_a_spec_has_a_column() -> None:
     elsewhere = {"threads": "threads_asked"}  # 'threads' is what torch used
     assert {elsewhere.get(field.name, field.name) for field in dataclasses.fields(RunSpec)} <= set(export.COLUMNS)
+
+
+def test_every_column_holds_the_figure_of_its_name() -> None:
+    """As the JSON has it: the columns that are called there as here, or begin with the part that they stand in."""
+    asked = {"threads": 3, "iterations": 40, "precision": 0.02, "most_seconds": 5.0, "channels_last": True}
+    asked |= {"batch_size": 2, "mode": "lite", "dtype": "bfloat16", "attention": "sdpa", "profile": "on"}
+    restless = tuple(0.001 * (1 + 0.01 * (call % 7)) for call in range(48))
+    compiled = dataclasses.replace(full_result().compiled, wall_seconds=restless)
+    result = full_result(spec=dataclasses.replace(ok_result().spec, **asked), compiled=compiled)
+    data, row = result.to_json(), export.row(result)
+    for name, value in asked.items():
+        assert row[{"threads": "threads_asked"}.get(name, name)] == value, name
+    assert row["threads"] == data["environment"]["threads"] != asked["threads"]
+    for part in ("eager", "compiled", "control", "speedup"):
+        for name, value in data[part].items():
+            if f"{part}_{name}" in row:
+                assert row[f"{part}_{name}"] == value, (part, name)
+    assert (row["speedup"], row["verdict"]) == (data["speedup"]["ratio"], data["speedup"]["verdict"])
+    assert row["control_low"] < row["control_high"] and row["speedup_low"] < row["speedup_high"]
+    assert row["eager_calls"] == len(data["eager"]["wall_seconds"])
+    assert row["break_even_calls"] == data["break_even_calls"] and row["parity"] == data["parity"]["verdict"]

@@ -153,6 +153,8 @@ def test_first_runs_that_filled_the_cache_promise_a_shorter_next_one() -> None:
     cold = ok_result(elapsed_seconds=30.0, compilation=Compilation(20.0, "cold", 1))
     expected = forecast(CPU_SPEC, None, [cold], 2)
     assert expected is not None and expected.seconds.likely == pytest.approx(13.0)
+    older = ok_result(elapsed_seconds=90.0, compilation=Compilation(70.0, "cold", 1))
+    assert forecast(CPU_SPEC, None, [cold, older], 2).seconds == expected.seconds  # the newest counts
     asked_cold = dataclasses.replace(CPU_SPEC, cache="empty")
     again = forecast(asked_cold, None, [dataclasses.replace(cold, spec=asked_cold)], 2)
     assert again is not None and again.seconds.likely == pytest.approx(30.0)

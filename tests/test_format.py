@@ -15,6 +15,7 @@ from demo import format as fmt
         (0.0144, "14.4 ms"),
         (0.329, "329 ms"),
         (0.9994, "999 ms"),
+        (0.9996, "1.00 s"),
         (2.6, "2.60 s"),
     ],
 )
@@ -38,7 +39,10 @@ def test_an_interval_names_both_ends_and_the_unit_once() -> None:
     assert fmt.ratio_interval(1.409, 1.452) == "1.41 to 1.45×"
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.58, "58 %"), (0.004, "0.4 %"), (1.0, "100 %"), (-0.54, "-54 %")])
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.58, "58 %"), (0.004, "0.4 %"), (1.0, "100 %"), (-0.54, "-54 %"), (0.0994, "9.9 %"), (0.0996, "10 %")],
+)
 def test_a_share_is_a_percentage(share: float, text: str) -> None:
     assert fmt.percent(share) == text
 

@@ -414,4 +414,13 @@ def test_a_compile_cost_is_borrowed_from_a_run_with_the_same_versions_only(tmp_p
         assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}
 
 
+def test_a_borrowed_compile_cost_is_not_lent_further(tmp_path: Path) -> None:
+    """It would be named after a run that did not measure it."""
+    history = History(tmp_path / "history.sqlite3")
+    borrowed = dataclasses.replace(COST, run_id="another")
+    compilation = dataclasses.replace(ok_result().compilation, cold=borrowed, warm=None)
+    history.append(ok_result(compilation=compilation))
+    assert history.compile_costs(ok_result()) == {}
+
+
 COST = CompileCost(5.5, {"dynamo": 1.0, "first run": 4.5})

@@ -62,6 +62,12 @@ def test_nan_in_compiled_only_differs_and_has_no_figure():
     assert found.max_abs_error is None
 
 
+def test_nan_in_compiled_differs_from_a_float64_reference_too():
+    """An error that is no number is not within any multiple of eager's."""
+    found = compare(torch.full_like(BASE, float("nan")), exact=BASE.double())
+    assert found.verdict == "differ"
+
+
 def test_an_eager_output_without_a_finite_number_is_no_match():
     for value in (float("nan"), float("inf")):
         nothing = torch.full_like(BASE, value)
@@ -115,6 +121,7 @@ def test_boxes_match_only_with_the_same_label_in_the_same_place():
     assert matched["matched_boxes"] == 1.0
     assert matched["box_iou"] == pytest.approx(98 / 102)
     assert matched["score_difference"] == pytest.approx(0.1)
+    assert parity._task(found(cat, dog), found(moved, dog))["box_iou"] == matched["box_iou"]  # the worst pair's
     assert parity._task(found(cat), found(dog)) == {"matched_boxes": 0.0}
     assert parity._task(found(cat), found(far)) == {"matched_boxes": 0.0}
     assert parity._task(found(cat), found(cat, dog))["matched_boxes"] == 0.5

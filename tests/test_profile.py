@@ -53,6 +53,16 @@ def test_work_that_overlaps_keeps_the_gpu_busy_once() -> None:
     assert profile.summary(gpu_trace(), "eager", "cuda").busy_seconds == pytest.approx(300e-6)
 
 
+def test_work_within_other_work_ends_nothing() -> None:
+    events = [event for event in gpu_trace() if event.get("cat") not in ("kernel", "gpu_memcpy")]
+    events += [
+        span("kernel", "long", 1100, 300, 1),
+        span("kernel", "within", 1150, 50, 2),
+        span("kernel", "last", 1350, 90, 3),
+    ]
+    assert profile.summary(events, "eager", "cuda").busy_seconds == pytest.approx(340e-6 / profile.CALLS)
+
+
 def test_the_longest_kernels_come_first_with_their_share_of_all() -> None:
     longest = profile.summary(gpu_trace(), "eager", "cuda").longest
     assert [kernel.name for kernel in longest] == ["gemm", "add", "Memcpy DtoD"]

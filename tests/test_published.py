@@ -265,6 +265,7 @@ def test_of_two_measurements_of_one_setting_the_later_is_drawn(own: Path) -> Non
     write(own / "a.csv", {"eager_ms": "5"}, {"eager_ms": "4", "date": "2026-11-20"}, {"batch_size": "4"})
     rows = published.newest(published.tables().rows[136:])
     assert [(row.batch_size, row.eager_seconds) for row in rows] == [(1, 0.005), (4, 0.004)]
+    assert published.newest(published.tables().rows[:135:-1])[-1].eager_seconds == 0.005  # in whatever order they lie
 
 
 # Taking it away

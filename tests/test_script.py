@@ -25,7 +25,7 @@ from samples import ENVIRONMENT, failed_result, measurement, ok_result
 from demo import catalog, script
 from demo.__main__ import main
 from demo.history import History
-from demo.schema import BadInput, ImageInfo, RunResult, RunSpec
+from demo.schema import DTYPES, MODES, BadInput, ImageInfo, RunResult, RunSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
@@ -128,6 +128,23 @@ def test_what_was_asked_stands_in_the_settings() -> None:
         "AutoModelForObjectDetection",
     ):
         assert part in text
+
+
+def test_tf32_is_float32_whose_products_may_use_it_and_float32_on_a_gpu_uses_none() -> None:
+    found = catalog.find("facebook/detr-resnet-50")
+    texts = {dtype: script.script(ok_result(spec=spec_of(found, device="cuda", dtype=dtype))) for dtype in DTYPES[:2]}
+    assert [settings_of(text)["DTYPE"] for text in texts.values()] == ["torch.float32"] * 2
+    allowed = 'torch.set_float32_matmul_precision("high")', "torch.backends.cudnn.allow_tf32 = False"
+    assert [[part in text for part in allowed] for text in texts.values()] == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_cuda_graph_gets_the_warm_up_calls_that_it_needs_to_be_recorded(mode: str) -> None:
+    found = catalog.find("shapes-vit")
+    for device in ("cpu", "cuda"):
+        text = script.script(ok_result(spec=spec_of(found, device=device, mode=mode)))
+        graphs = device == "cuda" and mode in ("reduce-overhead", "max-autotune")
+        assert ("least=6)" in text) is graphs
 
 
 def test_a_bundled_checkpoint_and_picture_are_named_by_their_place_in_the_project() -> None:

@@ -197,3 +197,13 @@ def test_without_a_gpu_every_preset_works_offline() -> None:
 def test_the_full_size_segformer_needs_no_network_either() -> None:
     first = presets.presets(gpu=True, loadable=False)[0]
     assert (first.values["checkpoint"], first.values["weights"]) == (presets.SEGFORMER, "random")
+
+
+def test_a_call_tells_what_was_asked_and_no_default() -> None:
+    assert takeaway.arguments(RunSpec("shapes-vit", "image-classification")) == {"checkpoint": "shapes-vit"}
+    asked = {"batch_size": 4, "fullgraph": True, "precision": 0.02}
+    assert takeaway.arguments(RunSpec("a/b", "image-classification", **asked)) == {
+        "checkpoint": "a/b",
+        "task": "image-classification",
+        **asked,
+    }

@@ -200,3 +200,16 @@ def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkey
     device = torch.device("cuda")
     assert timing.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
     assert timing.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)
+
+
+def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know():
+    samples = timing.Samples(1)
+    seen = []
+    for block in range(40):
+        samples.eager += [0.010 + 0.0001 * (block % 3)] * 2
+        samples.compiled += [0.005] * 2
+        seen.append(samples.interval())
+    changed = [block for block in range(1, 40) if seen[block] is not seen[block - 1]]
+    assert changed[:9] == list(range(1, 10))  # below ten blocks, each is a tenth more
+    assert all(later >= 1.1 * earlier - 1 for earlier, later in itertools.pairwise(changed))
+    assert len(changed) < 25

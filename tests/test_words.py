@@ -206,3 +206,14 @@ def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
         " · random weights · as published · eager attention · 1 thread · empty cache · full graph only · channels last"
         " · a graph break put in"
     )
+
+
+def test_the_calls_after_which_it_pays_lie_between_their_bounds() -> None:
+    restless = tuple(0.001 * (1 + 0.02 * (call % 7)) for call in range(48))
+    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
+    result = ok_result(compiled=compiled, compilation=Compilation(2.0, "cold", 1, cold=CompileCost(2.0, {})))
+    even = result.break_even(2.0)
+    assert even is not None and even.low < even.calls < even.high
+    (value, bounds), *_ = [row[1:] for row in words.details(result) if row[0] == "Pays for itself, cold"]
+    order = [bounds.find(words.count(calls, "call")) for calls in (even.low, even.high)]
+    assert words.count(even.calls, "call") in value and -1 < order[0] < order[1]
