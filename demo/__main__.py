@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--weights", help=f"{_or(WEIGHTS)}; random needs no network")
     run.add_argument("--text", action="append", metavar="QUERIES", help="what to look for, separated by commas")
     run.add_argument("--iterations", metavar="N", help="timed calls of each variant (default: until sure)")
-    run.add_argument("--protocol", help=f"{_or(PROTOCOLS)}: the latter is the guide's recipe, 300 calls one by one")
+    run.add_argument("--protocol", help=f"{_or(PROTOCOLS)}: the guide's recipe, 300 calls of eager, then of compiled")
     run.add_argument("--precision", metavar="SHARE", help="stop when the speed-up is known so well (default: 0.01)")
     run.add_argument("--most-seconds", metavar="S", help="stop timing after so many seconds anyway (default: 3.5)")
     run.add_argument("--channels-last", action="store_true", default=None, help="memory format of weights and pictures")

@@ -80,9 +80,8 @@ class Precompiler:
                 env=worker_environment(folder),
             )
             try:
-                with contextlib.suppress(
-                    OSError
-                ):  # when memory runs out, Linux shall end it and its forks, not the app
+                # when memory runs out, Linux shall end it and its forks, not the app
+                with contextlib.suppress(OSError):
                     Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
                 yield process
             finally:
