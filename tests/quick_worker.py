@@ -16,20 +16,6 @@ from demo.schema import Failure, RunResult, RunSpec
 from tests import samples
 
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
-MACHINE = {
-    "torch": samples.ENVIRONMENT.torch,
-    "transformers": samples.ENVIRONMENT.transformers,
-    "python": samples.ENVIRONMENT.python,
-    "cpu": samples.ENVIRONMENT.cpu,
-    "memory_bytes": samples.ENVIRONMENT.memory_bytes,
-    "modes": schema.MODES,
-    "compiler": samples.ENVIRONMENT.compiler,
-    "gpu": None,
-    "driver": None,
-    "gpu_problem": None,
-    "triton": None,
-    "inductor_cache": "",
-}
 
 
 def result(job: dict) -> RunResult:
@@ -54,7 +40,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    send(event="ready", machine=MACHINE)
+    send(event="ready", machine=schema.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return

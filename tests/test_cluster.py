@@ -25,42 +25,60 @@ QUICK = "tests.quick_worker"
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture
-def two_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A cluster of two nodes (each a raylet of its own) and the connection to it; the second node comes with it."""
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+    """A cluster that is connected to, and the file in which its workers note what they were given."""
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("QUICK_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("QUICK_SECONDS", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_health_check_period_ms", "500")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    second = made.add_node(num_cpus=1)
+    log = tmp_path_factory.mktemp("cluster") / "log"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUICK_LOG", str(log))
+        patch.setenv("QUICK_SECONDS", "1")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_health_check_period_ms", "500")
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        try:
+            with cluster.connected(made.address):
+                yield made, log
+        finally:
+            made.shutdown()
+
+
+@pytest.fixture
+def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
+    """With two nodes, each a raylet of its own, however many an earlier test has left; nothing is noted yet."""
+    made, log = connection
+    log.unlink(missing_ok=True)
+    if not made.worker_nodes:
+        made.add_node(num_cpus=1)
     made.wait_for_nodes()
-    try:
-        with cluster.connected(made.address):
-            yield made, second
-    finally:
-        made.shutdown()
+    return connection
 
 
 @needs_ray
 def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
-    made, second = two_nodes
+    made, log = two_nodes
+    (second,) = made.worker_nodes
     fleet = cluster.nodes([], QUICK)
     assert len(fleet) == 2
     history = History(tmp_path / "history.sqlite3")
     specs = Grid(("shapes-vit",), tuple(range(1, 11))).specs()
     grid = cluster.cells(specs, [], fleet, [], PICTURE)
     done = []
+
+    def lose_the_second() -> None:
+        while len(log.read_text().splitlines()) < len(done) + 2:  # until both nodes have a cell in hand
+            time.sleep(0.02)
+        made.remove_node(second, allow_graceful=False)
+
     for event in cluster.run(grid, fleet, PICTURE, history, threading.Event(), QUICK):
         done.append(event)
-        if len(done) == 3:  # half a second later both nodes have a cell in hand
-            threading.Timer(0.5, made.remove_node, [second], {"allow_graceful": False}).start()
+        if len(done) == 3:
+            threading.Thread(target=lose_the_second, daemon=True).start()
     assert sorted(event.place for event in done) == list(range(10))
     assert {event.cell.value for event in done} == {"2.00×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 11))
-    started = Counter(int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines())
+    started = Counter(int(line.split()[1]) for line in log.read_text().splitlines())
     assert sum(started.values()) == 11  # the lost cell twice
 
     again = cluster.cells(specs, [], fleet, history.all(), PICTURE)
@@ -99,9 +117,7 @@ def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
 
 
 @needs_ray
-def test_a_node_that_does_not_answer_in_time_is_left_out(
-    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_does_not_answer_in_time_is_left_out(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where its GPUs are busy for hours: the task that asks it does not start."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
