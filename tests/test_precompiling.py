@@ -96,3 +96,19 @@ def test_what_compiles_ahead_does_not_outlive_an_app_that_was_killed(tmp_path: P
     finally:
         killed(app)
     assert gone(f"FORKS={forks}")
+
+
+@pytest.mark.parametrize("module", ["demo.backend.precompile", "demo.backend.cache_file", "tools.gpu_evidence"])
+def test_what_forks_looks_for_a_gpu_without_starting_cuda(module: str) -> None:
+    """A look through CUDA's runtime spoils every fork: "Cannot re-initialize CUDA in forked subprocess"."""
+    look = f"""
+import {module}, torch
+def spoiled():
+    raise SystemExit("CUDA was started")
+torch._C._cuda_getDeviceCount = spoiled
+torch.cuda._device_count_nvml = lambda: 1
+assert torch.cuda.is_available()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTORCH_NVML_BASED_CUDA_CHECK"}
+    done = subprocess.run([sys.executable, "-c", look], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

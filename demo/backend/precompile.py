@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+# What is forked from a process that has asked CUDA can never use it, and importing inductor asks (torch 2.11). So let
+# torch ask NVML, where there is one.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
 from demo.backend import worker  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
