@@ -64,6 +64,18 @@ def test_a_gpu_that_answers_nothing_is_survived() -> None:
     assert silent.energy_joules() is None
 
 
+def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
+    class NVMLLibraryMismatchError(Exception):
+        """As nvidia-ml-py has it: not an NVMLError."""
+
+    def unversioned(*_: Any) -> Any:
+        raise NVMLLibraryMismatchError("Unversioned function called")
+
+    old = nvml(ClockInfo=1410)
+    old.nvmlDeviceGetComputeRunningProcesses = unversioned
+    assert state._Nvml(old, None).state() == GpuState(1.41e9, None, None, None, (), 0)
+
+
 def test_in_a_container_one_of_the_host_s_processes_is_this_one() -> None:
     strangers = [SimpleNamespace(pid=-1), SimpleNamespace(pid=-2)]
     assert state._Nvml(nvml(ComputeRunningProcesses=strangers), None).state().foreign_processes == 1

@@ -161,8 +161,11 @@ class _Nvml:
         return sum(pid != os.getpid() for pid in holders) if os.getpid() in holders else max(0, len(holders) - 1)
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None where this GPU or this driver does not know the question."""
+        """The driver's answer; None where this GPU or this driver does not know the question.
+
+        Of a driver that is older than it NVML's Python says so with errors that are no NVMLError.
+        """
         try:
             return getattr(self._nvml, question)(self._handle, *more)
-        except (self._nvml.NVMLError, AttributeError):
+        except Exception:
             return None
