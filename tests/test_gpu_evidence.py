@@ -273,6 +273,45 @@ def test_what_took_too_long_or_crashed_is_tried_again_only_when_asked(
     assert all(gpu_evidence._is_final(record) for record in Book(tmp_path / "cells.jsonl.gz").records.values())
 
 
+def test_what_lacks_memory_beside_cells_that_wait_is_run_once_more_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = {"result": ok_result().to_json(), "recipe": None}
+    full = {"result": ok_result(status="out_of_memory").to_json(), "recipe": None}
+    one_at_a_time = {"result": ok_result(interleaved=False).to_json(), "recipe": None}
+    no_room = {"error": "CUDA out of memory. Tried to allocate 2.00 GiB."}
+    loop = {"loop": {"eager_seconds": 1.0, "compiled_seconds": 1.0}}
+    called = Called(monkeypatch, [one_at_a_time, no_room, full, no_room, fine, loop, full])
+    called(tmp_path)
+    in_turns = called.asked[:4]
+    assert called.asked == in_turns + in_turns[:3]  # nobody waited beside the last one
+    records = Book(tmp_path / "cells.jsonl.gz").records
+    assert records[in_turns[0]]["result"]["interleaved"]
+    assert records[in_turns[1]]["loop"] == loop["loop"]
+    assert records[in_turns[2]]["result"]["status"] == "out_of_memory"
+    assert records[in_turns[3]]["loop"] is None
+
+
+def test_without_pytest_the_tests_are_found_by_their_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An installed package may be called `tests` too."""
+    monkeypatch.setitem(sys.modules, "tests", None)
+    monkeypatch.setattr(gpu_evidence.torch.cuda, "is_available", lambda: True)
+    module = type(sys)("made_up")
+    module.test_that_passes = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setattr(gpu_evidence.importlib.util, "module_from_spec", lambda spec: module)
+
+    def load(loader: Any, found: Any) -> None:
+        assert Path(loader.path).read_text().startswith('"""What only a GPU can show.')
+
+    monkeypatch.setattr("importlib.machinery.SourceFileLoader.exec_module", load)
+    with pytest.raises(SystemExit) as ended:
+        gpu_evidence.call_tests()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == "passed test_that_passes\n0 failed\n"
+
+
 def test_tests_that_were_cut_short_are_not_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 

@@ -23,7 +23,8 @@ imported. Compiling needs a core and timing a quiet machine, so a lot of cells i
 to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
 run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
 on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here. A
-cell whose compile ahead failed starts over alone, so that its failure is its own.
+cell whose compile ahead failed starts over alone, so that its failure is its own; one that lacks memory while others
+wait is run once more, with nobody beside it.
 
 The step 'best' is not the search of `demo.autopilot`, whose 48 settings and more of each checkpoint and batch, one
 process after another, would take hours: it is a fixed choice of few, without another attention implementation, and
@@ -327,7 +328,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         if not turn:
             return
         waiting = turn[0]
-        if not ahead:
+        if cell is None:  # it compiles in its turn, while the others wait
             torch._inductor.config.compile_threads = threads
         if task.plain:
             tell({"loop": plain_loop(task.spec, image)})
@@ -563,11 +564,18 @@ def run_tests(folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def call_tests() -> None:
-    """The tests without pytest: none of them takes a fixture."""
+    """The tests without pytest: none of them takes a fixture.
+
+    By the file and not by its name, since some installed package may be called `tests` as well.
+    """
     if not torch.cuda.is_available():
         print("skipped: needs an NVIDIA GPU that torch can use")
         return
-    tests: Any = importlib.import_module("tests.gpu.test_on_a_gpu")
+    spec = importlib.util.spec_from_file_location("test_on_a_gpu", ROOT / "tests" / "gpu" / "test_on_a_gpu.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("tests/gpu/test_on_a_gpu.py")
+    tests: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tests)
     failed = 0
     for name in [name for name in dir(tests) if name.startswith("test_")]:
         try:
@@ -667,9 +675,26 @@ def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, p
         lot, pending = pending[:size], pending[size:]
         again.difference_update(task.key for task in lot)
         _say(f"{lot[0].step}: {len(lot)} cells")
+        crowded = []
         for one in run_lot(lot, SCENE, folder / "noise.txt", deadline, processes):
+            if one["key"] != lot[-1].key and _lacked_memory(one):
+                crowded += [task for task in lot if task.key == one["key"]]
+                _say(f"{one['key']}: not enough memory beside the cells that wait; it is run once more, alone")
+                continue
             book.add(one)
             _say(_told(one))
+        for task in crowded:
+            for one in run_lot([task], SCENE, folder / "noise.txt", deadline, processes):
+                book.add(one)
+                _say(_told(one))
+
+
+def _lacked_memory(record: dict[str, Any]) -> bool:
+    """Whether the cell ran out of memory, or had room for one variant at a time only."""
+    if "result" in record:
+        result = record["result"]
+        return result["status"] == "out_of_memory" or (result["status"] == "ok" and not result["interleaved"])
+    return record["loop"] is None and "out of memory" in record["message"]
 
 
 def _told(record: dict[str, Any]) -> str:
