@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,6 +86,22 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(
     assert (result.predictions is None) == (lost == "predictions")
     assert (result.parity is None) == (lost == "parity")
     assert (result.eager.peak_memory_bytes is None) == (lost == "memory")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
+    monkeypatch.setattr(worker.machine, "too_few_multiprocessors", lambda: True)
+    monkeypatch.setattr(worker.machine, "pick_device", lambda asked: torch.device(device))
+    monkeypatch.setattr(worker.machine, "environment", lambda device: None)
+    monkeypatch.setattr(worker.settings, "apply", lambda *given: None)
+    monkeypatch.setattr(worker.models, "load", lambda *given: SimpleNamespace(warnings=[]))
+    spec = catalog.make_spec("shapes-vit", mode="max-autotune")
+    seen = worker.Run(spec, SCENE, {}, worker.Events(io.StringIO()))
+    seen.load()
+    assert any("multiprocessors" in warning for warning in seen.warnings) == (device == "cuda")
 
 
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:

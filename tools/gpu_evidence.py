@@ -334,7 +334,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
             tell({"loop": plain_loop(task.spec, image)})
         else:
             if cell is None:
-                _forget()
+                compilation.forget()
                 cell = Cell(task.spec, image)
             started = time.monotonic()
             result = cell.finish()
@@ -363,12 +363,6 @@ def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[
     if ahead and result.compilation is not None:
         result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
     return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
-
-
-def _forget() -> None:
-    torch._dynamo.reset()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
 
 
 class Child:

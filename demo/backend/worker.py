@@ -169,7 +169,8 @@ class Run:
             self.warnings.append(
                 "Random weights: latency stands, but predictions would mean nothing and are not shown."
             )
-        if self.spec.mode.startswith("max-autotune") and machine.too_few_multiprocessors():
+        on_gpu = self.device.type == "cuda"
+        if on_gpu and self.spec.mode.startswith("max-autotune") and machine.too_few_multiprocessors():
             self.warnings.append(
                 "This GPU has too few multiprocessors for inductor's matrix-product autotuning (Not enough SMs): "
                 "max-autotune tunes less here than on a larger GPU."
