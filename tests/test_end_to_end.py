@@ -129,35 +129,6 @@ def test_bad_input_is_a_sentence_and_exit_2(arguments: list[str], sentence: str,
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20, 400), (400, 20)])
-def test_odd_pictures_run_too(size: tuple[int, int], tmp_path: Path):
-    path = tmp_path / "odd.png"
-    draw_scene(SEED).image.resize(size).save(path)
-    done = run(tmp_path, "--checkpoint", "shapes-vit", "--image", str(path), "--iterations", "10", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["predictions"]["eager"]["labels"]
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_types_run_and_are_recorded(dtype: str, scene: Any, tmp_path: Path):
-    arguments = [
-        "--checkpoint",
-        "shapes-vit",
-        "--image",
-        str(scene[1]),
-        "--dtype",
-        dtype,
-        "--iterations",
-        "10",
-        "--json",
-    ]
-    done = run(tmp_path, *arguments)
-    assert done.returncode == 0, done.stderr
-    result = RunResult.from_json(json.loads(done.stdout))
-    assert result.spec.dtype == dtype
-    assert result.predictions["eager"].labels[0].label == scene[0].label
-
-
 def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: Any, tmp_path: Path):
     arguments = ["--checkpoint", "nvidia/segformer-b0-finetuned-ade-512-512", "--weights", "random"]
     done = run(tmp_path, *arguments, "--image", str(scene[1]), "--iterations", "10", "--json")
@@ -189,14 +160,3 @@ def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_na
     borrowed = kept.warm if kept.cache == "cold" else kept.cold
     assert own.run_id == ""
     assert borrowed.run_id == emptied.id
-
-
-def test_the_guide_s_recipe_times_300_calls_of_each_and_has_no_noise_floor(scene: Any, tmp_path: Path):
-    arguments = ["--checkpoint", "shapes-vit", "--image", str(scene[1]), "--protocol", "as published", "--json"]
-    done = run(tmp_path, *arguments)
-    assert done.returncode == 0, done.stderr
-    result = RunResult.from_json(json.loads(done.stdout))
-    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == 300
-    assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
-    assert result.control is None
-    assert any("guide's recipe" in warning for warning in result.warnings)

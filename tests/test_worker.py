@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from demo import catalog
 from demo.backend import parity, predictions, timing, worker
 from demo.schema import PHASES, RunResult
+from tools.scenes import draw_scene
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
 
-def run(**asked: Any) -> RunResult:
+def run(picture: Path = SCENE, **asked: Any) -> RunResult:
     torch._dynamo.reset()
     spec = catalog.make_spec("shapes-vit", device="cpu", **{"iterations": 10, **asked})
     identity = {"id": "made-up", "started_at": "2026-11-21T09:00:00Z"}
-    return worker.Run(spec, SCENE, identity, worker.Events(io.StringIO())).execute()
+    return worker.Run(spec, picture, identity, worker.Events(io.StringIO())).execute()
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -120,3 +123,26 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: 
     assert result.status == "ok"
     assert done == sorted(done) and done[0] < 0.1 and done[-1] == 1.0
     assert list(dict.fromkeys(one["phase"] for one in told)) == list(PHASES[1:])  # in "start" there is no worker yet
+    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == 300
+    assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
+    assert result.control is None
+    assert any("guide's recipe" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 400), (400, 20)])
+def test_odd_pictures_run_too(size: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "odd.png"
+    with Image.open(SCENE) as scene:
+        scene.resize(size).save(path)
+    assert is_whole(result := run(path))
+    assert (result.image.width, result.image.height) == size
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_types_run_and_are_recorded(dtype: str, tmp_path: Path) -> None:
+    drawn = draw_scene(777_001, (800, 600))
+    drawn.image.save(tmp_path / "fresh.png")
+    result = run(tmp_path / "fresh.png", dtype=dtype)
+    assert (result.status, result.spec.dtype) == ("ok", dtype)
+    assert result.environment.settings["weights"] == dtype
+    assert result.predictions["eager"].labels[0].label == drawn.label
