@@ -133,23 +133,23 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
     run.add_argument("--image", metavar="PATH", help="the picture to run on")
     run.add_argument("--task", help=f"only for a checkpoint that is not in the list: {_or(TASKS)}")
-    run.add_argument("--batch-size", metavar="N", help="the picture is repeated this often (default: 1)")
-    run.add_argument("--mode", help=f"of torch.compile: {_or(MODES)}")
-    run.add_argument("--fullgraph", action="store_true", default=None, help="fail where the model breaks into graphs")
-    run.add_argument("--dtype", help=_or(DTYPES))
-    run.add_argument("--device", help=f"{_or(DEVICES)}; auto takes the GPU where there is one")
-    run.add_argument("--weights", help=f"{_or(WEIGHTS)}; random needs no network")
+    run.add_argument("--batch-size", metavar="N", help="the picture is repeated so often, 1 to 256 (default: 1)")
+    run.add_argument("--mode", help=f"of torch.compile: {_choice(MODES)}")
+    run.add_argument("--fullgraph", action="store_true", default=None, help="fail where the model is not one graph")
+    run.add_argument("--dtype", help=_choice(DTYPES))
+    run.add_argument("--device", help=f"{_choice(DEVICES)}: auto takes the GPU where there is one")
+    run.add_argument("--weights", help=f"{_choice(WEIGHTS)}: random needs no network")
     run.add_argument("--text", action="append", metavar="QUERIES", help="what to look for, separated by commas")
     run.add_argument("--iterations", metavar="N", help="timed calls of each variant (default: until sure)")
-    run.add_argument("--protocol", help=f"{_or(PROTOCOLS)}: the guide's recipe, 300 calls of eager, then of compiled")
+    run.add_argument("--protocol", help=f"{_choice(PROTOCOLS)}: the guide's recipe, 300 calls of each")
     run.add_argument("--precision", metavar="SHARE", help="stop when the speed-up is known so well (default: 0.01)")
     run.add_argument("--most-seconds", metavar="S", help="stop timing after so many seconds anyway (default: 3.5)")
     run.add_argument("--channels-last", action="store_true", default=None, help="memory format of weights and pictures")
-    run.add_argument("--attention", help=f"attention implementation: {_or(ATTENTIONS)}")
+    run.add_argument("--attention", help=f"attention implementation: {_choice(ATTENTIONS)}")
     run.add_argument("--threads", metavar="N", help="threads of torch on a CPU (default: torch's choice)")
-    run.add_argument("--cache", help=f"compile cache: {_or(CACHES)}; empty measures a cold and a warm first call")
+    run.add_argument("--cache", help=f"{_choice(CACHES)}: empty measures a cold and a warm first call")
     run.add_argument("--graph-break", action="store_true", default=None, help="put one in, to show what it costs")
-    run.add_argument("--profile", help=f"{_or(PROFILES)}: count kernels and operations (default auto: on a GPU)")
+    run.add_argument("--profile", help=f"{_choice(PROFILES)}: count kernels and operations; auto does on a GPU")
     run.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     run.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
 
@@ -257,6 +257,11 @@ def _silence_output() -> None:
 
 def _json(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def _choice(names: Sequence[str]) -> str:
+    """'auto (default), cpu or cuda': the first is the spec's own default."""
+    return _or([f"{names[0]} (default)", *names[1:]])
 
 
 def _or(names: Sequence[str]) -> str:

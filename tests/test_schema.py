@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import BOXES, LABELS, SEGMENTS, failed_result, measurement, ok_result
 
+from demo import schema
 from demo.schema import (
     DEVICES,
     DTYPES,
@@ -392,3 +393,19 @@ def test_the_profilers_kernel_times_are_the_work_where_they_are_less_than_the_cl
 def test_the_settings_check_themselves(changes, words):
     with pytest.raises(BadInput, match=words):
         RunSpec("shapes-vit", "image-classification", **changes)
+
+
+def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:
+    """As the help of the command line says."""
+    spec = RunSpec("shapes-vit", "image-classification")
+    for field, values in {
+        "mode": schema.MODES,
+        "dtype": schema.DTYPES,
+        "device": schema.DEVICES,
+        "weights": schema.WEIGHTS,
+        "protocol": schema.PROTOCOLS,
+        "attention": schema.ATTENTIONS,
+        "cache": schema.CACHES,
+        "profile": schema.PROFILES,
+    }.items():
+        assert getattr(spec, field) == values[0], field
