@@ -336,8 +336,11 @@ class _Stage:
 
     def tag(self, variant: Variant) -> None:
         """Whose picture it is, in the upper right corner."""
-        chip = self.chip(variant, None, round(self.font_size * 0.85))
+        chips = {name: self.chip(name, None, round(self.font_size * 0.85)) for name in VARIANTS}
+        chip, widest = chips[variant], max(each.width for each in chips.values())
         self.paste(chip, (self.image.width - chip.width - self.line, self.line), VARIANTS[variant])
+        # a caption that makes way for one of the two tags does so in both pictures: else they would seem to differ
+        self.taken[-1] = (self.image.width - widest - self.line, *self.taken[-1][1:])
 
     def note(self, text: str, colour: str = INK) -> None:
         chip = self.chip(text, None, self.font_size)

@@ -273,6 +273,15 @@ def test_captions_of_boxes_on_one_spot_do_not_cover_each_other(written: list[Wri
     assert len(written) == 9 and not overlapping(written)
 
 
+def test_the_same_boxes_have_their_captions_in_the_same_places_in_both_pictures(written: list[Written]) -> None:
+    """The tags that say whose picture it is differ in width: a caption beside them must not."""
+    found = boxes(box("circle", 540, 20, 600, 80))
+    for variant in ("eager", "compiled"):
+        draw_boxes(preview(), info(), {"eager": found, "compiled": found}, variant)
+    first, second = (mark.rect for mark in written if mark.text.startswith("circle"))
+    assert first == second
+
+
 def test_the_most_certain_box_has_the_first_choice_of_place(written: list[Written]) -> None:
     rivals = (box("unsure", 100, 100, 300, 300, score=0.3), box("certain", 100, 100, 300, 300, score=0.9))
     draw_boxes(preview(), info(), {"eager": boxes(*rivals)}, "eager")
