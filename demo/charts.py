@@ -201,10 +201,10 @@ def break_even(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     Compiled starts at the seconds of its first call and rises more slowly, if it is faster; where it crosses eager it
     has paid for itself. The line through a crossing is its range by the speed-up's 95 % interval. The lines
     use eager's median and the estimated speed-up, so they cross where `RunResult.break_even` says. None where
-    there is no speed-up or no first call to draw.
+    there is no speed-up, none that is sure enough for two lines, or no first call to draw.
     """
     speedup, compilation = result.speedup, result.compilation
-    if speedup is None or result.eager is None or compilation is None:
+    if speedup is None or speedup.verdict == "unsure" or result.eager is None or compilation is None:
         return None
     costs = compilation.known_costs
     eager = result.eager.median_seconds

@@ -12,7 +12,7 @@ from demo import format as fmt
 from demo import stats
 from demo.forecast import Range
 from demo.languages import ENGLISH, Language
-from demo.schema import BreakEven, Compilation, Environment, GpuState, GraphBreak, Measurement, RunResult, RunSpec
+from demo.schema import Compilation, Environment, GpuState, GraphBreak, Measurement, RunResult, RunSpec
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
@@ -365,9 +365,8 @@ def _compilation(result: RunResult, say: Language) -> list[Row]:
             value = say.listed([value, say.plain("by_run", id=cost.run_id)])
         spent = [say.plain_quoted(f"{name} {fmt.duration(part)}") for name, part in cost.parts.items() if part >= 0.05]
         rows.append((say.plain(f"row_first_{state}"), value, say.listed(spent) or say.plain("row_first_traced")))
-        if result.speedup is not None:
-            even = result.break_even(cost.first_call_seconds)
-            rows.append((say.plain(f"row_pays_{state}"), *_break_even(even, say)))
+        if outcome(result) not in (None, "void"):
+            rows.append((say.plain(f"row_pays_{state}"), *_break_even(result, cost.first_call_seconds, say)))
     if not rows:
         seconds = say.plain_value(fmt.duration(compiled.first_call_seconds))
         rows.append((say.plain("row_first"), seconds, say.plain("row_first_why")))
@@ -426,9 +425,12 @@ def cudagraphs(compiled: Compilation, say: Language = ENGLISH) -> Row:
     return say.plain("row_cudagraphs"), used, say.plain("row_cudagraphs_why")
 
 
-def _break_even(found: BreakEven | None, say: Language) -> tuple[str, str]:
+def _break_even(result: RunResult, first_call_seconds: float, say: Language) -> tuple[str, str]:
     """After how many calls, and between which bounds; the interval is that of the speed-up."""
     never, explanation = say.plain("never"), say.plain("row_pays_why")
+    if outcome(result) == "unsure":
+        return say.plain("pays_unsure"), explanation
+    found = result.break_even(first_call_seconds) if outcome(result) == "faster" else None
     if found is None or found.calls is None:
         return never, explanation
     calls = [say.composed("after", calls=count(found.calls, "call", say))]
@@ -629,7 +631,17 @@ def request_title(result: RunResult, say: Language = ENGLISH) -> str:
     requests = result.request_seconds
     if requests is None:
         return ""
-    return say.composed("section_request", answer=faster(requests[0] / requests[1], say))
+    return say.composed("section_request", answer=_request_faster(requests, result, say))
+
+
+def _request_faster(requests: tuple[float, float], result: RunResult, say: Language) -> str:
+    """What a request gains is the model's gain: where that is not known, neither is this."""
+    match outcome(result):
+        case "unsure":
+            return say.plain("answer_unsure")
+        case "same":
+            return say.plain("answer_same")
+    return faster(requests[0] / requests[1], say)
 
 
 def faster(ratio: float, say: Language = ENGLISH) -> str:
@@ -644,11 +656,14 @@ def request(result: RunResult, say: Language = ENGLISH) -> str:
     requests, speedup = result.request_seconds, result.speedup
     if requests is None or speedup is None or result.eager is None:
         return ""
+    share = say.plain_value(fmt.percent(result.eager.median_seconds / requests[0]))
+    if outcome(result) in ("unsure", "same"):
+        return say.composed("request_share", share=share)
     return say.composed(
         "request_beside_model",
         model=faster(speedup.ratio, say),
         request=faster(requests[0] / requests[1], say),
-        share=say.plain_value(fmt.percent(result.eager.median_seconds / requests[0])),
+        share=share,
     )
 
 

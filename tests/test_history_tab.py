@@ -178,6 +178,14 @@ def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_o
     assert "what differs is noise" not in html and "They differ in: " in html
 
 
+def test_when_noise_pays_for_itself_is_not_said() -> None:
+    times = tuple(0.002 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+    noisy = ok_result(id="noisy", compiled=dataclasses.replace(ok_result().compiled, wall_seconds=times))
+    assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.break_even_calls is not None
+    said = text(compare.comparison([ok_result(), noisy]))
+    assert re.search(r"Pays for itself after [\d\s]+ calls Too noisy to tell ", said)
+
+
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
     assert "what differs is noise" in compare.comparison([ok_result(), ok_result(id="again")])
 

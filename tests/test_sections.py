@@ -105,14 +105,32 @@ def test_both_first_calls_are_told_with_the_calls_after_which_they_have_paid() -
     assert "31 s" in text and "3.4 s" in text and "inductor" in text
 
 
+TIMES = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=TIMES))
+
+
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
     assert words.pays_title(loss).endswith("Never, here") and "never pays for itself" in words.pays(loss)[0]
-    times = tuple(0.012 * (0.7 if place % 8 < 4 else 1.45) for place in range(48))
-    noisy = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=times))
-    assert noisy.speedup is not None and noisy.speedup.verdict == "unsure"
-    assert words.pays_title(noisy).endswith("Too noisy to tell")
-    assert "paid" not in " ".join(words.pays(noisy))
+    assert words.pays_title(NOISY).endswith("Too noisy to tell")
+    assert "paid" not in " ".join(words.pays(NOISY))
+
+
+def test_what_is_too_noisy_to_tell_is_told_in_no_other_place_either() -> None:
+    assert NOISY.speedup is not None and NOISY.speedup.verdict == "unsure" and NOISY.speedup.ratio > 1
+    assert charts.break_even(NOISY) is None
+    assert words.request_title(NOISY) == "A whole request: too noisy to tell"
+    assert "faster" not in words.request(NOISY) and "of an eager request is the model" in words.request(NOISY)
+    paid = [value for name, value, _ in words.details(NOISY) if name.startswith("Pays for itself")]
+    assert paid == ["Too noisy to tell", "Too noisy to tell"]
+
+
+def test_no_difference_of_the_model_is_none_of_a_request() -> None:
+    same = full_result(compiled=measurement(0.01185))
+    assert same.speedup is not None and same.speedup.verdict == "same" and same.request_seconds is not None
+    assert words.request_title(same) == "A whole request: no difference"
+    assert "faster" not in words.request(same) + words.request_title(same)
+    assert {value for name, value, _ in words.details(same) if name.startswith("Pays for itself")} == {"never"}
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:

@@ -66,7 +66,7 @@ def _outcome(result: RunResult, say: Language) -> str:
         case "slower":
             told = f"{say.html('answer_slower', ratio=fmt.ratio(1 / speedup.ratio))} ▼"
         case "same":
-            told = say.html("answer_same")
+            told = say.capital(say.html("answer_same"))
         case _:
             told = f"{say.html(f'{outcome}_figure')} {say.html(f'{outcome}_after')}"
     return f"<b>{told}</b><span>{_span(speedup, say)}</span>"
@@ -222,7 +222,10 @@ def _first_call(result: RunResult, say: Language) -> str:
 
 
 def _break_even(result: RunResult, say: Language) -> str:
-    if result.speedup is None:
+    outcome = words.outcome(result)
+    if outcome in (None, "void"):
         return ""
-    calls = result.break_even_calls
+    if outcome == "unsure":
+        return say.html("pays_unsure")
+    calls = result.break_even_calls if outcome == "faster" else None
     return say.marked(words.count(calls, "call", say) if calls is not None else say.plain("never"))
