@@ -96,7 +96,7 @@ def takes_text(checkpoint: str, task: str) -> bool:
     return entry.takes_text if entry else task == "object-detection"
 
 
-def _choices(values: Iterable[str]) -> list[tuple[str, str]]:
+def choices(values: Iterable[str]) -> list[tuple[str, str]]:
     """For a radio: each value under its name in the visitor's language, where it has one."""
     keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
     return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
@@ -203,14 +203,14 @@ class Form:
             )
             with gr.Accordion(label("advanced"), open=False, elem_id="advanced"):
                 inputs["weights"] = gr.Radio(
-                    _choices(schema.WEIGHTS),
+                    choices(schema.WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
                     info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 inputs["device"] = gr.Radio(
-                    _choices(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
+                    choices(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
                     elem_classes="segmented",
                 )  # fmt: skip
                 inputs["fullgraph"] = gr.Checkbox(False, label=label("fullgraph"), info=label("fullgraph_info"))
@@ -218,19 +218,19 @@ class Form:
                     False, label=label("channels_last"), info=label("channels_last_info")
                 )
                 inputs["attention"] = gr.Radio(
-                    _choices(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
+                    choices(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
                     info=label("attention_info"),
                 )  # fmt: skip
                 inputs["threads"] = gr.Textbox(
                     "", label=label("threads"), placeholder=label("threads_placeholder"), info=label("threads_info")
                 )
                 inputs["cache"] = gr.Radio(
-                    _choices(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
+                    choices(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
                     info=label("cache_info"),
                 )  # fmt: skip
                 inputs["graph_break"] = gr.Checkbox(False, label=label("graph_break"), info=label("graph_break_info"))
                 inputs["protocol"] = gr.Radio(
-                    _choices(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
+                    choices(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
                     info=label("protocol_info"),
                 )  # fmt: skip
                 inputs["precision"] = gr.Textbox(
@@ -240,7 +240,7 @@ class Form:
                     "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
                 )
                 inputs["profile"] = gr.Radio(
-                    _choices(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
+                    choices(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
                     info=label("profile_info"),
                 )  # fmt: skip
                 inputs["iterations"] = gr.Textbox(

@@ -7,6 +7,7 @@ language of the request (`of`).
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from http.cookies import CookieError, SimpleCookie
@@ -132,5 +133,7 @@ def _in_language(page: bytes, language: Language, first: str) -> bytes:
         return page
     direction = "rtl" if language.rtl else "ltr"
     answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{language.code}',configurable:true}})"
-    page = page.replace(b'lang="en"', f'lang="{language.code}" dir="{direction}"'.encode(), 1)
+    bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
+    named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'
+    page = page.replace(b'lang="en"', named.encode(), 1)
     return page.replace(b"<head>", f"<head><script>{answer}</script>{first}".encode(), 1)

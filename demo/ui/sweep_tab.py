@@ -20,7 +20,7 @@ from demo.languages import Language
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Machine
 from demo.sweep import PICTURE, Cell, Precompiling, Timing, Waiting
-from demo.ui import live, results, runs
+from demo.ui import form, live, results, runs
 from demo.ui.heatmap import OPEN_ON_CLICK, heatmap
 from demo.ui.jobs import Broken, Refused
 from demo.ui.language import label, of, written
@@ -35,7 +35,7 @@ STORED_A_CELL, MOST_STORED = 20, 2000
 further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
 MACHINE_SECONDS = 30.0
 TO_STAGE = """() => {
-  if (window.innerWidth >= 800) return;
+  if (window.innerWidth > 800) return;
   document.getElementById('sweep-stage').scrollIntoView();
 }"""
 
@@ -83,7 +83,7 @@ class SweepTab:
                     ),
                 }
                 self._weights = gr.Radio(
-                    list(schema.WEIGHTS),
+                    form.choices(schema.WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
                     info=label("sweep_weights_info"),

@@ -164,6 +164,17 @@ def test_the_bar_of_a_run_fills_as_the_language_is_read(visitor: Any) -> None:
         assert bar.evaluate("e => getComputedStyle(e).direction") == direction
 
 
+def test_what_the_lists_say_of_their_entries_is_translated(visitor: Any) -> None:
+    texts = LANGUAGES["ja"].texts
+    tab = visitor("?lang=ja")
+    tab.locator("#checkpoint input").click()
+    entry = tab.locator("#form .options li", has_text="shapes-vit")
+    assert entry.evaluate("e => getComputedStyle(e, '::after').content") == f'"{texts["note_bundled"]}"'
+    tab.get_by_role("tab", name=texts["tab_sweep"]).click()
+    for value in ("pretrained", "random"):
+        tab.locator("#sweep-form .segmented").get_by_text(texts[f"choice_{value}"], exact=True).wait_for()
+
+
 def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
     tab = visitor("?lang=ar")
     texts = LANGUAGES["ar"].texts
