@@ -274,7 +274,7 @@ model = model.to(DEVICE#FORMAT#).eval()
 picture = Image.open(options.image) if options.image else Image.new("RGB", IMAGE_SIZE, "grey")
 picture = ImageOps.exif_transpose(picture).convert("RGBA")
 picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
-inputs, names = processor(images=[picture], return_tensors="pt"), model.config.id2label
+inputs, names = processor(images=[picture], return_tensors="pt"), model.config.id2label or {}
 inputs = {name: inputs[name] for name in ("pixel_values", "pixel_mask") if name in inputs}
 #BATCH#
 batch = {name: value.repeat(BATCH_SIZE, *[1] * (value.dim() - 1)).to(DEVICE) for name, value in inputs.items()}
@@ -386,8 +386,9 @@ inputs["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (16 - len(row)) 
 """
 
 _LABELS = """
-    top = outputs[name].logits[0].float().softmax(-1).topk(min(5, len(names)))
-    answer[name]["labels"] = [{"label": names[int(at)], "score": float(score)} for score, at in zip(*top)]
+    scores = outputs[name].logits[0].float().softmax(-1)
+    top = zip(*(found.tolist() for found in scores.topk(min(5, len(scores)))))
+    answer[name]["labels"] = [{"label": names.get(at, f"LABEL_{at}"), "score": score} for score, at in top]
 """
 
 _BOXES = """

@@ -11,9 +11,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTImageProcessorPil, ViTModel
+from transformers import (
+    PvtConfig,
+    PvtForImageClassification,
+    PvtImageProcessorPil,
+    ResNetConfig,
+    ResNetForImageClassification,
+    ViTConfig,
+    ViTImageProcessorPil,
+    ViTModel,
+)
 
 from demo import catalog
+from demo.backend import models
+from demo.schema import BadInput, RunSpec
 from tests import hub_stub
 
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"
@@ -120,3 +131,47 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path):
     told = load_many(tmp_path, "http://127.0.0.1:9", f"{CLASSIFY}={tmp_path}")
     assert "holds no config.json" in told[str(tmp_path)]
     assert str(tmp_path.parent) not in told[str(tmp_path)].removeprefix("refused")
+
+
+def changed(folder: Path, name: str, **entries: object) -> str:
+    """A copy of the bundled classifier with these entries in one of its JSON files."""
+    shutil.copytree(VIT, folder / "model")
+    file = folder / "model" / name
+    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+    return str(folder / "model")
+
+
+def loaded(folder: str) -> models.Loaded:
+    return models.load(RunSpec(folder, CLASSIFY), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "says"),
+    [
+        ("config.json", {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
+        ("config.json", {"num_attention_heads": 0}, "zero. Choose another checkpoint."),
+        ("config.json", {"id2label": {"0": "one", "1": "two"}}, "have other shapes than its config says"),
+        ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
+        ("preprocessor_config.json", {"size": "64"}, "Could not convert size input to size dict: 64"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, says: str, tmp_path: Path):
+    with pytest.raises(BadInput, match=says) as refused:
+        loaded(changed(tmp_path, name, **entries))
+    assert "package" not in str(refused.value) and "`" not in str(refused.value)
+    assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
+
+
+def test_attention_is_the_class_s_or_the_run_s_and_never_the_config_s(tmp_path: Path):
+    found = loaded(changed(tmp_path, "config.json", _attn_implementation="somebody/kernel"))
+    assert found.model.config._attn_implementation == "sdpa"
+
+
+def test_a_config_without_labels_is_loaded(tmp_path: Path):
+    """As transformers writes one for a PVT whose labels nobody named."""
+    config = PvtConfig(image_size=32, hidden_sizes=[8] * 4, num_attention_heads=[1] * 4, depths=[1] * 4, num_labels=3)
+    PvtForImageClassification(config).save_pretrained(tmp_path)
+    PvtImageProcessorPil().save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"id2label": None}))
+    assert loaded(str(tmp_path)).model.config.id2label is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 from transformers import MobileNetV2ImageProcessorPil
-from transformers.modeling_outputs import SemanticSegmenterOutput
+from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
-from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
+from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
 from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
 
 from demo import catalog, images
@@ -20,8 +21,15 @@ from demo.schema import BadInput, Checkpoint, RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:
-    model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
-    return models.Loaded(model, processor, None, checkpoint, [])
+    return models.Loaded(Model(labels), processor, None, checkpoint, [])
+
+
+class Model:
+    def __init__(self, labels: dict[int, str] | None) -> None:
+        self.config = SimpleNamespace(id2label=labels)
+
+    def forward(self, pixel_values, pixel_mask=None, spatial_shapes=None, **more):
+        raise AssertionError("no test here runs the model")
 
 
 def processor_of(name: str):
@@ -47,6 +55,52 @@ def test_what_a_processor_makes_larger_than_the_limit_is_refused(shape: tuple[in
     checkpoint = catalog.find("shapes-vit")
     with pytest.raises(BadInput, match="the limit is 4096 a side"):
         predictions.prepare(loaded(processor, checkpoint, {}), Image.new("RGB", (8, 8)), ())
+
+
+class NeedsATask(Model):
+    def forward(self, pixel_values, task_inputs, pixel_mask=None):
+        raise AssertionError("no test here runs the model")
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "named"),
+    [
+        (NeedsATask, {"pixel_values": torch.zeros(1, 3, 8, 8)}, r"\(task_inputs\)"),
+        (Model, {"pixel_values": torch.zeros(1, 9, 8), "spatial_shapes": torch.ones(1, 2)}, r"\(spatial_shapes\)"),
+        (Model, {"input_ids": torch.zeros(1, 9)}, r"\(input_ids\)"),
+    ],
+)
+def test_a_model_that_takes_more_than_a_picture_is_refused_with_what_it_is(model, given, named: str):
+    asked = models.Loaded(model({}), lambda images, return_tensors: given, None, catalog.find("shapes-vit"), [])
+    with pytest.raises(BadInput, match=f"takes more than a picture's pixels {named}"):
+        predictions.prepare(asked, Image.new("RGB", (8, 8)), ())
+
+
+def test_what_the_model_does_not_take_and_an_empty_list_do_not_matter():
+    given = {"pixel_values": torch.zeros(1, 3, 8, 8), "spatial_shapes": [], "unheard_of": torch.zeros(1)}
+    asked = loaded(lambda images, return_tensors: given, catalog.find("shapes-vit"), {})
+    assert set(predictions.prepare(asked, Image.new("RGB", (8, 8)), ())) == {"pixel_values"}
+
+
+def test_labels_that_a_config_does_not_name_are_numbered():
+    outputs = ImageClassifierOutput(logits=torch.tensor([[0.0, 9.0, 5.0]]))
+    for names, shown in ((None, "LABEL_1"), ({0: "a", 2: "c"}, "LABEL_1"), ({1: "b"}, "b")):
+        asked = loaded(None, catalog.find("shapes-vit"), names)
+        found = predictions.decode(asked, outputs, {}, Image.new("RGB", (8, 8)), ())
+        assert found.labels[0].label == shown
+
+
+def test_a_detr_s_masks_become_segments():
+    checkpoint = replace(catalog.find("facebook/maskformer-swin-base-ade"), segmentation="panoptic")
+    masks = torch.full((1, 2, 16, 16), -10.0)
+    masks[0, 0, :, :8] = masks[0, 1, :, 8:] = 10.0
+    logits = torch.full((1, 2, 4), -10.0)
+    logits[0, 0, 1] = logits[0, 1, 2] = 10.0
+    outputs = DetrSegmentationOutput(logits=logits, pred_boxes=torch.zeros(1, 2, 4), pred_masks=masks)
+    asked = loaded(processor_of("facebook/detr-resnet-50"), checkpoint, {1: "left", 2: "right"})
+    inputs = {"pixel_values": torch.zeros(1, 3, 64, 64)}
+    found = predictions.decode(asked, outputs, inputs, Image.new("RGB", (64, 64)), ())
+    assert {segment.label: segment.area for segment in found.segments} == pytest.approx({"left": 0.5, "right": 0.5})
 
 
 def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids():

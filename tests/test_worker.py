@@ -146,3 +146,13 @@ def test_half_types_run_and_are_recorded(dtype: str, tmp_path: Path) -> None:
     assert (result.status, result.spec.dtype) == ("ok", dtype)
     assert result.environment.settings["weights"] == dtype
     assert result.predictions["eager"].labels[0].label == drawn.label
+
+
+@pytest.mark.parametrize(("dtype", "remedy"), [("float32", "preprocessor_config.json"), ("float16", "dtype float32")])
+def test_a_model_that_fails_in_float32_is_not_told_to_be_run_in_float32(
+    dtype: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
+    result = run(dtype=dtype)
+    assert (result.status, result.failure.stage) == ("failed", "warm up")
+    assert remedy in result.failure.remedy

@@ -160,18 +160,23 @@ def _processor(source: _Source, model_type: str) -> Any:
     options: dict[str, Any] = {**source.options, "trust_remote_code": False}
     try:
         return AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
-    except ValueError as hidden:
+    except ValueError:
         # transformers 5.17 hides SegFormer's PIL processor where torchvision is missing, although it needs none.
-        try:
-            home = importlib.import_module(f"transformers.models.{model_type}.image_processing_pil_{model_type}")
-        except ImportError:
-            raise hidden from None
-        (kind,) = (
-            getattr(home, name)
-            for name in dir(home)
-            if name.lower() == f"{model_type.replace('_', '')}imageprocessorpil"
-        )
-        return kind.from_pretrained(source.name, **source.options)
+        hidden = _pil_processor(model_type)
+        if hidden is None:
+            raise
+        return hidden.from_pretrained(source.name, **source.options)
+
+
+def _pil_processor(model_type: str) -> Any | None:
+    try:
+        home = importlib.import_module(f"transformers.models.{model_type}.image_processing_pil_{model_type}")
+    except ImportError:
+        return None
+    (kind,) = (
+        getattr(home, name) for name in dir(home) if name.lower() == f"{model_type.replace('_', '')}imageprocessorpil"
+    )
+    return kind
 
 
 @dataclass
@@ -193,17 +198,19 @@ class _Source:
     def config(self) -> Any:
         asked, _ = transformers.PreTrainedConfig.get_config_dict(self.config_name, **self.options)
         if sum(_whole_numbers(asked)) > MOST_IN_CONFIG:
-            raise BadInput(f"{_named(self.name)} has a config that asks for a gigantic model; {OTHER}.")
+            raise BadInput(f"{named(self.name)} has a config that asks for a gigantic model; {OTHER}.")
         if "transformers_weights" in asked and self.safetensors_only:
             # transformers follows it whatever `use_safetensors` says, to a pickle too
             raise BadInput(
-                f"{_named(self.name)} names the file of its weights in its config, which is not followed; {OTHER}."
+                f"{named(self.name)} names the file of its weights in its config, which is not followed; {OTHER}."
             )
         config = transformers.AutoConfig.from_pretrained(self.config_name, trust_remote_code=False, **self.options)
         if self.safetensors_only:
             config.transformers_weights = None  # should the file have changed since
         config.return_dict = True
-        config.id2label = {number: _label(label) for number, label in config.id2label.items()}
+        config._attn_implementation = None  # the class decides, or the spec: one of the config's may be a Hub kernel
+        if config.id2label is not None:
+            config.id2label = {number: _label(label) for number, label in config.id2label.items()}
         return config
 
 
@@ -275,7 +282,7 @@ def _refuse_other_parts(source: _Source) -> None:
     if index.is_file():
         parts = set(json.loads(index.read_bytes())["weight_map"].values())
         if not all(str(part).endswith(".safetensors") for part in parts):
-            raise BadInput(f"{_named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+            raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
 def _refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
@@ -290,7 +297,7 @@ def _refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
         counted, tensors = counted + parameter.numel(), tensors + 1
         if counted > most or tensors > MOST_TENSORS:
             raise BadInput(
-                f"{_named(checkpoint)} is a model of more than {most:,} parameters or {MOST_TENSORS:,} weight tensors, "
+                f"{named(checkpoint)} is a model of more than {most:,} parameters or {MOST_TENSORS:,} weight tensors, "
                 f"the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
             )
 
@@ -317,12 +324,12 @@ def _refuse_large_inputs(processor: Any, checkpoint: str) -> None:
         share = share if isinstance(share, int | float) and share > 0 else 1
         if any(isinstance(side, int | float) and side / share > MOST_SIDE for side in sides):
             raise BadInput(
-                f"The processor of {_named(checkpoint)} asks for pictures of more than {MOST_SIDE} pixels a side; "
+                f"The processor of {named(checkpoint)} asks for pictures of more than {MOST_SIDE} pixels a side; "
                 f"{OTHER}."
             )
 
 
-def _named(checkpoint: str) -> str:
+def named(checkpoint: str) -> str:
     """A folder by its last part only: the whole path is nobody's business."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
@@ -382,7 +389,7 @@ def _out_of_reach(spec: RunSpec, known: Checkpoint | None) -> CannotLoad:
 
 def _describe(spec: RunSpec, config: Any) -> Checkpoint:
     """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for another task."""
-    architectures = config.architectures or []
+    architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     auto_class = next(
         (
             auto_class
@@ -393,7 +400,7 @@ def _describe(spec: RunSpec, config: Any) -> Checkpoint:
         None,
     )
     if auto_class is None:
-        what = ", ".join(architectures) or config.model_type
+        what = (", ".join(architectures) or config.model_type)[:MOST_LABEL]
         raise BadInput(
             f"{spec.checkpoint} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
@@ -466,7 +473,7 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
         return next((cause for cause in causes if isinstance(cause, kinds)), None)
 
     text = " ".join(str(cause) for cause in causes)
-    name = _named(checkpoint)
+    name = named(checkpoint)
     other = f"{OTHER.capitalize()}."
     if "attention implementation" in text:
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
@@ -525,12 +532,19 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
         return BadInput(
             f"{name} has no image processor (preprocessor_config.json), so no picture can be prepared; {OTHER}."
         )
+    if "ignore_mismatched_sizes" in text:
+        return CannotLoad(
+            f"The weights of {name} have other shapes than its config says.",
+            f"Write or download the checkpoint again, or {OTHER}.",
+        )
     missing = any_of(ImportError)
     if missing is not None:
-        return BadInput(f"{name} needs a package that is not part of this project: {_first_line(missing)}")
-    return BadInput(f"{name} could not be loaded: {_first_line(error)}")
+        return BadInput(f"{name} needs a package that is not part of this project: {_reason(missing)}. {other}")
+    return BadInput(f"{name} could not be loaded: {_reason(error)}. {other}")
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]
+def _reason(error: BaseException) -> str:
+    """The first line that says something: one that ends in a colon only announces it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    announced = lines[0].endswith(":") and len(lines) > 1
+    return " ".join(lines[: 2 if announced else 1])[:300].rstrip(".:")

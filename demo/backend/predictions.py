@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from PIL import Image
 
 from demo import images
-from demo.backend import settings
+from demo.backend import models, settings
 from demo.backend.models import MOST_SIDE, Loaded
 from demo.schema import BadInput, Box, Label, Predictions, RunSpec, Segment
 
@@ -32,16 +34,26 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
     A text model's queries become `input_ids` [queries, 16]. With random weights no tokenizer is at hand (its
     vocabulary does not ship): each word then becomes one id by its checksum, which costs the model the same time.
 
-    Raises BadInput where the processor makes of this picture one with a side above `MOST_SIDE`.
+    Raises BadInput where the processor makes of this picture one with a side above `MOST_SIDE`, and for a
+    model that takes more than a picture.
     """
     inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    wanted = {"pixel_values", "pixel_mask"}
+    text_inputs = {"input_ids", "attention_mask"} if loaded.checkpoint.takes_text else set()
+    needed, known = _arguments(loaded.model.__class__)
+    given = {name for name, value in inputs.items() if len(value)}  # EoMT's gives an empty list of its cuts
+    more = (needed | (known & given)) - wanted - text_inputs
+    if more or "pixel_values" not in inputs:
+        raise BadInput(
+            f"{models.named(loaded.checkpoint.id)} takes more than a picture's pixels "
+            f"({', '.join(sorted(more or inputs))}), which is not supported here; {models.OTHER}."
+        )
     height, width = inputs["pixel_values"].shape[-2:]
     if max(height, width) > MOST_SIDE:
         raise BadInput(
             f"The checkpoint's processor makes of this picture one of {width} × {height} pixels, the limit is "
             f"{MOST_SIDE} a side. Choose a smaller picture, or another checkpoint."
         )
-    wanted = {"pixel_values", "pixel_mask"}
     inputs = {name: value for name, value in inputs.items() if name in wanted}
     if loaded.checkpoint.takes_text:
         if loaded.tokenizer is not None:
@@ -52,6 +64,14 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
         else:
             inputs |= _made_up_tokens(text)
     return inputs
+
+
+@functools.cache
+def _arguments(kind: Any) -> tuple[set[str], set[str]]:
+    """The names of what a model's forward cannot do without, and of all that it takes."""
+    parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
+    named = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return {one.name for one in named if one.default is one.empty}, {one.name for one in named}
 
 
 def _made_up_tokens(text: tuple[str, ...]) -> dict[str, torch.Tensor]:
@@ -113,7 +133,7 @@ def find(
 
 def _first_picture(outputs: Any) -> Any:
     """The same output object for a batch of one, in float32 on the CPU. Nested parts that no decoder reads go."""
-    wanted = ("logits", "pred_boxes", "class_queries_logits", "masks_queries_logits")
+    wanted = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
     kept = {
         name: outputs[name][:1].detach().float().cpu()
         for name in wanted
@@ -123,7 +143,7 @@ def _first_picture(outputs: Any) -> Any:
 
 
 def _name(loaded: Loaded, index: int) -> str:
-    return str(loaded.model.config.id2label.get(index, f"LABEL_{index}"))
+    return str((loaded.model.config.id2label or {}).get(index, f"LABEL_{index}"))
 
 
 def _labels(loaded: Loaded, outputs: Any) -> tuple[Label, ...]:

@@ -482,9 +482,12 @@ class Run:
                 else f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
             )
             return {"status": "compile_failed", "failure": Failure("compile", f"torch.compile failed: {text}", remedy)}
+        remedy = REMEDIES[self.phase]
+        if self.phase == "warm up" and spec.dtype in ("float32", "tf32"):
+            remedy = "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json."
         return {
             "status": "failed",
-            "failure": Failure(self.phase, f"The run failed in phase '{self.phase}': {text}", REMEDIES[self.phase]),
+            "failure": Failure(self.phase, f"The run failed in phase '{self.phase}': {text}", remedy),
         }
 
     def narrower(self) -> str:
@@ -503,7 +506,7 @@ UNSETTLED = "{variant} had not settled when its warm-up ended: its last three ca
 WIDE_SPREAD = 0.10
 REMEDIES = {
     "load": "Choose another checkpoint or dtype.",
-    "prepare": "Choose another image: the checkpoint's processor could not prepare this one.",
+    "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
     "warm up": "The model does not run eagerly with these settings: choose dtype float32, or another checkpoint.",
     "time": "Run it again; if it happens again, choose another mode.",
     "check": "The timing had ended; run it again for the rest.",
