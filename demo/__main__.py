@@ -44,6 +44,7 @@ READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code; what the user did wrong is one sentence on standard error."""
+    _open_streams()
     _write_any_character()
     try:
         options = _parser().parse_args(arguments)
@@ -61,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence_output()
         return READER_LEFT
+    except OSError as error:  # the machine's fault, and no command knew better: standard output on a full disk
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
+        _silence_output()
+        return FAILED
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -189,7 +195,8 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(RunSpec) if field.name not in ("checkpoint", "text")]
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.trace is not None:
-        given.setdefault("profile", "on")
+        if given.setdefault("profile", "on") == "off":
+            raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.text is not None:
         given["text"] = ",".join(options.text)
     return {"checkpoint": options.checkpoint or "", **given}
@@ -208,8 +215,10 @@ def _trace(given: str | None) -> Path | None:
     if given is None:
         return None
     path = Path(given if given.endswith(".json.gz") else f"{given}.json.gz")
-    if path.exists() or not path.absolute().parent.is_dir():
-        what = "exists already" if path.exists() else "lies in no folder that exists"
+    if path.name.strip(".") == "json.gz":
+        raise BadInput(f"The trace needs the name of a file. Given: {given!r}.")
+    if os.path.exists(path) or not os.path.isdir(path.absolute().parent):
+        what = "exists already" if os.path.exists(path) else "lies in no folder that exists"
         raise BadInput(f"The trace file {str(path)!r} {what}. Name a new one.")
     return path
 
@@ -238,6 +247,13 @@ def _cancelled_by_signals() -> Iterator[tuple[threading.Event, list[int]]]:
             signal.signal(number, handler)
 
 
+def _open_streams() -> None:
+    """Those that were closed lead nowhere: `print` would write what is meant for standard error to standard output."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
 def _write_any_character() -> None:
     """UTF-8 whatever the locale says: JSON is UTF-8, and a lone surrogate of a file name becomes its escape."""
     for stream in (sys.stdout, sys.stderr):
@@ -251,7 +267,7 @@ def _silence_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
             os.dup2(nowhere, stream.fileno())
 
 

@@ -305,8 +305,9 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
         if not folders:
             raise BadInput(f"{_shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
         folder = Path(named).expanduser()
-        if not folder.is_dir():
-            raise BadInput(f"The folder {_shown(named)} does not exist.")
+        if not os.path.isdir(folder):
+            what = "is a file: name the folder that holds it" if os.path.isfile(folder) else "does not exist"
+            raise BadInput(f"The folder {_shown(named)} {what}.")
         return None, str(folder.resolve())
     if not _is_hub_id(named):
         alike = _alike(named)

@@ -111,7 +111,7 @@ def _results(notes: list[Finding]) -> tuple[str, int]:
     history = History()
     try:
         stored = history.count()
-        folder = next(parent for parent in history.path.parents if parent.exists())
+        folder = next(parent for parent in history.path.parents if os.path.exists(parent))
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")
         return str(history.path), stored

@@ -189,7 +189,7 @@ class History:
         if checkpoints is not None:
             where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
             words += map(_encoded, checkpoints)
-        if not self.path.exists():
+        if not self._exists():
             return []
         found: list[RunResult] = []
         with self._database("read") as database:
@@ -206,7 +206,7 @@ class History:
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """What the newest earlier runs of the same model, settings, versions and device measured: 'cold', 'warm'."""
-        if like.environment is None or not self.path.exists():
+        if like.environment is None or not self._exists():
             return {}
         found: dict[str, CompileCost] = {}
         key = (like.spec.checkpoint, like.spec.batch_size, like.spec.mode, like.spec.dtype)
@@ -230,7 +230,7 @@ class History:
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` leaves. Raises as `all` does."""
         where, words = _matching(search)
-        if not self.path.exists():
+        if not self._exists():
             return 0
         with self._database("read") as database:
             (number,) = database.execute(f"SELECT COUNT(*) FROM results WHERE {where}", words).fetchone()
@@ -238,7 +238,7 @@ class History:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes these results for good, and gives how many there were. The file keeps no trace of them."""
-        if not self.path.exists():
+        if not self._exists():
             return 0
         removed = 0
         with self._database("deleted") as database:
@@ -250,7 +250,7 @@ class History:
 
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""
-        if not self.path.exists():
+        if not self._exists():
             return None
         with self._database("read") as database:
             row = database.execute("SELECT result FROM results WHERE id = ?", (_encoded(id),)).fetchone()
@@ -258,6 +258,15 @@ class History:
             return None if row is None else _result(row[0])
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
+
+    def _exists(self) -> bool:
+        try:
+            return self.path.exists()
+        except OSError as error:  # a name that is too long, a folder that is locked
+            raise HistoryError(
+                f"Results cannot be read in {self.path}: {error.strerror}. Allow it, or set {FOLDER_VARIABLE} to "
+                "another folder."
+            ) from error
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:

@@ -399,9 +399,9 @@ def check_table(path: Path) -> None:
     """Raises BadInput, before anything is run, where `write_table` would have to refuse."""
     if path.suffix not in KINDS:
         raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise BadInput(f"The table {str(path)!r} is a folder. Name a file.")
-    if not path.resolve().parent.is_dir():
+    if not os.path.isdir(path.resolve().parent):
         raise BadInput(f"The folder {str(path.resolve().parent)!r} does not exist. Make it, or name another file.")
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise BadInput("A Parquet file needs pyarrow: pip install -r requirements-sweep.txt, or give a .csv or .json.")

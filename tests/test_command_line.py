@@ -195,6 +195,10 @@ def test_a_local_folder_is_a_checkpoint(scripted: Any, tmp_path: Path) -> None:
     assert fake.specs[0].checkpoint == str(tmp_path)
 
 
+LONG = "x" * 300
+"""No file can be called so."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -225,6 +229,17 @@ def test_a_local_folder_is_a_checkpoint(scripted: Any, tmp_path: Path) -> None:
         (["dance"], "dance"),
         (["history", "--limit", "0"], "whole number"),
         (["history", "--limit", "x"], "'x'"),
+        (["history", "--limit", "9" * 5000], "whole number"),
+        ([*RUN[:3], "--image", LONG], "File name too long"),
+        (["run", "--checkpoint", f"/{LONG}", "--image", str(EXAMPLE)], "does not exist"),
+        (["run", "--checkpoint", str(EXAMPLE), "--image", str(EXAMPLE)], "is a file: name the folder that holds it"),
+        ([*RUN, "--trace", ""], "needs the name of a file"),
+        ([*RUN, "--trace", f"/{LONG}/t"], "in no folder"),
+        ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
+        (["sweep", "--preset", "smoke", "--image", LONG], "File name too long"),
+        (["sweep", "--preset", "smoke", "--out", f"/{LONG}/t.csv"], "does not exist"),
+        (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "in no folder"),
+        (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),
         (["history", "no-such-id"], "no-such-id"),
     ],
 )
@@ -501,6 +516,25 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     assert child.stderr.read() == ""
     assert child.wait() == 141
     child.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("list --json >&-", 0, ""),
+        ("run 2>&-", 2, ""),
+        ("sweep --preset smoke --image none <&-", 2, "does not exist"),
+        ("history <&- >&- 2>&-", 0, ""),
+        ("list >/dev/full", 1, "No space left on device. Make room"),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_traceback_and_goes_nowhere_else(
+    data_folder: Path, command: str, code: int, said: str
+) -> None:
+    shell = f'exec "$0" -m demo {command}'
+    done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_output_is_utf_8_whatever_the_locale(data_folder: Path) -> None:

@@ -120,9 +120,9 @@ def test_history_delete_removes_only_what_was_named(stored: History) -> None:
     assert stored.all() == [failed_result()]
 
 
-@pytest.mark.parametrize(("answer", "left"), [("y", 1), ("n", 2), ("", 2)])
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 1), ("n\n", 2), ("\n", 2), ("", 2)])
 def test_history_delete_asks_first(answer: str, left: int, stored: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})(answer + "\n"))
+    monkeypatch.setattr("sys.stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})(answer))
     main(["history", "delete", ok_result().id])
     assert len(stored.all()) == left
 

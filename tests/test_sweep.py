@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib.util
+import io
 import json
 import os
 import random
@@ -547,3 +548,11 @@ def test_a_sweep_that_ended_before_its_first_value_leaves_an_earlier_table_alone
     with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec, ok_result())], out):
         raise KeyboardInterrupt
     assert "2.00×" in out.read_text()
+
+
+@pytest.mark.parametrize(("typed", "starts"), [("\n", True), ("Y\n", True), ("no\n", False), ("", False), ("y", False)])
+def test_the_end_of_the_input_is_no_answer(typed: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
+    monkeypatch.setattr("sys.stdin", terminal(typed))
+    monkeypatch.setattr("sys.stderr", terminal())
+    assert sweep_command._wanted() is starts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import threading
@@ -90,8 +91,9 @@ def _script_file(given: str | None) -> Path | None:
     if given is None:
         return None
     path = Path(given)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise BadInput(f"The script {given!r} {'is a folder' if path.is_dir() else 'lies in no folder that exists'}.")
+    folder = os.path.isdir(path)
+    if folder or not os.path.isdir(path.absolute().parent):
+        raise BadInput(f"The script {given!r} {'is a folder' if folder else 'lies in no folder that exists'}.")
     return path
 
 

@@ -103,7 +103,8 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
         print(terminal.history_table(results))
         if not sys.stdin.isatty():
             raise BadInput("Nobody can be asked here whether to delete these for good. Add --yes.")
-        if input("Delete for good? [y/N] ").strip().lower() not in ("y", "yes"):
+        print("Delete for good? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
     print(f"{words.count(history.delete(ids), 'result')} deleted.", file=sys.stderr)
@@ -120,8 +121,8 @@ def _get(history: History, id: str) -> RunResult:
 def _limit(given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isascii() or not given.isdigit() or int(given) == 0:
-        raise BadInput(f"The limit must be a whole number from 1. Given: {given!r}.")
+    if not given.isascii() or not given.isdigit() or len(given) > 9 or int(given) == 0:
+        raise BadInput(f"The limit must be a whole number from 1 to 999,999,999. Given: {given[:80]!r}.")
     return int(given)
 
 

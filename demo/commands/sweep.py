@@ -227,7 +227,7 @@ def _wanted() -> bool:
         return True
     sys.stderr.write("Start? [Y/n] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
 
 
 @contextmanager
