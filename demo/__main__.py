@@ -33,6 +33,7 @@ from demo.schema import (
     TASKS,
     WEIGHTS,
     BadInput,
+    Lost,
     RunResult,
     RunSpec,
     plain,
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except HistoryError as error:
         print(error, file=sys.stderr)
+        return FAILED
+    except Lost as error:
+        advice = f"{PROGRAM} doctor says what it needs."
+        print(f"The process that runs torch ended without an answer: {error.reason}. {advice}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

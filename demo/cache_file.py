@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.runner import ROOT, own_folder, worker_environment
-from demo.schema import BadInput, RunSpec, plain
+from demo.schema import BadInput, Lost, RunSpec, plain
 
 MODULE = "demo.backend.cache_file"
 
@@ -68,7 +68,7 @@ def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
                 answer: dict[str, Any] = message.get("saved") or message["loaded"]
                 return answer
         noise.seek(0)
-        raise RuntimeError(f"the process ended without an answer: {noise.read().decode(errors='replace')[-2000:]}")
+        raise Lost(noise.read().decode(errors="replace")[-2000:])
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -13,7 +13,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 from demo import catalog, hub
 from demo.history import FOLDER_VARIABLE, History, HistoryError
 from demo.runner import Runner
-from demo.schema import Checkpoint, Machine
+from demo.schema import Checkpoint, Lost, Machine
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -86,11 +86,10 @@ def _machine(problems: list[Finding], notes: list[Finding]) -> Machine | None:
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1]
+        except Lost as error:
             problems.append(
                 Finding(
-                    f"The worker process does not start: {reason}",
+                    f"The worker process does not start: {error.reason}",
                     "Install what it needs: pip install -r requirements.txt",
                 )
             )

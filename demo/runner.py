@@ -34,7 +34,7 @@ from demo import format as fmt
 from demo import limits, schema
 from demo.history import History, HistoryError
 from demo.journal import Journal
-from demo.schema import BadInput, Failure, Machine, Progress, RunResult, RunSpec, Status
+from demo.schema import BadInput, Failure, Lost, Machine, Progress, RunResult, RunSpec, Status
 
 POLL_SECONDS = 0.2
 """A Gradio handler sees a cancel only when it yields."""
@@ -120,11 +120,11 @@ class Runner:
         return self.machine.modes if self.machine else schema.MODES
 
     def inspect(self) -> Machine:
-        """Starts a worker only to ask what machine this is. Raises RuntimeError where it cannot even start."""
+        """Starts a worker only to ask what machine this is. Raises Lost where it cannot even start."""
         with contextlib.closing(self._start()) as worker:
             worker.wait_until_ready()
             if worker.machine is None:
-                raise RuntimeError(f"The worker process did not start. Its last words: {worker.last_words()}")
+                raise Lost(worker.last_words())
             return worker.machine
 
     def run(
@@ -301,6 +301,8 @@ class _Outcome:
         remedy = (
             "A kill often means that the machine ran out of memory: try a smaller batch size or checkpoint."
             if code == -signal.SIGKILL
+            else "python -m demo doctor says what it needs to start."
+            if self.progress.phase == "start"
             else "Run it again; if it happens again, try another mode."
         )
         _log.warning("the worker %s; its last words: %s", how, worker.last_words())

@@ -54,6 +54,14 @@ Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed"
 """'interrupted': the program ended before the run did, so nobody was left to say more."""
 
 
+class Lost(RuntimeError):
+    """A process that was to run torch ended without an answer: its last words, of which the last line says why."""
+
+    @property
+    def reason(self) -> str:
+        return (str(self).strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
+
+
 class BadInput(ValueError):
     """What was given cannot be run. The message is the whole sentence for the person who gave it."""
 

@@ -523,7 +523,6 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     [
         ("list --json >&-", 0, ""),
         ("run 2>&-", 2, ""),
-        ("sweep --preset smoke --image none <&-", 2, "does not exist"),
         ("history <&- >&- 2>&-", 0, ""),
         ("list >/dev/full", 1, "No space left on device. Make room"),
     ],
@@ -535,6 +534,26 @@ def test_a_stream_that_is_closed_or_full_is_no_traceback_and_goes_nowhere_else(
     done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (RUN, "in phase 'start'. python -m demo doctor says"),
+        (["sweep", "--preset", "smoke", "--yes"], "answer: ImportError: no libcudart. python -m demo doctor says"),
+        (["autopilot", "--checkpoint", "shapes-vit"], "answer: ImportError: no libcudart. python -m demo doctor says"),
+        (["cache", "load", "any"], "answer: ImportError: no libcudart. python -m demo doctor says"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_torch_that_cannot_be_imported_is_a_sentence(
+    data_folder: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
+    done = python("-m", "demo", *arguments, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert said in " ".join(f"{done.stdout} {done.stderr}".split())
+    assert arguments is RUN or "Traceback" not in done.stderr  # of a crash the worker's last words are logged
 
 
 def test_output_is_utf_8_whatever_the_locale(data_folder: Path) -> None:

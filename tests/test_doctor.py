@@ -14,7 +14,7 @@ import samples
 from demo import doctor, runner
 from demo.__main__ import main
 from demo.history import FOLDER_VARIABLE
-from demo.schema import Machine
+from demo.schema import Lost, Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,7 +59,7 @@ def test_the_doctor_names_a_missing_compiler_and_the_remedy(machine: Any, capsys
 
 
 def test_the_doctor_names_a_worker_that_does_not_start(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(RuntimeError("The worker did not start.\nModuleNotFoundError: No module named 'torch'"))
+    machine(Lost("The worker did not start.\nModuleNotFoundError: No module named 'torch'"))
     assert main(["doctor"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "No module named 'torch'" in out and "pip install -r requirements.txt" in out
