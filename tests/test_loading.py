@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import (
+    CLIPTokenizer,
+    OwlViTConfig,
+    OwlViTForObjectDetection,
+    OwlViTImageProcessorPil,
     PvtConfig,
     PvtForImageClassification,
     PvtImageProcessorPil,
@@ -165,6 +169,22 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
 def test_attention_is_the_class_s_or_the_run_s_and_never_the_config_s(tmp_path: Path):
     found = loaded(changed(tmp_path, "config.json", _attn_implementation="somebody/kernel"))
     assert found.model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("words", [None, ["a", "cat"]])
+def test_a_text_model_without_a_tokenizer_is_refused(words: list[str] | None, tmp_path: Path):
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = OwlViTConfig(text_config={**sizes, "vocab_size": 9}, vision_config=sizes | {"image_size": 32})
+    OwlViTForObjectDetection(config).save_pretrained(tmp_path)
+    OwlViTImageProcessorPil().save_pretrained(tmp_path)
+    spec = RunSpec(str(tmp_path), DETECT, text=("a cat",))
+    if words is None:
+        with pytest.raises(BadInput, match=r"has no tokenizer \(tokenizer.json\) to read the queries; choose another"):
+            models.load(spec, torch.device("cpu"))
+    else:
+        vocabulary = {word: at for at, word in enumerate(["<|startoftext|>", "<|endoftext|>", *words])}
+        CLIPTokenizer(vocab=vocabulary, merges=[]).save_pretrained(tmp_path)
+        assert len(models.load(spec, torch.device("cpu")).tokenizer) == 4
 
 
 def test_a_config_without_labels_is_loaded(tmp_path: Path):

@@ -150,6 +150,9 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
                 if checkpoint.takes_text
                 else None
             )
+        if tokenizer is not None and len(tokenizer) <= len(tokenizer.all_special_ids):
+            # transformers makes one that knows no word where the files lack: every query would be the same
+            raise BadInput(f"{named(spec.checkpoint)} has no tokenizer (tokenizer.json) to read the queries; {OTHER}.")
         processor = _processor(source, config.model_type)
         _refuse_large_inputs(processor, spec.checkpoint)
     model = model.to(device, memory_format=settings.memory_format_of(spec)).eval()
