@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from demo.export import check_place
 from demo.runner import ROOT, own_folder, worker_environment
 from demo.schema import BadInput, Lost, RunSpec, plain
 
@@ -24,10 +25,7 @@ MODULE = "demo.backend.cache_file"
 
 def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Compiles the specs and writes their part of the compile cache: {"cells", "bytes", "failed"}. Raises BadInput."""
-    if os.path.isdir(file):  # Path's own raises OSError for a name that is too long, or in a folder that is locked
-        raise BadInput(f"The cache file {str(file)!r} is a folder. Name a file.")
-    if not os.path.isdir(file.resolve().parent):
-        raise BadInput(f"The folder {str(file.resolve().parent)!r} does not exist. Make it, or name another file.")
+    check_place(file, "cache file")
     job = {"do": "save", "specs": [plain(spec) for spec in specs], "image": str(image.resolve())}
     return _ask({**job, "file": str(file.resolve())}, say)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demo.format import milliseconds
@@ -14,6 +16,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = ("csv", "json", "parquet")
+
+
+def check_place(path: Path, what: str) -> None:
+    """Raises BadInput, before anything is run, where the file, a `what`, could not be written."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):  # Path's own raises OSError for a name that is too long, or in a folder that is locked
+        raise BadInput(f"The {what} {str(path)!r} is a folder. Name a file.")
+    if not os.path.isdir(folder):
+        raise BadInput(f"The folder {folder!r} does not exist. Make it, or name another file.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"The folder {folder!r} does not allow writing. Allow it, or name another file.")
+
 
 _Column = tuple[str, Callable[[RunResult], Any]]
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"

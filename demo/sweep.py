@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from demo import catalog, measured
 from demo import format as fmt
+from demo.export import check_place
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, Checkpoint, Environment, Machine, Progress, RunResult, RunSpec
 
@@ -399,10 +400,7 @@ def check_table(path: Path) -> None:
     """Raises BadInput, before anything is run, where `write_table` would have to refuse."""
     if path.suffix not in KINDS:
         raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
-    if os.path.isdir(path):
-        raise BadInput(f"The table {str(path)!r} is a folder. Name a file.")
-    if not os.path.isdir(path.resolve().parent):
-        raise BadInput(f"The folder {str(path.resolve().parent)!r} does not exist. Make it, or name another file.")
+    check_place(path, "table")
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise BadInput("A Parquet file needs pyarrow: pip install -r requirements-sweep.txt, or give a .csv or .json.")
 

@@ -408,5 +408,5 @@ def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert commanded(monkeypatch, tmp_path, "--script", str(tmp_path / "no" / "winner.py")) == 2
-    assert "lies in no folder that exists" in capsys.readouterr().err
+    assert "does not exist. Make it, or name another file" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

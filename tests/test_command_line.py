@@ -238,7 +238,7 @@ LONG = "x" * 300
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
         (["sweep", "--preset", "smoke", "--image", LONG], "File name too long"),
         (["sweep", "--preset", "smoke", "--out", f"/{LONG}/t.csv"], "does not exist"),
-        (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "in no folder"),
+        (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
         (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),
         (["history", "no-such-id"], "no-such-id"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,21 @@ def test_every_column_holds_the_figure_of_its_name() -> None:
     assert row["control_low"] < row["control_high"] and row["speedup_low"] < row["speedup_high"]
     assert row["eager_calls"] == len(data["eager"]["wall_seconds"])
     assert row["break_even_calls"] == data["break_even_calls"] and row["parity"] == data["parity"]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("t.csv", None),
+        ("", "is a folder. Name a file"),
+        ("none/t.csv", "does not exist. Make it"),
+        ("locked/t.csv", "does not allow writing. Allow it"),
+    ],
+)
+def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
+    name: str, says: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
+    with pytest.raises(BadInput, match=says) if says else nullcontext():
+        export.check_place(tmp_path / name, "table")

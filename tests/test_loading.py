@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -195,3 +196,8 @@ def test_a_config_without_labels_is_loaded(tmp_path: Path):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"id2label": None}))
     assert loaded(str(tmp_path)).model.config.id2label is None
+
+
+def test_a_folder_that_may_not_be_read_is_not_called_the_hub_s_cache(tmp_path: Path):
+    told = str(models._refusal(str(tmp_path), PermissionError(errno.EACCES, "Permission denied")))
+    assert told == f"A file of {tmp_path.name} cannot be read: Permission denied. Allow reading it, or {models.OTHER}."

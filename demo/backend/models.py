@@ -516,6 +516,10 @@ def _refusal(checkpoint: str, error: BaseException) -> BadInput:
     if any_of(LocalEntryNotFoundError):
         return CannotLoad(f"The Hub cannot be reached and {name} is not complete in the local cache.", other)
     system = any_of(OSError)
+    if isinstance(system, OSError) and system.errno in NO_ROOM and catalog.is_folder(checkpoint):
+        return CannotLoad(
+            f"A file of {name} cannot be read: {os.strerror(system.errno)}.", f"Allow reading it, or {OTHER}."
+        )
     if isinstance(system, OSError) and system.errno in NO_ROOM:
         return CannotLoad(
             f"The Hugging Face cache cannot take {name}: {os.strerror(system.errno)}.",

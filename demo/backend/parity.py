@@ -45,7 +45,8 @@ def compare(
         return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
         # Compiled's NaN would match eager's, and a model that answers nothing would pass for one that agrees.
-        return Parity("not comparable", None, "Eager gives no finite number: this number format overflows.", task)
+        why = "Eager gives no finite number: this number format overflows, or the weights hold none."
+        return Parity("not comparable", None, why, task)
     error = _largest_error(ours, theirs)
     if _close(ours, theirs):
         return Parity(

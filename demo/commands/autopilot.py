@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 import threading
@@ -17,6 +16,7 @@ from demo import format as fmt
 from demo.autopilot import Answer
 from demo.commands import FAILED, OK, picture
 from demo.commands import sweep as sweep_command
+from demo.export import check_place
 from demo.history import History
 from demo.precompiling import Precompiler
 from demo.schema import BadInput, RunResult, RunSpec
@@ -91,9 +91,7 @@ def _script_file(given: str | None) -> Path | None:
     if given is None:
         return None
     path = Path(given)
-    folder = os.path.isdir(path)
-    if folder or not os.path.isdir(path.absolute().parent):
-        raise BadInput(f"The script {given!r} {'is a folder' if folder else 'lies in no folder that exists'}.")
+    check_place(path, "script")
     return path
 
 
