@@ -40,6 +40,11 @@ SEED = 20261121
 # The grid
 
 
+def test_the_grids_task_is_for_the_checkpoints_that_are_not_in_the_list() -> None:
+    grid = Grid(("shapes-vit", "somebody/detector"), settings={"task": "object-detection"})
+    assert [spec.task for spec in grid.specs(folders=True)] == ["image-classification", "object-detection"]
+
+
 def test_a_grid_is_every_combination_once_in_order() -> None:
     grid = Grid(("shapes-vit", "shapes-rtdetr", "shapes-vit"), (1, 4), ("default", "lite"), ("float32", "bfloat16"))
     cells = [(s.checkpoint, s.batch_size, s.mode, s.dtype) for s in grid.specs()]
