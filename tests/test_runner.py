@@ -13,7 +13,7 @@ import pytest
 
 from demo import catalog
 from demo.history import History
-from demo.runner import Runner
+from demo.runner import Runner, _Outcome
 from demo.schema import BadInput, Progress, RunResult
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -233,3 +233,11 @@ def test_a_job_that_the_worker_refuses_leaves_no_trace_in_the_history(tmp_path, 
         list(runner.run(TINY, tmp_path / "no picture.png"))
     assert History(tmp_path / "history.sqlite3").all() == []
     assert list((tmp_path / "history.running").iterdir()) == []
+
+
+def test_the_time_left_counts_down_between_what_the_worker_says_and_runs_out() -> None:
+    said = Progress("compile", 0.2, elapsed_seconds=1.0, remaining_seconds=10.0)
+    outcome = _Outcome(TINY, "made-up", "2026-11-21T09:00:00Z", said, told_at=1.0)
+    told = outcome.progress_after(4.0)
+    assert (told.phase, told.elapsed_seconds, told.remaining_seconds) == ("compile", 4.0, 7.0)
+    assert outcome.progress_after(12.0).remaining_seconds is None

@@ -15,6 +15,7 @@ from demo import charts, words
 from demo.drawing import COMPILED, EAGER
 from demo.languages import ENGLISH, LANGUAGES
 from demo.schema import Compilation, CompileCost, GpuState, GraphBreak, MachineState, RunResult
+from demo.ui.parts import ruler
 from demo.ui.sections import SECTIONS
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -234,3 +235,13 @@ def test_labels_keep_apart_and_within_the_figure(heights: list[float]) -> None:
     moved = sorted(height + shift for height, shift in zip(heights, charts._spread(heights), strict=True))
     assert all(above - below >= 19.9 for below, above in itertools.pairwise(moved))
     assert moved[-1] <= charts.PLOT_HEIGHT + 0.1
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.21, 0.26), (3.8, 4.7)])
+def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win(low: float, high: float) -> None:
+    drawn = ruler((low * high) ** 0.5, low, high, 0.01)
+    assert ">5×<" in drawn
+    start, width = (
+        float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
+    )
+    assert 0 < start and start + width < 100 and width > 5

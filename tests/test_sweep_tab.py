@@ -396,3 +396,10 @@ def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:
 def test_names_from_outside_are_made_harmless() -> None:
     spec = dataclasses.replace(ok_result().spec, checkpoint=f"{HOSTILE}/{HOSTILE}")
     assert HOSTILE not in heatmap.heatmap([Cell(spec), Cell(spec, ok_result(spec=spec))])
+
+
+def test_a_loss_has_as_much_colour_as_a_win_of_the_same_size() -> None:
+    win, loss, more = (Cell(ok_result().spec, ok_result(compiled=measurement(at))) for at in (0.001, 0.004, 0.006))
+    (fast, strength, up), (slow, same, down), (_, stronger, _) = map(heatmap._heat, (win, loss, more))
+    assert (fast, up, slow, down) == ("fast", "▲ ", "slow", "▼ ")
+    assert same == pytest.approx(strength) and strength < stronger
