@@ -17,7 +17,7 @@ from demo.schema import BadInput, RunResult
 from demo.ui import compare, links
 from demo.ui.language import IN_ENGLISH, label, of, written
 from demo.ui.parts import esc
-from demo.ui.run_tab import RunTab
+from demo.ui.run_tab import FOCUS_STAGE, TO_STAGE, RunTab
 
 PAGE = 50
 """Runs listed at once. The interval of each is computed when it is first listed, in some hundredths of a second."""
@@ -38,6 +38,10 @@ TICKED = """(_, ...rest) => [
   Array.from(document.querySelectorAll('#runs input:checked'), (box) => box.value).join(' '), ...rest
 ]"""
 DOWNLOAD = """() => setTimeout(() => document.querySelector('#exported a, a#exported, #exported').click(), 150)"""
+TO_OPENED = f"() => setTimeout(() => {{ ({TO_STAGE})(); ({FOCUS_STAGE})(); }}, 100)"
+"""The other tab is there a moment later, as far down as this one was."""
+TO_DELETE = """() => document.getElementById('delete').focus({preventScroll: true})"""
+"""The button that had the focus is gone."""
 TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
 
 
@@ -92,11 +96,13 @@ class HistoryTab:
         shown = [self._list, self._more, self._listed]
         tab.select(self._show_first, self._search, shown, **quiet)
         self._search.change(self._show_first, self._search, shown, trigger_mode="always_last", **quiet)
+        # the list begins below what was compared: there nobody would see what was found
+        self._search.change(lambda: "", None, self._compared, **quiet)
         self._more.click(self._show_more, [self._search, self._listed], shown, **quiet)
         opening = [self._tabs, self._message, *self._run_tab.showing]
-        self._list.select(self._open, self._run_tab.visitor, opening, **quiet).then(
-            None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private"
-        )
+        opened = self._list.select(self._open, self._run_tab.visitor, opening, **quiet)
+        opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
+        opened.then(None, js=TO_OPENED, api_visibility="private")
         self._compare.click(
             self._compare_ticked, [self._ticked], [self._compared, self._message], js=TICKED, **quiet
         ).then(None, js=TO_COMPARISON, api_visibility="private")
@@ -110,13 +116,17 @@ class HistoryTab:
             ).success(None, js=DOWNLOAD, api_visibility="private")
         asked = [self._sure, self._question, self._doomed, self._message]
         self._delete.click(self._ask, [self._ticked], asked, js=TICKED, **quiet)
-        self._keep.click(lambda: gr.update(visible=False), None, self._sure, **quiet)
-        self._for_good.click(
-            self._delete_doomed,
-            [self._doomed, self._search],
-            [self._sure, self._message, self._compared, *shown],
-            **quiet,
-        )
+        answered = [
+            self._keep.click(lambda: gr.update(visible=False), None, self._sure, **quiet),
+            self._for_good.click(
+                self._delete_doomed,
+                [self._doomed, self._search],
+                [self._sure, self._message, self._compared, *shown],
+                **quiet,
+            ),
+        ]
+        for event in answered:
+            event.then(None, js=TO_DELETE, api_visibility="private")
 
     def _show(self, search: str, count: int = PAGE, say: Language = ENGLISH) -> tuple[str, Any, int]:
         """The list, the button for more of it, and how many it may hold."""

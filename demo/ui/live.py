@@ -88,7 +88,7 @@ def _lanes(progress: Progress, spec: RunSpec, say: Language) -> str:
 
 
 def _counters(progress: Progress, seconds: float | None, spec: RunSpec, say: Language) -> str:
-    calls = str(progress.calls) if seconds else "–"
+    calls = str(progress.calls) if progress.calls else "–"  # what is shown before is a figure of the warm-up
     rate = fmt.rate(spec.batch_size / seconds) if seconds else "–"
     return f"<span>{say.html('counter_calls', calls=calls)}</span><span>{say.html('counter_rate', rate=rate)}</span>"
 

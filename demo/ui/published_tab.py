@@ -58,7 +58,8 @@ class PublishedTab:
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         # A tab that nobody opens costs nothing: it is filled when it is opened, and measured tables are read anew.
         gr.on(
-            [tab.select, *(part.input for part in inputs)],  # type: ignore[attr-defined]
+            # gradio tells an input of a text field by keys that write: not by Backspace, nor by what is pasted
+            [tab.select, *(part.input for part in inputs[:-1]), inputs[-1].change],  # type: ignore[attr-defined]
             shown,
             inputs,
             outputs,

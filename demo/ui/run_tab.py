@@ -32,11 +32,25 @@ BROWSER_KEY = "worth-compiling-visitor"
 """Under which the browser keeps the visitor's id. gradio wants a secret to encrypt it with: a fixed one, so that the
 id is still readable after the server was started again. It keeps nothing secret, and need not."""
 
-TO_STAGE = """() => {
-  if (window.innerWidth >= 800) return;
-  const calm = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
-  document.getElementById('stage').scrollIntoView({behavior: calm ? 'auto' : 'smooth'});
+FOCUS_STAGE = """() => {
+  const stage = document.getElementById('stage');
+  stage.tabIndex = -1;
+  stage.focus({preventScroll: true});
 }"""
+"""A button that is pressed and then disabled would drop the focus; from the stage, Shift+Tab goes back to the other."""
+
+TO_STAGE = """() => {
+  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
+  if (window.innerWidth > 800) window.scrollTo({top: 0, behavior});
+  else document.getElementById('stage').scrollIntoView({behavior});
+}"""
+"""The stage stands below the form on a narrow window, else beside it."""
+
+TO_ANSWER = """() => setTimeout(() => {
+  const shown = document.querySelector('#live .live, #top .headline, #top .problem');
+  if (shown && window.innerWidth <= 800) document.getElementById('stage').scrollIntoView();
+}, 100)"""
+"""For a page that opens with a run: on a narrow window the form would be in front of it."""
 
 REDRAW = "() => { setTimeout(() => window.dispatchEvent(new Event('resize')), 50); }"
 """A Plotly figure that was made while folded has a width of its own choice until the window changes."""
@@ -177,6 +191,7 @@ class RunTab:
             api_visibility="private",
             concurrency_limit=None,
         )
+        arrived.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(arrived)
 
     @property
@@ -257,6 +272,8 @@ class RunTab:
             **quiet,
         )
         form.run.click(None, js=TO_STAGE, api_visibility="private")
+        for button in (form.run, form.cancel):
+            button.click(None, js=FOCUS_STAGE, api_visibility="private")
         form.run.click(None, js=links.FORGET, api_visibility="private")
         known = [self._has_run, self._opened, self._watched]
         begun = form.run.click(

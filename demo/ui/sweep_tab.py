@@ -35,8 +35,8 @@ STORED_A_CELL, MOST_STORED = 20, 2000
 further back is run again. Without a bound a press of Start would read the whole file into the app's memory."""
 MACHINE_SECONDS = 30.0
 TO_STAGE = """() => {
-  if (window.innerWidth > 800) return;
-  document.getElementById('sweep-stage').scrollIntoView();
+  if (window.innerWidth > 800) window.scrollTo(0, 0);
+  else document.getElementById('sweep-stage').scrollIntoView();
 }"""
 
 _log = logging.getLogger(__name__)

@@ -178,6 +178,9 @@ def test_what_the_lists_say_of_their_entries_is_translated(visitor: Any) -> None
 def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
     tab = visitor("?lang=ar")
     texts = LANGUAGES["ar"].texts
+    tab.locator('#chart .js-plotly-plot[role="img"][lang="ar"]').wait_for()
+    tab.locator("#run").click()
+    tab.locator('#chart .js-plotly-plot[role="img"][lang="en"]').wait_for()
     tab.get_by_role("tab", name=texts["tab_sweep"]).click()
     tab.get_by_text(texts["sweep_question"]).wait_for()
     batch_sizes = tab.locator("#sweep-form input").nth(1)

@@ -134,7 +134,7 @@ def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
     forecast.get_by_text("must be a whole number").wait_for()
     for size in ((1440, 900), (1280, 720), (1920, 1080)):
         tab.set_viewport_size({"width": size[0], "height": size[1]})
-        box = tab.locator("#run").bounding_box()
+        box = tab.locator("#actions").bounding_box()
         assert box["y"] + box["height"] <= size[1]
 
 
@@ -155,3 +155,42 @@ def test_masthead_tabs_and_the_run_button_stay_in_view_while_the_result_scrolls(
     for part in ("#masthead", "#rooms > .tab-wrapper", "#run"):
         box = tab.locator(part).bounding_box()
         assert 0 <= box["y"] and box["y"] + box["height"] <= 900, part
+
+
+def test_in_colours_of_the_visitor_s_own_bars_and_choices_can_still_be_seen(tab: Any) -> None:
+    answered(tab)
+    tab.emulate_media(forced_colors="active")
+
+    def background(selector: str) -> str:
+        colour: str = tab.locator(selector).first.evaluate("part => getComputedStyle(part).backgroundColor")
+        return colour
+
+    assert background(".headline .lane-name.eager i") == "rgb(230, 159, 0)"
+    assert background(".ruler .range") == background(".headline .lane-name.compiled i") == "rgb(0, 114, 178)"
+    assert background(".segmented label.selected") != background(".segmented label:not(.selected)")
+
+
+def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(tab: Any) -> None:
+    answered(tab)
+    tab.evaluate("window.scrollTo(0, 700)")
+    tab.wait_for_function("window.scrollY > 600")
+    run(tab)
+    tab.wait_for_function("window.scrollY === 0")
+
+
+def test_whoever_presses_run_by_keyboard_has_cancel_one_step_away(tab: Any) -> None:
+    tab.locator("#run:not([disabled])").press("Enter")
+    tab.locator("#cancel:not([disabled])").wait_for()
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate("document.activeElement.id") == "cancel"
+    tab.keyboard.press("Enter")
+    tab.locator("#run:not([disabled])").wait_for()
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate("document.activeElement.id") == "run"
+
+
+def test_what_gets_the_focus_beside_the_stage_does_not_move_the_page(tab: Any) -> None:
+    answered(tab)
+    tab.locator("#run").focus()
+    tab.wait_for_timeout(300)
+    assert tab.evaluate("window.scrollY") == 0

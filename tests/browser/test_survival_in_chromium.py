@@ -280,14 +280,46 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     history.append(dataclasses.replace(ok_result(), id="doomed", started_at="2020-01-01T00:00:00Z"))
     tab.get_by_role("tab", name="History").click()
     tab.get_by_label("Search").fill("doomed")
+    tab.locator("#compared section").wait_for(state="detached")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     rows.first.get_by_role("checkbox").check()
     tab.locator("#delete").click()
-    tab.get_by_text("Delete 1 run? Nothing brings them back.").wait_for()
+    tab.get_by_text("Delete 1 run? Nothing brings it back.").wait_for()
     assert history.get("doomed") is not None
     tab.locator("#for-good").click()
     tab.get_by_text("1 run deleted.").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'delete'")  # the button that was pressed is gone
     assert history.get("doomed") is None and history.get("slower") is not None
+
+
+def in_front(tab: Any) -> bool:
+    """Whether the answer begins in the upper half of the window."""
+    where: float = tab.locator("#top .headline").evaluate("answer => answer.getBoundingClientRect().top / innerHeight")
+    return 0 <= where < 0.5
+
+
+def test_on_a_phone_a_link_to_a_run_and_an_opened_run_show_the_answer_and_not_the_form(visitor: Any) -> None:
+    tab = visitor("?run=slower", 390)
+    tab.locator(HEADLINE).wait_for()
+    tab.wait_for_function("scrollY > 0")
+    assert in_front(tab)
+    tab.get_by_role("tab", name="History").click()
+    tab.locator("#runs a[data-run=slower]").click()
+    tab.locator(HEADLINE).wait_for(state="visible")
+    tab.wait_for_timeout(1500)  # it glides
+    assert in_front(tab)
+
+
+def test_a_run_opened_from_far_down_the_list_is_shown_from_its_beginning(visitor: Any) -> None:
+    tab = visitor()
+    tab.set_viewport_size({"width": 1440, "height": 500})
+    tab.get_by_role("tab", name="History").click()
+    tab.locator("#runs a[data-run=slower]").wait_for()
+    tab.evaluate("scrollTo(0, 150)")
+    tab.wait_for_function("scrollY > 100")
+    tab.locator("#runs a[data-run=slower]").dispatch_event("click")
+    tab.locator(HEADLINE).wait_for(state="visible")
+    tab.wait_for_function("scrollY === 0")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

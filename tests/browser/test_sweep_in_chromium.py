@@ -78,6 +78,14 @@ def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_t
             tab.screenshot(path=shots / f"sweep-{theme}-{width}.png", full_page=True)
 
 
+def test_start_is_in_sight_on_a_projector_and_what_gets_the_focus_does_not_lie_under_it(tab: Any) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    assert tab.evaluate("document.querySelector('#sweep-start').getBoundingClientRect().bottom") <= 720
+    tab.locator("#sweep-form .preset").last.focus()
+    preset, actions = (tab.locator(part).last.bounding_box() for part in ("#sweep-form .preset", "#sweep-actions"))
+    assert preset["y"] + preset["height"] <= actions["y"]
+
+
 def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map button[data-place]").first.wait_for()
