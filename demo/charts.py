@@ -109,7 +109,7 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in seconds[-2:]]
         if row.speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
-    figure = bars(
+    return bars(
         title=say.plain("chart_title"),
         names=names,
         seconds=seconds,
@@ -124,8 +124,6 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, say: Language 
         right=118,
         say=say,
     )
-    figure.layout.meta = {**figure.layout.meta, "lang": say.code}
-    return figure
 
 
 def room(names: Iterable[str], size: int = NAMES) -> int:
@@ -485,7 +483,7 @@ def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: 
         showlegend=False,
         dragmode=False,
         hoverlabel={"font": {"family": FONT, "size": 13}},
-        meta={"aloud": aloud(figure, title, source), "lang": ENGLISH.code},
+        meta={"aloud": aloud(figure, title, source)},
     )
     return figure
 

@@ -7,7 +7,6 @@
       const words = plot.layout?.meta?.aloud;
       if (!words) continue;
       plot.setAttribute('role', 'img');
-      plot.lang = plot.layout.meta.lang;
       name(plot, words);
     }
   };
