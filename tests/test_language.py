@@ -411,7 +411,7 @@ def test_the_list_of_runs_is_told_in_the_visitors_language(language: Language) -
     page = compare.listing(runs, 9, "", language)
     for name in ("started", "run", "machine", "times", "outcome"):
         assert f'<th scope="col">{language.html(f"history_{name}")}</th>' in page
-    assert language.html("status_out_of_memory") in page and language.html("answer_same") in page
+    assert language.html("status_out_of_memory") in page and language.capital(language.html("answer_same")) in page
     assert language.html("runs_newest", count=4, stored=9) in page
     assert language.html("history_not_found", search="x") in compare.listing([], 0, "x", language)
     assert language is not ARABIC or not re.search(r"\d", loose(page).replace("UTC", "")), loose(page)
