@@ -24,7 +24,7 @@ def answer(spec: RunSpec, image: Path) -> RunResult:
     return ok_result(spec=spec, compiled=measurement(seconds))
 
 
-RUNNER = FakeRunner(answer, seconds=0.5)
+RUNNER = FakeRunner(answer, seconds=1.0)  # a page hears of a sweep once a second
 
 
 @pytest.fixture(scope="module")
