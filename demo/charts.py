@@ -277,12 +277,8 @@ def break_even(result: RunResult, say: Language = ENGLISH) -> go.Figure | None:
     meaning = say.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
     figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5)
-    title, source, right = (
-        say.plain(f"chart_total_{unit}"),
-        [meaning, *_provenance(result)],
-        _SIGN + room(names.values()),
-    )
-    return dressed(figure, title, source, left=44, right=right, plot=PLOT_HEIGHT)
+    title, right = say.plain(f"chart_total_{unit}"), _SIGN + room(names.values())
+    return dressed(figure, title, [meaning, *_provenance(result)], left=44, right=right, plot=PLOT_HEIGHT)
 
 
 def _long_scale(longest: float) -> tuple[float, str]:

@@ -172,7 +172,7 @@ def cells(
 def _last_written(checkpoint: str) -> str:
     """When the newest file of a local folder was written, as `RunResult.started_at`; '' for any other checkpoint."""
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
-    newest = max((file.stat().st_mtime for file in files if file.is_file()), default=None)
+    newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

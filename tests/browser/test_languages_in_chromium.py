@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from demo.languages import LANGUAGES
 from demo.ui.fake import FakeRunner
 from demo.ui.page import build, launch
 
+expect = pytest.importorskip("playwright.sync_api").expect
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""
 
@@ -159,11 +161,7 @@ def test_the_bar_of_a_run_fills_as_the_language_is_read(visitor: Any) -> None:
     for code, direction in (("ar", "rtl"), ("ja", "ltr")):
         tab = visitor(f"?lang={code}")
         tab.locator("#run").click()
-        tab.wait_for_function(
-            "direction => [...document.querySelectorAll('#live .progress')]"
-            ".some(bar => getComputedStyle(bar).direction === direction)",
-            arg=direction,
-        )  # of the bar that is there now: each update of the strip brings another one
+        expect(tab.locator("#live .progress")).to_have_css("direction", direction, timeout=PATIENCE)
 
 
 def test_what_the_lists_say_of_their_entries_is_translated(visitor: Any) -> None:
@@ -180,9 +178,10 @@ def test_what_the_lists_say_of_their_entries_is_translated(visitor: Any) -> None
 def test_the_charts_before_and_after_a_run_are_spoken_in_the_visitors_language(visitor: Any) -> None:
     tab = visitor("?lang=ar")
     texts = LANGUAGES["ar"].texts
-    tab.locator(f'#chart .js-plotly-plot[role="img"][aria-label*="{texts["chart_title"]}"]').wait_for()
+    chart = tab.locator('#chart .js-plotly-plot[role="img"]')
+    expect(chart).to_have_attribute("aria-label", re.compile(texts["chart_title"]), timeout=PATIENCE)
     tab.locator("#run").click()
-    tab.locator(f'#chart .js-plotly-plot[role="img"][aria-label*="{texts["chart_latency"]}"]').wait_for()
+    expect(chart).to_have_attribute("aria-label", re.compile(texts["chart_latency"]), timeout=PATIENCE)
 
 
 def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
