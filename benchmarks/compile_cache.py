@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import report
-from demo import cache_file, catalog
-from demo import format as fmt
-from demo.runner import Runner
-from demo.schema import RunResult
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core.result import RunResult
+from demo.runs import cache_file
+from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)

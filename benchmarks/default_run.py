@@ -12,9 +12,10 @@ import tempfile
 import time
 
 from benchmarks import report
-from demo import catalog, words
-from demo.runner import Runner
-from demo.schema import Progress, RunResult
+from demo.core import catalog
+from demo.core.result import Progress, RunResult
+from demo.present import section_texts as words
+from demo.runs.runner import Runner
 
 WARM_RUNS = 5
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

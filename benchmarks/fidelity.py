@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from demo import catalog
-from demo.backend import worker
-from demo.schema import Checkpoint
+from demo.backend import run as worker
+from demo.core import catalog
+from demo.core.result import Checkpoint
 
 FULL_SIZE = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 ROUNDS = 5

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from benchmarks import report, served
-from demo import catalog
+from demo.core import catalog
 
 VIEWS, VISITORS, CALLS = 7, 10, 2_000
 SECONDS_LIMIT, LATENCY_LIMIT = 1.5, 0.02

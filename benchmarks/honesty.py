@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks import report
-from demo import stats
 from demo.backend import timing
+from demo.core import stats
 
 RUNS = 1_000
 """Of each speed."""

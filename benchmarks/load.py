@@ -31,13 +31,13 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.page_start import ROOT, resident_bytes
-from demo.history import History
+from demo.store.history import History
 
 ANSWER_SECONDS_LIMIT = 0.5
 MEMORY_LIMIT = 1.10
 EARLY_RUNS = 20
 """Memory is compared with what it was after so many."""
-QUICK, REAL = "benchmarks.quick_worker", "demo.backend.worker"
+QUICK, REAL = "benchmarks.quick_worker", "demo.backend.run"
 GIVE_UP_SECONDS = 600.0
 PROBE_SECONDS = 0.1
 FULL = "The queue is full"
@@ -101,10 +101,11 @@ class Server:
 
 def serve(module: str, iterations: int) -> None:
     """What the server's process does: prints its address and the body of a run, then waits for its end."""
-    from demo.runner import Runner
-    from demo.ui import api, form
-    from demo.ui.line import Line
+    from demo.runs.runner import Runner
+    from demo.ui import api
+    from demo.ui.jobs.queue import Line
     from demo.ui.page import build, launch
+    from demo.ui.tabs import form
 
     runner = Runner(History(), spare=True, worker_module=module)
     choice = form.default_choice(None, hub_ok=False)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 from benchmarks import report
-from demo import catalog
-from demo.runner import Runner
-from demo.schema import RunResult
+from demo.core import catalog
+from demo.core.result import RunResult
+from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 AIM = 0.05

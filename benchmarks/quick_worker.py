@@ -13,8 +13,8 @@ import sys
 import time
 from typing import Any
 
-from demo import schema
-from demo.schema import Machine, Measurement, Progress, RunResult, RunSpec
+from demo.core import result as schema
+from demo.core.result import Machine, Measurement, Progress, RunResult, RunSpec
 
 LOOK_SECONDS = 0.05
 MACHINE = Machine(

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 from benchmarks import report
-from demo import catalog, images, schema, stats
 from demo.backend import compilation, models, predictions, timing
+from demo.core import catalog, images, stats
+from demo.core import result as schema
 
 TIMES = 10
 BATCH_SIZE = 4

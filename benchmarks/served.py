@@ -20,10 +20,10 @@ from typing import Any
 
 from benchmarks import report
 from benchmarks.page_start import free_port
-from demo import stats
-from demo.history import FILE_NAME, History
-from demo.runner import Runner
-from demo.schema import Measurement, Progress, RunResult, RunSpec
+from demo.core import stats
+from demo.core.result import Measurement, Progress, RunResult, RunSpec
+from demo.runs.runner import Runner
+from demo.store.history import FILE_NAME, History
 from demo.ui.page import build, launch
 
 CHECKPOINT = "shapes-segformer"

@@ -23,11 +23,11 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.load import QUICK, REAL
 from benchmarks.page_start import ROOT
-from demo import catalog
-from demo.history import History
-from demo.journal import Journal
-from demo.runner import Runner
-from demo.schema import RunResult, RunSpec
+from demo.core import catalog
+from demo.core.result import RunResult, RunSpec
+from demo.runs.runner import Runner
+from demo.store.history import History
+from demo.store.journal import Journal
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 FATES = ("left alone", "cancelled", "closed", "worker killed", "app killed")
@@ -44,8 +44,8 @@ ONE_RUN = """
 import sys
 from pathlib import Path
 from benchmarks import soak
-from demo.history import History
-from demo.runner import Runner
+from demo.store.history import History
+from demo.runs.runner import Runner
 runner = Runner(History(Path(sys.argv[1])), worker_module=sys.argv[2])
 print("started", flush=True)
 for event in runner.run(soak.spec(int(sys.argv[3])), soak.SCENE):

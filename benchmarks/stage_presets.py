@@ -12,9 +12,10 @@ import time
 from contextlib import closing
 
 from benchmarks import report
-from demo import catalog, words
-from demo.runner import Runner
-from demo.schema import RunResult
+from demo.core import catalog
+from demo.core.result import RunResult
+from demo.present import section_texts as words
+from demo.runs.runner import Runner
 from demo.ui.presets import presets
 
 LIMIT_SECONDS = 60.0

@@ -16,12 +16,13 @@ import time
 from pathlib import Path
 
 from benchmarks import report
-from demo import catalog, sweep
-from demo import format as fmt
-from demo.history import History
-from demo.precompiling import Precompiler
-from demo.runner import Runner
-from demo.sweep import Cell, Done, Grid
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.runs.precompiler import Precompiler
+from demo.runs.runner import Runner
+from demo.store.history import History
+from demo.sweep import grid as sweep
+from demo.sweep.grid import Cell, Done, Grid
 
 LIMIT = 1.3
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

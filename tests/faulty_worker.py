@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from transformers.modeling_outputs import ImageClassifierOutput
 
-from demo.backend import models, timing, worker
-from demo.schema import RunSpec
+from demo.backend import models, timing
+from demo.backend import run as worker
+from demo.core.result import RunSpec
 
 FAULT = os.environ["FAULT"]
 

@@ -10,9 +10,9 @@ import sys
 
 import torch
 
-from demo import catalog
 from demo.backend import models
-from demo.schema import BadInput
+from demo.core import catalog
+from demo.core.result import BadInput
 
 
 def outcome(task: str, checkpoint: str, weights: str) -> str:

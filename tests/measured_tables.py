@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from demo.measured import COLUMNS
+from demo.store.measured import COLUMNS
 
 LINE = {
     "subset": "measured",

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks import quick_worker
 from benchmarks.quick_worker import Events
-from demo import schema
-from demo.schema import Progress
+from demo.core import result as schema
+from demo.core.result import Progress
 
 FAULT = os.environ.get("FAULT", "")
 PROGRESS = schema.plain(Progress("compile", 0.5, 1.0))

@@ -3,10 +3,10 @@
 import sys
 from functools import partial
 
-import demo.runner
-from demo.__main__ import main
+import demo.runs.runner
+from demo.cli.run import main
 
-demo.runner.Runner = partial(demo.runner.Runner, worker_module="tests.quick_worker")  # type: ignore[misc,assignment]
+demo.runs.runner.Runner = partial(demo.runs.runner.Runner, worker_module="tests.quick_worker")  # type: ignore[misc,assignment]
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -11,8 +11,8 @@ import os
 import select
 import sys
 
-from demo import schema
-from demo.schema import Failure, RunResult, RunSpec
+from demo.core import result as schema
+from demo.core.result import Failure, RunResult, RunSpec
 from tests import samples
 
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}

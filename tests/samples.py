@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from demo.schema import (
+from demo.core.result import (
     MODES,
     BackToBack,
     Box,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from demo import catalog
-from demo import format as fmt
+from demo.core import catalog
+from demo.core import format as fmt
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def _sources() -> list[Path]:
 
 
 def _room(file: Path) -> str:
-    """'schema' for demo/schema.py, 'ui' for any file of demo/ui/, 'app' for app.py."""
+    """'schema' for demo/core/result.py, 'ui' for any file of demo/ui/, 'app' for app.py."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return parts[1] if parts[0] == "demo" else parts[0]
 
@@ -99,8 +99,8 @@ def test_a_heavy_library_is_imported_in_its_rooms_only(library: str, rooms: set[
 
 
 def test_only_serving_lets_the_command_line_reach_the_page() -> None:
-    assert "ui" not in _rooms_imported(ROOT / "demo" / "__main__.py")
-    tree = ast.parse((ROOT / "demo" / "__main__.py").read_text(encoding="utf-8"))
+    assert "ui" not in _rooms_imported(ROOT / "demo" / "cli" / "run.py")
+    tree = ast.parse((ROOT / "demo" / "cli" / "run.py").read_text(encoding="utf-8"))
     serve = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "_serve")
     inside = {node for node in ast.walk(serve) if isinstance(node, ast.Import)}
     everywhere = {
@@ -222,7 +222,7 @@ def test_the_readme_explains_every_variable_that_the_program_has() -> None:
 
 
 def test_every_option_of_run_stands_in_the_readme() -> None:
-    source = (ROOT / "demo" / "__main__.py").read_text()
+    source = (ROOT / "demo" / "cli" / "run.py").read_text()
     options = set(re.findall(r'run\.add_argument\("(--[a-z-]+)"', source))
     assert "--batch-size" in options
     assert [option for option in sorted(options) if option not in README] == []

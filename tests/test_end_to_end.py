@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from demo import catalog, images
-from demo.history import History
-from demo.schema import RunResult
+from demo.core import catalog, images
+from demo.core.result import RunResult
+from demo.store.history import History
 from tools.scenes import draw_scene
 
 SEED = 777_001

@@ -23,14 +23,15 @@ from typing import Any
 import pytest
 from samples import failed_result, ok_result
 
-from demo import catalog, limits, runner
-from demo.history import DamagedFile, History, HistoryError
-from demo.journal import Journal
-from demo.runner import Runner, worker_environment
-from demo.schema import BadInput, RunResult, RunSpec
-from demo.ui.fake import FakeRunner
-from demo.ui.jobs import Jobs
-from demo.ui.line import Line
+from demo.core import catalog, limits
+from demo.core.result import BadInput, RunResult, RunSpec
+from demo.runs import runner
+from demo.runs.runner import Runner, worker_environment
+from demo.store.history import DamagedFile, History, HistoryError
+from demo.store.journal import Journal
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.jobs.jobs import Jobs
+from demo.ui.jobs.queue import Line
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -291,9 +292,8 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
 def test_the_page_shows_each_fault_and_its_next_run_works(
     fault: str, says: str, faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from test_page import is_ready, pressed, stage_of
-
     from demo.ui.page import Page
+    from tests.ui.tabs.test_run import is_ready, pressed, stage_of
 
     page = Page(faulty(fault))
     *_, shown = pressed(page, iterations="10")
@@ -312,9 +312,9 @@ def test_the_page_shows_each_fault_and_its_next_run_works(
 RUN_IN_AN_APP = """
 import sys
 from pathlib import Path
-from demo import catalog
-from demo.history import History
-from demo.runner import Runner
+from demo.core import catalog
+from demo.store.history import History
+from demo.runs.runner import Runner
 runner = Runner(History(Path(sys.argv[1])), spare=True, worker_module=sys.argv[2])
 for event in runner.run(catalog.make_spec("shapes-vit", iterations=10_000), Path(sys.argv[3])):
     print(getattr(event, "phase", "end"), flush=True)
@@ -371,7 +371,7 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
     environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child")}
     module = "tests.faulty_worker"
     if not fault:
-        module = "demo.backend.worker"
+        module = "demo.backend.run"
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
     with app_in_a_run(history, module, phase, **environment) as app:
         if fault:
@@ -749,7 +749,7 @@ def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
 
 def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Path) -> None:
     from tests import hub_stub
-    from tests.test_loading import CLASSIFY, VIT, load_many
+    from tests.backend.test_models import CLASSIFY, VIT, load_many
 
     with hub_stub.serve({"stub/good": VIT}) as endpoint:
         told = load_many(tiny_disk, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
@@ -760,7 +760,7 @@ def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Pat
 
 def test_a_file_that_the_hub_cache_cannot_take_is_told_with_the_way_out(tmp_path: Path) -> None:
     from tests import hub_stub
-    from tests.test_loading import CLASSIFY, VIT, load_many
+    from tests.backend.test_models import CLASSIFY, VIT, load_many
 
     with hub_stub.serve({"stub/good": VIT}) as endpoint, no_file_above(10_000):
         told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
@@ -793,7 +793,7 @@ def test_a_hub_that_fails_is_a_stored_result_with_the_way_out(
     with hub_stub.serve({}) as endpoint:
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         spec = catalog.make_spec(checkpoint, "image-classification", iterations=10)
-        result = in_the_real_worker(history, spec, "demo.backend.worker")
+        result = in_the_real_worker(history, spec, "demo.backend.run")
     assert (result.status, result.failure.stage) == ("failed", "load")
     assert FAILING[status] in result.failure.message and checkpoint in result.failure.message
     assert result.failure.remedy.endswith(".")
@@ -988,7 +988,7 @@ def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
 READ_THE_APPS = "import os; print(b'hf_secret' in open(f'/proc/{os.getppid()}/environ', 'rb').read(), flush=True)"
 AN_APP = f"""
 import subprocess, sys
-from demo.runner import hide_environment
+from demo.runs.runner import hide_environment
 look = [sys.executable, "-I", "-S", "-c", {READ_THE_APPS!r}]
 subprocess.run(look)
 hide_environment()
@@ -1013,7 +1013,9 @@ def test_on_a_space_a_worker_cannot_read_the_apps_environment() -> None:
     )
     assert done.stdout == "True\n"
     assert "PermissionError" in done.stderr
-    assert "if limits.on_space():\n        hide_environment()" in (ROOT / "app.py").read_text(encoding="utf-8")
+    assert "if limits.on_space():\n        hide_environment()" in (ROOT / "demo" / "ui" / "serve.py").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_token_file_of_the_machine_is_not_read_on_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,20 +27,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import ok_result
 
-from demo import catalog, limits, schema
-from demo import format as fmt
-from demo.__main__ import _parser, main
-from demo.autopilot import Answer
-from demo.history import FOLDER_VARIABLE, History
-from demo.schema import BadInput, Machine, RunResult, RunSpec
-from demo.ui import api, form, guard
-from demo.ui.fake import MACHINE, FakeRunner
-from demo.ui.guard import DEEPEST, MOST_BYTES, Refused, check
-from demo.ui.language import translations
-from demo.ui.line import Line
+from demo.cli.run import _parser, main
+from demo.core import catalog, limits
+from demo.core import format as fmt
+from demo.core import result as schema
+from demo.core.result import BadInput, Machine, RunResult, RunSpec
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.sweep.autopilot import Answer
+from demo.ui import api
+from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
+from demo.ui.jobs.queue import Line
 from demo.ui.page import Page, build, launch
+from demo.ui.tabs import form
+from demo.ui.web import request_limits as guard
+from demo.ui.web.request_limits import DEEPEST, MOST_BYTES, Refused, check
+from demo.ui.web.visitor_language import translations
 from tests import hub_stub
-from tests.test_loading import CLASSIFY, VIT, load_many
+from tests.backend.test_models import CLASSIFY, VIT, load_many
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 CONTROL = "\x1b[2J\x07\u202e\x00"
@@ -859,11 +862,11 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
-        mock.patch("demo.runner.Runner", Runner),
-        mock.patch("demo.sweep.run", swept),
-        mock.patch("demo.autopilot.run", searched),
-        mock.patch("demo.cache_file._ask", lambda job, say: packed),
-        mock.patch("demo.cluster.connected", side_effect=BadInput("There is no cluster here.")),
+        mock.patch("demo.runs.runner.Runner", Runner),
+        mock.patch("demo.sweep.grid.run", swept),
+        mock.patch("demo.sweep.autopilot.run", searched),
+        mock.patch("demo.runs.cache_file._ask", lambda job, say: packed),
+        mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),
     ):

@@ -17,10 +17,8 @@ import pytest
 from measured_tables import write
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo import charts, measured, published, published_charts, sweep, words
-from demo.forecast import Doubt, Forecast, Range
-from demo.languages import ENGLISH, LANGUAGES, Language, choose
-from demo.schema import (
+from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
+from demo.core.result import (
     CACHES,
     MODES,
     PROFILES,
@@ -38,13 +36,26 @@ from demo.schema import (
     RunResult,
     RunSpec,
 )
-from demo.stats import Interval
-from demo.ui import beside, compare, live, presets, published_tab, results, run_tab, sections, sweep_tab, takeaway
-from demo.ui.fake import FakeRunner
-from demo.ui.heatmap import heatmap
-from demo.ui.language import label, translations, written
+from demo.core.stats import Interval
+from demo.present import charts
+from demo.present import guide_charts as published_charts
+from demo.present import section_texts as words
+from demo.runs.forecast import Doubt, Forecast, Range
+from demo.store import measured, published
+from demo.sweep import grid as sweep
+from demo.ui import presets
+from demo.ui.html import comparison as compare
+from demo.ui.html import guide_comparison as beside
+from demo.ui.html import progress as live
+from demo.ui.html import results, sections, takeaway
+from demo.ui.html.heatmap import heatmap
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.look.theme import CSS
 from demo.ui.page import Page
-from demo.ui.theme import CSS
+from demo.ui.tabs import published as published_tab
+from demo.ui.tabs import run as run_tab
+from demo.ui.tabs import sweep as sweep_tab
+from demo.ui.web.visitor_language import label, translations, written
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
@@ -291,7 +302,7 @@ def test_numbers_of_arabic_sections_and_figures_run_from_left_to_right(result: R
 
 @pytest.mark.parametrize(("message", "key"), live._MESSAGES.items())
 def test_what_the_worker_says_beyond_its_phase_is_said_in_every_language(message: str, key: str) -> None:
-    worker = Path(__file__).resolve().parent.parent / "demo" / "backend" / "worker.py"
+    worker = Path(__file__).resolve().parent.parent / "demo" / "backend" / "run.py"
     assert f'message="{message}"' in worker.read_text()
     progress = dataclasses.replace(TIMING, phase="check", message=message)
     for language in LANGUAGES.values():

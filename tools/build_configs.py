@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo import catalog
+from demo.core import catalog
 
 LABELS = Path(__file__).resolve().parent / "labels"
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"

@@ -20,9 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo import agreement, measured, words
-from demo import format as fmt
-from demo.schema import BadInput, Roofline, RunResult, RunSpec
+from demo.core import agreement
+from demo.core import format as fmt
+from demo.core.result import BadInput, Roofline, RunResult, RunSpec
+from demo.present import section_texts as words
+from demo.store import measured
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -18,7 +18,7 @@ does not depend on their values. The steps, the most valuable first:
                  last), at batch 1 and 16; the best of these and of the tables, against plain eager float32
     autotune     mode max-autotune at batch 1
 
-Every cell is a run of `demo.backend.worker` in a process of its own, forked after torch and transformers have been
+Every cell is a run of `demo.backend.run` in a process of its own, forked after torch and transformers have been
 imported. Compiling needs a core and timing a quiet machine, so a lot of cells is loaded and compiled side by side, up
 to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
 run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
@@ -26,8 +26,8 @@ on the GPU, which a result counts as other processes on the GPU. What a compile 
 cell whose compile ahead failed starts over alone, so that its failure is its own; one that lacks memory while others
 wait is run once more, with nobody beside it.
 
-The step 'best' is not the search of `demo.autopilot`, whose 48 settings and more of each checkpoint and batch, one
-process after another, would take hours: it is a fixed choice of few, without another attention implementation, and
+The step 'best' is not the search of `demo.sweep.autopilot`, whose 48 settings and more of each checkpoint and batch,
+one process after another, would take hours: it is a fixed choice of few, without another attention implementation, and
 plain eager and the winner are not run again in alternation, so there is no interval.
 
 FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
@@ -64,17 +64,20 @@ os.environ.setdefault(
     "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
 )  # a look for a GPU must not start CUDA: the cells are forked
 
-from demo.backend import worker  # first: it sets what the libraries read when they are imported
+from demo.backend import run as worker  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo import catalog, schema, words
-from demo import format as fmt
-from demo.backend import compilation, models, predictions, profile, settings, timing
-from demo.measured import current_commit
-from demo.schema import Failure, RunResult, RunSpec, Status
+from demo.backend import compilation, models, predictions, settings, timing
+from demo.backend import profiling as profile
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core import result as schema
+from demo.core.result import Failure, RunResult, RunSpec, Status
+from demo.present import section_texts as words
+from demo.store.measured import current_commit
 from tools.evidence_tables import Book, result_of, write_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -170,7 +173,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
 def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
     """The settings among which the best is looked for, beside those of the tables and of mode max-autotune.
 
-    A fixed choice of few: the search of `demo.autopilot` over all of them takes longer than a borrowed GPU stays.
+    A fixed choice of few: the search of `demo.sweep.autopilot` over all of them takes longer than a borrowed GPU stays.
     """
     known = catalog.find(checkpoint)
     convolutional = known is not None and known.family in CONVOLUTIONAL
@@ -522,7 +525,7 @@ def gpu_problem() -> str:
 def look_at_machine(device: str) -> dict[str, Any]:
     """In a child: asking for the device makes a context, which the script itself must not have."""
     ask = (
-        "import json, torch; from demo import schema; from demo.backend import machine; "
+        "import json, torch; from demo.core import result as schema; from demo.backend import machine; "
         f"print(json.dumps(schema.plain(machine.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -1,1 +1,1 @@
-"""Everything that imports torch or transformers. Runs in a process of its own: `python -m demo.backend.worker`."""
+"""Everything that imports torch or transformers. Runs in a process of its own: `python -m demo.backend.run`."""

@@ -1,4 +1,4 @@
-"""The compile cache as a file: `python -m demo.backend.cache_file`, started by `demo.cache_file`.
+"""The compile cache as a file: `python -m demo.backend.cache_file`, started by `demo.runs.cache_file`.
 
 One JSON line on standard input is the job: {"do": "save", "file": "...", "specs": [...], "image": "..."} or
 {"do": "load", "file": "..."}. JSON lines on standard output are the answer: {"said": "..."} as it goes on, then one of
@@ -20,15 +20,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from demo.backend import precompile, worker  # first: the worker sets what the libraries read when they are imported
+from demo.backend import precompile
+from demo.backend import run as worker  # first: the worker sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
 from PIL import Image
 
-from demo import schema
 from demo.backend import machine
-from demo.schema import BadInput, RunSpec
+from demo.core import result as schema
+from demo.core.result import BadInput, RunSpec
 
 FORMAT = "worth-compiling compile cache, 1"
 LONGEST_HEAD = 1_000_000

@@ -16,7 +16,7 @@ import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import PyCodeCache
 
-from demo.schema import Compilation, CompileCost, GraphBreak, RunSpec
+from demo.core.result import Compilation, CompileCost, GraphBreak, RunSpec
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")

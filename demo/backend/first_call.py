@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 
-from demo import images, schema
 from demo.backend import compilation, models, predictions, settings, timing
-from demo.schema import CompileCost, RunSpec
+from demo.core import images
+from demo.core import result as schema
+from demo.core.result import CompileCost, RunSpec
 
 TIMEOUT_SECONDS = 600.0
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import transformers
 
-from demo.schema import BadInput, Environment
+from demo.core.result import BadInput, Environment
 
 
 def pick_device(asked: str) -> torch.device:

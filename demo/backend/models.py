@@ -31,10 +31,10 @@ from transformers.models.auto import modeling_auto
 # By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
-from demo import catalog, hub, limits
-from demo import format as fmt
 from demo.backend import settings
-from demo.schema import BadInput, Checkpoint, RunSpec
+from demo.core import catalog, hub, limits
+from demo.core import format as fmt
+from demo.core.result import BadInput, Checkpoint, RunSpec
 
 OTHER = "choose another checkpoint"
 SEED = 0

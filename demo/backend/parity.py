@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from demo import agreement
-from demo import format as fmt
-from demo.schema import Box, Parity, Predictions, Segment
+from demo.core import agreement
+from demo.core import format as fmt
+from demo.core.result import Box, Parity, Predictions, Segment
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models."""

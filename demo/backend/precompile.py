@@ -18,14 +18,14 @@ from typing import Any
 # torch ask NVML, where there is one.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
-from demo.backend import worker  # first: it sets what the libraries read when they are imported
+from demo.backend import run as worker  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from PIL import Image
 
-from demo import schema
 from demo.backend import compilation
-from demo.schema import RunSpec
+from demo.core import result as schema
+from demo.core.result import RunSpec
 
 
 class Silent(worker.Events):

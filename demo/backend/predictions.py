@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from demo import images
 from demo.backend import models, settings
 from demo.backend.models import MOST_SIDE, Loaded
-from demo.schema import BadInput, Box, Label, Predictions, RunSpec, Segment
+from demo.core import images
+from demo.core.result import BadInput, Box, Label, Predictions, RunSpec, Segment
 
 TOP = 5
 BOX_THRESHOLD = 0.55

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from demo.schema import BadInput, RunSpec
+from demo.core.result import BadInput, RunSpec
 
 TF32_CAPABILITY = (8, 0)
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import torch
 
-from demo import stats
-from demo.schema import BackToBack, RunSpec
+from demo.core import stats
+from demo.core.result import BackToBack, RunSpec
 
 Call = Callable[[], Any]
 

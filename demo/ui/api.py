@@ -9,15 +9,16 @@ from typing import Any, Literal
 import gradio as gr
 from gradio import FileData
 
-from demo import catalog, export
-from demo import format as fmt
-from demo.history import History, HistoryError
-from demo.journal import Journal
-from demo.schema import BadInput, RunResult
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core.result import BadInput, RunResult
+from demo.store import export
+from demo.store.history import History, HistoryError
+from demo.store.journal import Journal
 from demo.ui import runs
-from demo.ui.form import Choice, uploaded
-from demo.ui.line import Line
+from demo.ui.jobs.queue import Line
 from demo.ui.runs import AnyRunner
+from demo.ui.tabs.form import Choice, uploaded
 
 _log = logging.getLogger(__name__)
 

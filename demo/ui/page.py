@@ -9,23 +9,24 @@ from typing import Any
 
 import gradio as gr
 
-from demo import limits
-from demo.history import History
-from demo.languages import ENGLISH, LANGUAGES, Language
-from demo.precompiling import Precompiler
-from demo.schema import Machine
-from demo.ui import api, language
-from demo.ui.form import Choice, default_choice, examples
-from demo.ui.guard import Guard
-from demo.ui.history_tab import HistoryTab
-from demo.ui.language import Spoken, label, of, written
-from demo.ui.line import Line
-from demo.ui.published_tab import PublishedTab, published_table
-from demo.ui.run_tab import RunTab
+from demo.core import limits
+from demo.core.languages import ENGLISH, LANGUAGES, Language
+from demo.core.result import Machine
+from demo.runs.precompiler import Precompiler
+from demo.store.history import History
+from demo.ui import api
+from demo.ui.jobs.queue import Line
+from demo.ui.look.theme import CALM, CSS, HEAD, Paper
 from demo.ui.runs import AnyRunner
-from demo.ui.stage import StageBar, switch
-from demo.ui.sweep_tab import SweepTab
-from demo.ui.theme import CALM, CSS, HEAD, Paper
+from demo.ui.tabs.form import Choice, default_choice, examples
+from demo.ui.tabs.history import HistoryTab
+from demo.ui.tabs.published import PublishedTab, published_table
+from demo.ui.tabs.run import RunTab
+from demo.ui.tabs.stage_mode import StageBar, switch
+from demo.ui.tabs.sweep import SweepTab
+from demo.ui.web import visitor_language as language
+from demo.ui.web.request_limits import Guard
+from demo.ui.web.visitor_language import Spoken, label, of, written
 
 MACHINE_SECONDS = 30.0
 """How long a new page waits for the worker to say what machine this is."""

@@ -9,13 +9,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
-from demo.schema import BadInput, Machine, Progress, RunResult, RunSpec
+from demo.core.result import BadInput, Machine, Progress, RunResult, RunSpec
 
 Event = Progress | RunResult
 
 
 class AnyRunner(Protocol):
-    """`demo.runner.Runner` is one, `demo.ui.fake.FakeRunner` another."""
+    """`demo.runs.runner.Runner` is one, `demo.ui.jobs.fake_runner.FakeRunner` another."""
 
     @property
     def machine(self) -> Machine | None: ...

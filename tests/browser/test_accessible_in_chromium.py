@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo.history import FOLDER_VARIABLE, History
-from demo.schema import BadInput, Progress, RunResult, RunSpec
-from demo.ui.fake import FakeRunner, progress
+from demo.core.result import BadInput, Progress, RunResult, RunSpec
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
 
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from samples import ok_result
 
-from demo.history import History
-from demo.languages import LANGUAGES
-from demo.ui.fake import FakeRunner
+from demo.core.languages import LANGUAGES
+from demo.store.history import History
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 expect = pytest.importorskip("playwright.sync_api").expect

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from samples import ok_result
 
-from demo.schema import RunSpec
-from demo.ui.fake import FakeRunner
+from demo.core.result import RunSpec
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 

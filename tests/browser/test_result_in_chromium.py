@@ -12,9 +12,9 @@ import pytest
 from samples import full_result
 from troubles import heard
 
-from demo.history import FOLDER_VARIABLE
-from demo.schema import BadInput, RunResult, RunSpec
-from demo.ui.fake import FakeRunner
+from demo.core.result import BadInput, RunResult, RunSpec
+from demo.store.history import FOLDER_VARIABLE
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

@@ -10,10 +10,11 @@ import pytest
 from samples import ok_result
 from troubles import heard
 
-from demo.schema import RunSpec
-from demo.ui import links, stage
-from demo.ui.fake import FakeRunner
+from demo.core.result import RunSpec
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
+from demo.ui.tabs import links
+from demo.ui.tabs import stage_mode as stage
 
 FIGURE = "#top .headline .figure"
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo.history import History
-from demo.schema import RunResult, RunSpec
-from demo.ui.fake import FakeRunner
+from demo.core.result import RunResult, RunSpec
+from demo.store.history import History
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
-from demo.ui.run_tab import BROWSER_KEY
+from demo.ui.tabs.run import BROWSER_KEY
 
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""

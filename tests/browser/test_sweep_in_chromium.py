@@ -10,9 +10,9 @@ import pytest
 from samples import failed_result, measurement, ok_result
 from troubles import heard
 
-from demo.history import FOLDER_VARIABLE
-from demo.schema import RunResult, RunSpec
-from demo.ui.fake import FakeRunner
+from demo.core.result import RunResult, RunSpec
+from demo.store.history import FOLDER_VARIABLE
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page, launch
 
 

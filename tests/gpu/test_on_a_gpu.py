@@ -14,10 +14,14 @@ from unittest import mock
 
 import torch
 
-from demo import catalog, schema
-from demo.backend import compilation, models, profile, settings, state, timing, worker
-from demo.runner import Runner
-from demo.schema import Progress, RunResult, RunSpec
+from demo.backend import compilation, models, settings, timing
+from demo.backend import monitor as state
+from demo.backend import profiling as profile
+from demo.backend import run as worker
+from demo.core import catalog
+from demo.core import result as schema
+from demo.core.result import Progress, RunResult, RunSpec
+from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 FULL_SIZE = "google/vit-base-patch16-224"

@@ -1,0 +1,219 @@
+"""Why a variant is as fast as it is: its kernels by torch.profiler, and the least that one call asks of the device.
+
+Both are passes of their own, after the timing: a profiler slows down what it watches.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, record_function
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
+
+from demo.backend import timing
+from demo.core.result import Kernel, Profile, Roofline, RunSpec
+
+Call = Callable[[], Any]
+
+CALLS = 3
+"""Watched calls of each variant, after one that pays for the profiler's own start."""
+LONGEST = 5
+LONGEST_NAME = 120
+MARK = "worth compiling: "
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+"""The categories of a GPU's own activities in a trace of torch.profiler."""
+OPERATORS = ("cpu_op", "user_annotation")
+SIDE = {"cuda": 4096, "cpu": 1024}
+LARGEST_SIDE = 16_384
+COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
+"""Several times what the caches of the device hold, but for CPUs with very large ones."""
+RATE_CALLS = 5
+SHORTEST_SECONDS = 0.005
+"""A matrix product on a GPU that takes less is measured again with sides of twice the length."""
+
+
+def wanted(spec: RunSpec, device: torch.device) -> bool:
+    return spec.profile == "on" or (spec.profile == "auto" and device.type == "cuda")
+
+
+def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
+    """What the profiler saw of each variant; `trace` is where to keep all of it, as JSON packed with gzip.
+
+    Raises RuntimeError where it saw no work of the GPU, as in a container that may not use CUPTI.
+    """
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    with torch.profiler.profile(activities=activities) as session:
+        for name, call in calls.items():
+            call()
+            wait()
+            with record_function(MARK + name):
+                for _ in range(CALLS):
+                    call()
+                wait()
+    with tempfile.TemporaryDirectory(prefix="profile-") as folder:
+        written = Path(folder) / "trace.json"
+        session.export_chrome_trace(str(written))
+        if trace is not None:
+            with written.open("rb") as plain, gzip.open(trace, "wb") as packed:
+                shutil.copyfileobj(plain, packed)
+        events = json.loads(written.read_text(encoding="utf-8"))["traceEvents"]
+    return {name: summary(events, name, device.type) for name in calls}
+
+
+def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Profile:
+    """One variant's part of a trace in Chrome's format (times in microseconds), between its two marks.
+
+    Raises RuntimeError where nothing of it is there.
+    """
+    spans = [event for event in events if event.get("ph") == "X"]
+    marks = [event for event in spans if event["name"] == MARK + variant and event.get("cat") == "user_annotation"]
+    if not marks:
+        raise RuntimeError(f"the trace holds no mark of {variant}")
+    start, end = marks[0]["ts"], marks[0]["ts"] + marks[0]["dur"]
+    inside = [event for event in spans if start <= event["ts"] < end and event is not marks[0]]
+    if device == "cpu":
+        here = [event for event in inside if event.get("cat") in OPERATORS and event["tid"] == marks[0]["tid"]]
+        timed = _own_times(here)
+        kernels = sum(1 for event, _, leaf in timed if leaf)
+        return Profile(kernels / CALLS, None, _longest((event["name"], own) for event, own, _ in timed))
+    work = [event for event in inside if event.get("cat") in WORK]
+    if not work:
+        raise RuntimeError(
+            "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
+        )
+    busy = _covered((event["ts"], event["ts"] + event["dur"]) for event in work)
+    launched = sum(1 for event in work if event["cat"] == "kernel")
+    longest = _longest((event["name"], event["dur"]) for event in work)
+    return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
+
+
+def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], float, bool]]:
+    """Each event of one thread with its time without the events within it, and whether it has none within."""
+    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
+    own = [event["dur"] for event in ordered]
+    leaf = [True] * len(ordered)
+    around: list[int] = []
+    for index, event in enumerate(ordered):
+        while around and ordered[around[-1]]["ts"] + ordered[around[-1]]["dur"] <= event["ts"]:
+            around.pop()
+        if around:
+            own[around[-1]] -= event["dur"]
+            leaf[around[-1]] = False
+        around.append(index)
+    return [(event, max(0.0, time), last) for event, time, last in zip(ordered, own, leaf, strict=True)]
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of spans: two streams that work at once count once."""
+    covered, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
+    """The names with the most microseconds in all watched calls."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for name, microseconds in timed:
+        times[name].append(microseconds)
+    everything = sum(map(sum, times.values())) or 1.0
+    names = sorted(times, key=lambda name: -sum(times[name]))[:LONGEST]
+    return tuple(
+        Kernel(
+            name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…",
+            len(times[name]) / CALLS,
+            sum(times[name]) / 1e6 / CALLS,
+            sum(times[name]) / everything,
+        )
+        for name in names
+    )
+
+
+def roofline(model: Any, batch: dict[str, torch.Tensor], device: torch.device) -> Roofline:
+    """What one call asks for at least, and what this device gives. Runs the model eagerly once more."""
+    operations, least_bytes = demand(model, batch)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    dtype = next(model.parameters()).dtype
+    return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
+
+
+def demand(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+    """(operations, least bytes) of one call, as `Roofline` defines them."""
+    on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # which torch's counter does not know
+    counter = FlopCounterMode(
+        display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
+    )
+    reads = _Reads(model)
+    with reads, counter:
+        outputs = model(**batch)
+    written = sum(_bytes(tensor) for tensor in _tensors(outputs))
+    return int(counter.get_total_flops()), sum(reads.bytes.values()) + sum(map(_bytes, batch.values())) + written
+
+
+class _Reads(TorchDispatchMode):
+    """Which of the model's weights and buffers the operators read, in bytes by where they lie."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self._stored = {
+            tensor.untyped_storage().data_ptr(): _bytes(tensor) for tensor in (*model.parameters(), *model.buffers())
+        }
+        self.bytes: dict[int, int] = defaultdict(int)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in _tensors((args, kwargs or {})):
+            place = tensor.untyped_storage().data_ptr()
+            if place not in self._stored:
+                continue
+            if func is torch.ops.aten.embedding.default and tensor is args[0]:
+                self.bytes[place] = min(self._stored[place], self.bytes[place] + _bytes(out))
+            else:
+                self.bytes[place] = self._stored[place]
+        return out
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Operations a second of a square matrix product under the TF32 switches in force; the best of five."""
+    side = SIDE[device.type]
+    while True:
+        left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+        seconds = _best(functools.partial(torch.matmul, left, right), device)
+        if device.type == "cpu" or seconds >= SHORTEST_SECONDS or side >= LARGEST_SIDE:
+            return 2 * side**3 / seconds
+        side *= 2
+
+
+def copy_rate(device: torch.device) -> float:
+    """Bytes a second, each counted when read and when written; the best of five."""
+    source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
+    target = torch.empty_like(source)
+    return 2 * _bytes(source) / _best(lambda: target.copy_(source), device)
+
+
+def _best(call: Call, device: torch.device) -> float:
+    clock = timing.WallClock(device)
+    clock.time(call)
+    return min(clock.time(call) for _ in range(RATE_CALLS))

@@ -1,0 +1,44 @@
+"""`python -m demo cache save|load`: the compile cache as a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from demo.cli import sweep
+from demo.cli.common import FAILED, OK, picture
+from demo.core import format as fmt
+from demo.runs import cache_file
+from demo.sweep.grid import PICTURE
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("cache", help="the compile cache as a file: save it here, load it elsewhere")
+    parser.set_defaults(command=lambda options: parser.print_help() or OK)
+    actions = parser.add_subparsers(metavar="ACTION", parser_class=type(parser))
+    saving = actions.add_parser("save", help="compile a grid, and write what that left in the compile cache")
+    saving.set_defaults(command=_save)
+    saving.add_argument("out", metavar="CACHE", help="the file to write")
+    sweep.add_grid(saving)
+    saving.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
+    loading = actions.add_parser("load", help="put the entries of such a file into this machine's compile cache")
+    loading.set_defaults(command=_load)
+    loading.add_argument("out", metavar="CACHE", help="a file of `cache save`; it holds code, so it must be trusted")
+
+
+def _save(options: argparse.Namespace) -> int:
+    specs = sweep.grid(options).specs(folders=True)
+    image = picture(options.image or PICTURE)
+    saved = cache_file.save(Path(options.out), specs, image, lambda text: print(text, file=sys.stderr, flush=True))
+    for failed in saved["failed"]:
+        print(f"Not in the file, because it could not be compiled: {failed}.", file=sys.stderr)
+    print(f"{options.out}: {saved['cells']} of {len(specs)} cells, {fmt.size(saved['bytes'])}.")
+    return FAILED if saved["failed"] else OK
+
+
+def _load(options: argparse.Namespace) -> int:
+    loaded = cache_file.load(Path(options.out))
+    print(f"{loaded['entries']} entries of {loaded['cells']} cells are now in {loaded['cache']}.")
+    return OK

@@ -1,0 +1,132 @@
+"""`history`: the stored results listed, shown, written to a file or deleted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from demo.cli import terminal
+from demo.cli.common import FAILED, OK
+from demo.core.result import BadInput, RunResult
+from demo.present import section_texts as words
+from demo.store import export
+from demo.store.history import History
+from demo.store.journal import Journal
+
+LISTED = 50
+"""Results that are listed when no limit was given: each one's interval takes some hundredths of a second."""
+_HELP = """the stored results, newest first
+
+  history                       list them
+  history ID                    show this one in full
+  history export FILE           write them to a .csv, .json or .parquet file
+  history delete ID [ID ...]    remove these for good
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Registers the command with the program's parser."""
+    history = commands.add_parser(
+        "history",
+        help="the results stored so far, newest first; export and delete them",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    history.set_defaults(command=_history)
+    history.add_argument("words", nargs="*", metavar="ID | export FILE | delete ID", help="nothing: the list")
+    history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
+    history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
+    history.add_argument("--json", action="store_true", help="print them as JSON")
+    history.add_argument("--yes", action="store_true", help="delete without asking")
+
+
+def _history(options: argparse.Namespace) -> int:
+    history = History()
+    Journal(history).recover()
+    match options.words:
+        case []:
+            return _list(history, options)
+        case ["export", file]:
+            return _export(history, Path(file), options)
+        case ["export", *_]:
+            raise BadInput("history export takes one file, named .csv, .json or .parquet.")
+        case ["delete", _, *_]:
+            return _delete(history, options.words[1:], options)
+        case ["delete"]:
+            raise BadInput("history delete takes the ids of the results to remove; history lists them.")
+        case [id]:
+            return _show(history, id, options)
+        case _:
+            raise BadInput(f"One id at a time. Given: {', '.join(options.words)}.")
+
+
+def _list(history: History, options: argparse.Namespace) -> int:
+    limit = _limit(options.limit)
+    if options.json:
+        print(_json(history.all(limit, options.search)))
+        return OK
+    results = history.all(limit or LISTED, options.search)
+    if results:
+        print(terminal.history_table(results))
+    elif options.search:
+        print(f"No stored result holds {options.search!r}.")
+    else:
+        print(f"No results yet. They will be stored in {history.path}.")
+    if limit is None and (stored := history.count(options.search)) > LISTED:
+        print(f"The newest {LISTED} of {stored}; --limit N lists more.", file=sys.stderr)
+    return OK
+
+
+def _show(history: History, id: str, options: argparse.Namespace) -> int:
+    result = _get(history, id)
+    print(result.dumps() if options.json else terminal.report(result))
+    return OK
+
+
+def _export(history: History, file: Path, options: argparse.Namespace) -> int:
+    format = file.suffix.lower().removeprefix(".")
+    if format not in export.FORMATS:
+        raise BadInput(f"The file's name says how to write it: .csv, .json or .parquet. Given: {str(file)!r}.")
+    results = history.all(_limit(options.limit), options.search)
+    try:
+        file.write_bytes(export.encoded(results, format))
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
+    print(f"{words.count(len(results), 'result')} written to {file}.", file=sys.stderr)
+    return OK
+
+
+def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
+    results = [_get(history, id) for id in ids]
+    if not options.yes:
+        print(terminal.history_table(results))
+        if not sys.stdin.isatty():
+            raise BadInput("Nobody can be asked here whether to delete these for good. Add --yes.")
+        print("Delete for good? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
+            print("Nothing was deleted.", file=sys.stderr)
+            return FAILED
+    print(f"{words.count(history.delete(ids), 'result')} deleted.", file=sys.stderr)
+    return OK
+
+
+def _get(history: History, id: str) -> RunResult:
+    result = history.get(id)
+    if result is None:
+        raise BadInput(f"No stored result has the id {id!r}. python -m demo history lists them.")
+    return result
+
+
+def _limit(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdigit() or len(given) > 9 or int(given) == 0:
+        raise BadInput(f"The limit must be a whole number from 1 to 999,999,999. Given: {given[:80]!r}.")
+    return int(given)
+
+
+def _json(results: list[RunResult]) -> str:
+    return json.dumps([result.to_json() for result in results], allow_nan=False, ensure_ascii=False, indent=2)

@@ -1,0 +1,78 @@
+"""`python -m demo published`: the guide's tables and this project's own, through the same filter as the page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from demo.cli import terminal
+from demo.cli.common import OK
+from demo.core import format as fmt
+from demo.core.result import PublishedRow
+from demo.store import published
+from demo.store.measured import OOM
+
+
+def add_to(commands: Any) -> None:
+    """Registers the command at `commands`, what `add_subparsers` gave."""
+    parser = commands.add_parser("published", help="the guide's tables, and those that this project measured")
+    parser.set_defaults(command=_published)
+    parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
+    parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
+    parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
+    parser.add_argument("--task", help="image-classification, object-detection or image-segmentation")
+    parser.add_argument("--model", metavar="PART", help="a part of a model's name or checkpoint")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the rows as JSON, and nothing else")
+    form.add_argument("--csv", action="store_true", help="print the rows as CSV, and nothing else")
+
+
+def _published(options: argparse.Namespace) -> int:
+    tables = published.tables()
+    for problem in tables.problems:
+        print(problem, file=sys.stderr)
+    rows = published.select(tables.rows, options.subset, options.gpu, options.batch_size, options.task, options.model)
+    if options.json:
+        print(published.to_json(rows))
+    elif options.csv:
+        print(published.to_csv(rows), end="")
+    elif rows:
+        print(_table(rows))
+    else:
+        print("No row has all of this. Leave out one of the filters.")
+    return OK
+
+
+def _table(rows: list[PublishedRow]) -> str:
+    head = ("gpu", "batch", "torch", "mode", "task", "model", "eager ms", "compiled ms", "speed-up", "saved", "")
+    noted: list[str] = []
+    lines = []
+    for row in rows:
+        marks = []
+        for note in published.notes(row):
+            noted += [] if note in noted else [note]
+            marks.append(f"[{noted.index(note) + 1}]")
+        origin = [published.MEASURED] if row.measured else []
+        lines.append(
+            (
+                row.gpu,
+                str(row.batch_size),
+                row.torch,
+                row.mode,
+                row.task,
+                row.model,
+                _ms(row.eager_seconds),
+                _ms(row.compiled_seconds),
+                OOM if row.speedup is None else fmt.ratio(row.speedup),
+                OOM if row.saved is None else f"{row.saved * 100:.1f} %",
+                " ".join([*origin, *marks]),
+            )
+        )
+    notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
+    source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
+    return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
+
+
+def _ms(seconds: float | None) -> str:
+    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"

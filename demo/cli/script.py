@@ -1,0 +1,25 @@
+"""`python -m demo script ID > run.py`: a stored run as a stand-alone Python script."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from demo.cli.common import OK
+from demo.core.result import BadInput
+from demo.present.script import script
+from demo.store.history import History
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("script", help="a stored run as a script that needs torch, transformers and pillow")
+    parser.set_defaults(command=_print_script)
+    parser.add_argument("id", metavar="ID", help="as `history` lists it")
+
+
+def _print_script(options: argparse.Namespace) -> int:
+    result = History().get(options.id)
+    if result is None:
+        raise BadInput(f"No stored result has the id {options.id!r}. python -m demo history lists them.")
+    print(script(result), end="")
+    return OK

@@ -1,0 +1,294 @@
+"""`python -m demo sweep`: a grid of runs, resumed from what is stored."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from demo.cli import terminal
+from demo.cli.common import FAILED, OK, picture
+from demo.core import format as fmt
+from demo.core.result import BadInput, RunResult, RunSpec
+from demo.present import section_texts as words
+from demo.runs.precompiler import Precompiler
+from demo.store.history import History
+from demo.sweep import grid as sweep
+from demo.sweep.grid import Cell, Done, Forecast, Grid, Precompiling, Timing
+
+LISTS = {
+    "checkpoints": ("--checkpoint", "ID", "a name of `list`, a hub id or a local folder"),
+    "batch_sizes": ("--batch-size", "N", "a batch size"),
+    "modes": ("--mode", "MODE", "a compile mode"),
+    "dtypes": ("--dtype", "DTYPE", "a dtype"),
+}
+WORDS = (
+    "task",
+    "device",
+    "weights",
+    "iterations",
+    "protocol",
+    "precision",
+    "most-seconds",
+    "attention",
+    "threads",
+    "cache",
+)
+SWITCHES = ("fullgraph", "channels-last")
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
+    parser.set_defaults(command=_sweep)
+    add_grid(parser)
+    parser.add_argument(
+        "--image",
+        metavar="PATH",
+        help="the picture for every cell (default: a drawn scene, 4:3)",
+    )
+    parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(sweep.KINDS)}")
+    parser.add_argument(
+        "--measured", action="store_true", help="make it this project's own table of the device: assets/measured/"
+    )
+    parser.add_argument("--fresh", action="store_true", help="run the cells that are stored already, too")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: over a Ray cluster")
+    parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
+    parser.add_argument("--gpu-type", action="append", default=[], help="with ray: T4, A100, ...; several: on each")
+    parser.add_argument("--yes", action="store_true", help="on a terminal: start without asking")
+
+
+def add_grid(parser: argparse.ArgumentParser) -> None:
+    """The options that make a grid, for every command that takes one."""
+    parser.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
+    parser.add_argument("--preset", help=f"a grid by its name: {', '.join(sweep.PRESETS)}")
+    for name, (option, what, told) in LISTS.items():
+        told = f"{told}; give it several times, or with commas, for more"
+        parser.add_argument(option, dest=name, action="append", metavar=what, help=told)
+    for word in WORDS:
+        parser.add_argument(f"--{word}", metavar="X", help="as of `run`, for every cell")
+    for word in SWITCHES:
+        parser.add_argument(f"--{word}", action="store_true", default=None, help="as of `run`, for every cell")
+    parser.add_argument("--text", action="append", metavar="QUERIES", help="for the checkpoints that take queries")
+
+
+def grid(options: argparse.Namespace) -> Grid:
+    """The preset or the file, with what the options say in place of what stands there. Raises BadInput."""
+    given: dict[str, Any] = {}
+    if options.preset and options.file:
+        raise BadInput("Give a preset or a file, not both.")
+    if options.preset:
+        if options.preset not in sweep.PRESETS:
+            raise BadInput(f"Unknown preset {options.preset!r}. Allowed: {', '.join(sweep.PRESETS)}.")
+        preset = sweep.PRESETS[options.preset]
+        given = {**{name: getattr(preset, name) for name in sweep.AXES}, **preset.settings}
+    elif options.file:
+        given = _read_yaml(Path(options.file))
+    for name in LISTS:
+        if (values := getattr(options, name)) is not None:
+            given[name] = [part for value in values for part in value.split(",") if part.strip()]
+    for word in (*WORDS, *SWITCHES):
+        name = word.replace("-", "_")
+        if (value := getattr(options, name)) is not None:
+            given[name] = value
+    if options.text is not None:
+        given["text"] = ",".join(options.text)
+    if not given:
+        raise BadInput("No grid was given. Name a preset (--preset smoke), a YAML file, or --checkpoint.")
+    return sweep.read_grid(given, options.file or "The sweep")
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadInput("A grid in a file needs PyYAML: pip install pyyaml, or give the grid by options.") from error
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"The grid {str(path)!r} cannot be read: {error}.") from error
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise BadInput(f"{path} must hold names with values, such as: checkpoints: [shapes-vit].")
+    names = [name.value for name, _ in yaml.compose(text, Loader=yaml.SafeLoader).value]
+    if twice := [name for name in content if names.count(name) > 1]:
+        raise BadInput(f"{path} has the entry {twice[0]!r} twice, and only one could count. Put them together.")
+    return content
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the sweep as Ctrl-C does, so that the table is still written. A second one does not wait.
+
+    A signal that the parent process ignores (nohup) stays ignored.
+    """
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    specs = grid(options).specs(folders=True)
+    image, out = picture(options.image or sweep.PICTURE), Path(options.out) if options.out else None
+    if out:
+        sweep.check_table(out)
+    if options.engine != "ray" and (options.address or options.gpu_type):
+        raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
+    with _ended_by_sigterm():
+        run = _on_cluster if options.engine == "ray" else _here
+        cells = run(options, specs, image, out)
+    if options.measured and cells:
+        print(f"Kept as {_kept_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
+    return OK if not cells or any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
+
+
+def _kept_as_measured(cells: Sequence[Cell]) -> Path:
+    try:
+        return sweep.keep_as_measured(cells)
+    except OSError as error:
+        raise BadInput(f"The measured table was not written: {error}. The results are in the store.") from error
+
+
+def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, out: Path | None) -> list[Cell]:
+    """The cells as they are at the end; none where somebody at the terminal did not want to start."""
+    from demo.runs.runner import Runner
+
+    history = History()
+    with closing(Runner(history)) as runner:
+        machine = runner.inspect()
+        stored = history.all()
+        cells = sweep.cells(specs, stored, machine, image, options.fresh)
+        print(plan_text(cells, sweep.forecast(cells, stored, machine)), file=sys.stderr)
+        if not options.yes and not _wanted():
+            return []
+        events = sweep.run(cells, runner, image, threading.Event(), Precompiler())
+        with _kept(cells, out), closing(events):
+            _follow(events, cells)
+    return cells
+
+
+def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, out: Path | None) -> list[Cell]:
+    """As `_here`, over a Ray cluster."""
+    from demo.sweep import ray_cluster as cluster
+
+    history = History()
+    with cluster.connected(options.address):
+        fleet = cluster.nodes(options.gpu_type)
+        cells = cluster.cells(specs, options.gpu_type, fleet, history.all(), image, options.fresh)
+        slots = sum(node.slots for node in fleet)
+        todo = sum(not cell.done for cell in cells)
+        print(f"{len(cells)} cells, {todo} to run, {slots} at a time on {len(fleet)} nodes.", file=sys.stderr)
+        if not options.yes and not _wanted():
+            return []
+        events = cluster.run(cells, fleet, image, history, threading.Event())
+        with _kept(cells, out), closing(events):
+            _follow(events, cells)
+    return cells
+
+
+def _follow(events: Iterable[sweep.Event], cells: list[Cell]) -> None:
+    """Fills `cells` as their values come, shows how it goes, and at the end prints the table."""
+    show = Shown(cells)
+    for event in events:
+        if isinstance(event, Done):
+            cells[event.place] = event.cell
+        show(event)
+    print(table(cells))
+
+
+def plan_text(cells: list[Cell], forecast: Forecast, one: str = "cell") -> str:
+    """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
+    stored = len(cells) - forecast.cells
+    count = f"{len(cells)} {one if len(cells) == 1 else f'{one}s'}"
+    parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
+    if forecast.cells:
+        guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
+        parts.append(f"{forecast.cells} to run: about {fmt.duration(forecast.seconds)} one after another{guess}.")
+    return " ".join(parts)
+
+
+def _wanted() -> bool:
+    """Asks on a terminal; where nobody sits there, nobody is asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write("Start? [Y/n] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
+
+
+@contextmanager
+def _kept(cells: list[Cell], out: Path | None) -> Iterator[None]:
+    """Whatever ends the sweep, the cells that have a value by then are in the table."""
+    try:
+        yield
+    finally:
+        if out is not None and any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
+            try:
+                sweep.write_table(out, cells)
+            except OSError as error:
+                raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
+
+
+class Shown:
+    """A sweep on standard error: one line a finished cell, and one that rewrites itself for the one in hand."""
+
+    def __init__(self, cells: list[Cell]) -> None:
+        self._cells = cells
+        self._line = terminal.ProgressLine(sys.stderr)
+        self._told = 0.0
+
+    def __call__(self, event: sweep.Event) -> None:
+        if isinstance(event, Timing) and sys.stderr.isatty():
+            self._line.show(event.progress)
+        elif isinstance(event, Done):
+            self._line.end()
+            done = sum(cell.done for cell in self._cells)
+            print(f"[{done}/{len(self._cells)}] {cell_text(event.cell)}", file=sys.stderr, flush=True)
+        elif isinstance(event, Precompiling) and time.monotonic() - self._told > terminal.SPARSE_SECONDS:
+            self._told = time.monotonic()
+            print(f"Compiling ahead: {event.done} of {event.of}", file=sys.stderr, flush=True)
+
+
+def cell_text(cell: Cell) -> str:
+    spec = cell.spec
+    return (
+        f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}{_latencies(cell.result)}"
+    )
+
+
+def _latencies(result: RunResult | None) -> str:
+    return f" ({times})" if result and result.failure is None and (times := words.times(result)) else ""
+
+
+def table(cells: list[Cell]) -> str:
+    """The grid as text, one line a cell."""
+    head = ("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")
+    rows = [
+        (
+            cell.spec.checkpoint,
+            str(cell.spec.batch_size),
+            cell.spec.mode,
+            cell.spec.dtype,
+            _latencies(cell.result).strip(" ()"),
+            cell.value[:60] or "not run",
+            cell.result.id if cell.result else "",
+        )
+        for cell in cells
+    ]
+    return "\n".join(terminal.table([head, *rows]))

@@ -1,0 +1,1 @@
+"""What every process knows: specs, results, the catalogue, statistics, images. Imports no other room."""

@@ -1,0 +1,270 @@
+"""A picture file from a stranger, made into an upright RGB image or a sentence that says why not.
+
+Called in the worker's process, before the model: what a hostile file may still do to a decoder, it does there.
+Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, one of which calls Ghostscript.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import re
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from demo.core import limits
+from demo.core.format import size as size_text
+from demo.core.result import MASK_SIDE, BadInput, ImageInfo
+
+FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
+"""Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
+READABLE = "PNG, JPEG, WebP, AVIF, GIF, BMP and TIFF"
+MAX_ASPECT = 20
+"""Longer side over shorter. Processors that bring the shorter side to 513 pixels make of 20:1 a picture of 5 Mpx, of
+20 000:1 one of 5 Gpx."""
+
+ORIENTATION = 0x0112
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What undoes each EXIF orientation. `ImageOps.exif_transpose` does the same and then rewrites the EXIF block, which
+fails on blocks that are merely odd."""
+
+
+def read(path: Path) -> tuple[Image.Image, ImageInfo]:
+    """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
+
+    Transparency is laid on white; of an animation the first frame is taken; 16-bit grey is scaled to 8 bits;
+    integer and float pictures, which have no agreed white, are stretched from their smallest value to their
+    largest. Colour profiles are ignored, as the processors of the checkpoints ignore them.
+
+    Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
+    and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
+    """
+    name = _shown(Path(path).name)
+    data = _bytes(Path(path), name)
+    image = _decode(data, name)
+    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), _preview(image))
+
+
+def decode(path: Path) -> Image.Image:
+    """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
+    name = _shown(Path(path).name)
+    return _decode(_bytes(Path(path), name), name)
+
+
+def encode_mask(mask: np.ndarray) -> str:
+    """Base64 of a 1-bit PNG of a (height, width) mask, brought to at most `MASK_SIDE` on its long side.
+
+    Nearest neighbour: what is thinner than a pixel of the smaller mask can vanish. Raises ValueError for an array
+    that is not two-dimensional or holds nothing.
+    """
+    if mask.ndim != 2 or 0 in mask.shape:
+        raise ValueError(f"a mask has a height and a width: given the shape {mask.shape}")
+    picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
+    picture = picture.resize(mask_size(picture.size), Image.Resampling.NEAREST)
+    return _base64(picture, format="PNG", optimize=True)
+
+
+def decode_mask(mask_png: str) -> np.ndarray:
+    """The (height, width) bool array of `encode_mask`. Raises ValueError for a damaged text."""
+    return np.array(_stored(mask_png, "PNG").convert("1"), dtype=bool)
+
+
+def decode_preview(preview_jpeg: str) -> Image.Image:
+    """The RGB preview of an `ImageInfo`. Raises ValueError for a damaged text."""
+    return _stored(preview_jpeg, "JPEG").convert("RGB")
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    """What the file holds. Asks what it is before opening it: opening a pipe would wait for ever."""
+    most = limits.current().file_bytes
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise BadInput(f"'{name}' is a folder. Give one picture file.")
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput(f"'{name}' is a device or a pipe. Give one picture file.")
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except BadInput:
+        raise
+    except FileNotFoundError:
+        raise BadInput(f"There is no picture file '{name}'. Check its name and folder.") from None
+    except (OSError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "its name is not a valid one"
+        raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Try another file.") from None
+    if not data:
+        raise BadInput(f"'{name}' is empty: it has 0 bytes. Save or download the picture again.")
+    if len(data) > most:
+        raise BadInput(
+            f"'{name}' has {size_text(max(status.st_size, len(data)))}, the limit is {size_text(most)}. "
+            "Save the picture smaller, or as a JPEG."
+        )
+    return data
+
+
+_strict_pillow_lock = threading.Lock()
+
+
+@contextmanager
+def _strict_pillow() -> Iterator[None]:
+    """Pillow's own limit lowered to ours, its bomb warning an error, its other warnings silent; then as it was.
+
+    The limit is a global of Pillow and decoders look at it while they open and load (a GIF frame larger than its
+    screen, a TIFF tile larger than its picture), so that a check of our own on the header would not be enough.
+    """
+    with _strict_pillow_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, limits.current().pixels
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
+
+
+def _decode(data: bytes, name: str) -> Image.Image:
+    with _strict_pillow():
+        try:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+                _check_shape(image.size, name)
+                image.load()
+                return _rgb(_upright(image))
+        except BadInput:
+            raise
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+            raise BadInput(_too_many_pixels(name, error)) from None
+        except UnidentifiedImageError:
+            raise BadInput(
+                f"'{name}' is not a picture that can be read: {_looks_like(data)}. "
+                f"Give a file in one of these formats: {READABLE}."
+            ) from None
+        except MemoryError:
+            raise BadInput(
+                f"There is not enough memory to decode '{name}'. Resize the picture and try again."
+            ) from None
+        except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError among them.
+            raise BadInput(
+                f"'{name}' is damaged or cut short: decoding it failed. Save or download the picture again."
+            ) from None
+
+
+def _check_shape(size: tuple[int, int], name: str) -> None:
+    width, height = size
+    if min(size) < 1:
+        raise BadInput(f"'{name}' is {width} × {height} pixels: there is nothing in it. Give another picture.")
+    if max(size) > MAX_ASPECT * min(size):
+        raise BadInput(
+            f"'{name}' is {width} × {height} pixels; one side may be at most {MAX_ASPECT} times the other, "
+            "because models see a picture as nearly square. Crop it and try again."
+        )
+
+
+def _too_many_pixels(name: str, error: Warning | Exception) -> str:
+    """Pillow writes the count into its message, 'Image size (36000000 pixels) exceeds ...', and nowhere else."""
+    count = re.search(r"\((\d+) pixels\)", str(error))
+    given = f"{int(count[1]):,} pixels" if count else "too many pixels"
+    return f"'{name}' has {given}, the limit is {limits.current().pixels:,}. Resize the picture and try again."
+
+
+def _looks_like(data: bytes) -> str:
+    """A guess for the sentence only, at files that people take for pictures."""
+    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if b"<svg" in start:
+        return "it looks like an SVG drawing, which has no pixels"
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "it looks like a web page"
+    if start.startswith(b"%pdf"):
+        return "it looks like a PDF"
+    if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"mif1", b"hevc"):
+        return "it looks like a HEIC photo of a phone"
+    return "its first bytes belong to no format known here"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The loaded image turned as its EXIF says; a block that cannot be read says nothing."""
+    try:
+        method = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    except Exception:
+        return image
+    return image.transpose(method) if method is not None else image
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode in ("I", "F"):
+        image = Image.fromarray(_stretched(np.asarray(image)))
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.new("RGBA", layer.size, "white")
+        image.alpha_composite(layer)
+    image = image.convert("RGB")
+    image.info.clear()
+    return image
+
+
+def _stretched(values: np.ndarray) -> np.ndarray:
+    """Any numbers to 0...255, the smallest black and the largest white; a flat picture keeps its value, clipped.
+
+    NaN and the infinities count as the smallest.
+    """
+    values = values.astype(np.float64)
+    finite = np.isfinite(values)
+    if not finite.any():
+        return np.zeros(values.shape, np.uint8)
+    low, high = values[finite].min(), values[finite].max()
+    values[~finite] = low
+    if high > low:
+        values -= low
+        values *= 255 / (high - low)
+    return values.clip(0, 255).round().astype(np.uint8)
+
+
+def mask_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Width and height of the mask or preview of a picture of `size`: never enlarged, no side under one pixel."""
+    scale = min(1.0, MASK_SIDE / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def _preview(image: Image.Image) -> str:
+    small = image.resize(mask_size(image.size), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    quality = 95 if max(small.size) <= 256 else 85  # Small ones cost little, and are enlarged where they are shown.
+    return _base64(small, format="JPEG", quality=quality, subsampling=0)
+
+
+def _base64(image: Image.Image, **how: object) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, **how)  # type: ignore[arg-type]
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _stored(text: str, kind: str) -> Image.Image:
+    try:
+        image: Image.Image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=(kind,))
+        image.load()
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"a base64 {kind} is needed: {error}") from error
+    return image
+
+
+def _shown(name: str) -> str:
+    """A file's name fit to be shown: what cannot be printed, turns text around or never ends is replaced."""
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    return clean if len(clean) <= 80 else f"{clean[:50]}…{clean[-25:]}"

@@ -1,0 +1,376 @@
+"""The guide's charts, drawn again from its tables and from this project's own: see `charts` for how they are dressed.
+
+GPUs have a colour and a shape each, none of them eager's or compiled's; a device that this project measured is drawn
+open and dashed, and named so.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import plotly.graph_objects as go
+
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH, Language
+from demo.core.result import PUBLISHED_CALLS, PublishedRow, RunResult, RunSpec
+from demo.present import section_texts as words
+from demo.present.canvas import COMPILED, EAGER
+from demo.present.charts import LINE, NAMES, bars, directed, dressed, room, scale_of, titled
+from demo.present.guide_comparison import Beside
+from demo.store import published
+from demo.store.measured import subset_of
+
+PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
+"""Told apart with every kind of colour blindness only together with `SHAPES`; at least 3:1 on both backgrounds."""
+SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
+_SIGNS = ("●", "◆", "■", "▲", "✕")
+_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
+_PAIR = 2.6
+"""Places that a model's two bars and the gap below them take."""
+_PIXELS = 56
+"""Height of a model's bars with the gap."""
+_LINES_HEIGHT = 300
+_MODELS, _SMALL = 15, 14
+"""Pixels of the letters of models' names, and of those of GPUs with a batch size."""
+
+
+def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+    """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
+
+    A variant that ran out of memory has these words instead of a bar. None where there are no rows.
+    """
+    if not rows:
+        return None
+    scale, unit = scale_of([value for row in rows for value in (row.eager_seconds, row.compiled_seconds)])
+    figure = go.Figure()
+    variants = (("eager", EAGER), ("compiled", COMPILED))
+    for place, (name, colour) in enumerate(variants):
+        seconds = [row.eager_seconds if name == "eager" else row.compiled_seconds for row in rows]
+        where = [number * _PAIR + place for number in range(len(rows))]
+        figure.add_trace(
+            go.Bar(
+                name=name,
+                orientation="h",
+                y=where,
+                x=[(value or 0.0) * scale for value in seconds],
+                width=0.86,
+                marker={"color": colour, "line": {"width": 0}},
+                hoverinfo="skip",
+            )
+        )
+        for at, value, row in zip(where, seconds, rows, strict=True):
+            text = words.out_of_memory(say) if value is None else _bare(value * scale)
+            if name == "compiled" and row.speedup is not None:
+                text += f"  <b>{fmt.ratio(row.speedup)}</b>"
+            figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+    longest = max((value or 0.0) for row in rows for value in (row.eager_seconds, row.compiled_seconds)) * scale
+    _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
+    figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
+    figure.update_layout(barmode="overlay")
+    key = "   ".join(f'<span style="color:{colour}">■</span> {words.variant(name, say)}' for name, colour in variants)
+    figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
+    title, source = titled("chart_time", unit, say), _source(rows, say)
+    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
+    return _written(figure, _MODELS)
+
+
+def improvements(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+    """Share of the eager time that compiling saves, by model, in per cent; `rows` as for `durations`."""
+    if not rows:
+        return None
+    saved = [None if row.saved is None else row.saved * 100 for row in rows]
+    known = [value for value in saved if value is not None]
+    where = [number * _PAIR + 0.5 for number in range(len(rows))]
+    figure = go.Figure(
+        go.Bar(
+            orientation="h",
+            y=where,
+            x=[value or 0.0 for value in saved],
+            width=1.3,
+            marker={"color": COMPILED, "line": {"width": 0}},
+            hoverinfo="skip",
+        )
+    )
+    for at, value in zip(where, saved, strict=True):
+        text = words.out_of_memory(say) if value is None else f"{_signed(value)} %"
+        figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+    _models(figure, rows, where, _PAIR)
+    low, high = min([0.0, *known]), max([0.0, *known])
+    figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
+    title, source = titled("chart_saved", "%", say), [say.plain("chart_saved_why"), *_source(rows, say)]
+    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
+    return _written(figure, _MODELS)
+
+
+def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+    """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
+
+    `rows` are of one subset of the guide, or of one measured setting, or of both: those which this project measured
+    are lines of their own, of a device measured twice the later day. None where no row has a speed-up.
+    """
+    rows = published.newest(rows)
+    series: dict[tuple[str, str], list[PublishedRow]] = {}
+    for row in rows:
+        series.setdefault((published.origin(row), row.gpu), []).append(row)
+    points = {key: _means(own) for key, own in series.items()}
+    points = {key: means for key, means in points.items() if means}
+    if not points:
+        return None
+    batches = sorted({batch for means in points.values() for batch in means})
+    every = [value for means in points.values() for value in means.values()]
+    low, high = min([1.0, *every]), max([1.0, *every])
+    pad = (high - low or 0.1) * 0.08
+    low, high = low - pad, high + pad
+    hover = say.composed("asked_batch", size=say.plain_value("%{x}")) + ": " + say.plain_value("%{y:.3f}×")
+    figure = go.Figure()
+    for number, ((origin, gpu), means) in enumerate(points.items()):
+        own = origin == published.MEASURED
+        whose = say.plain("published_measured" if own else "chart_published")
+        figure.add_trace(
+            go.Scatter(
+                name=say.listed([say.plain_value(gpu), whose]),
+                x=list(means),
+                y=list(means.values()),
+                mode="lines+markers",
+                line={"color": _colour(number), "width": 2.5, "dash": "dash" if own else "solid"},
+                marker={"size": 11, "symbol": _shape(number) + ("-open" if own else ""), "color": _colour(number)},
+                hovertemplate=f"{directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
+                cliponaxis=False,
+            )
+        )
+    _write_points(figure, points, batches, low, high, say)
+    figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
+    figure.update_xaxes(
+        type="log",
+        tickvals=batches,
+        ticktext=[str(batch) for batch in batches],
+        range=[math.log10(batches[0]) - 0.06, math.log10(batches[-1]) + 0.06],
+        showgrid=False,
+    )
+    figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
+    models = published.values([row for row in rows if row.speedup is not None], "model")
+    what = say.plain_value(models[0]) if len(models) == 1 else say.plain("chart_mean_models")
+    source = [say.composed("chart_axes", what=what)]
+    versions = dict.fromkeys(
+        say.listed([_versions([row], say), *([say.plain_value(row.measured.dtype)] if row.measured else [])])
+        for row in rows
+    )
+    source.append(say.texts["semicolon"].join(versions))
+    source += [_counted(gpu, origin, series[origin, gpu], batches, say) for origin, gpu in points if len(models) > 1]
+    source += _origins(rows, say.plain("chart_dashed"), say)
+    early = any(origin == published.MEASURED and max(means) < batches[-1] for (origin, _), means in points.items())
+    right = max(172 if early else 128, *(40 + 9 * len(_name(gpu)) for _, gpu in points))
+    title = titled("chart_by_batch", "×", say)
+    figure = dressed(figure, title, source, left=52, right=right, plot=_LINES_HEIGHT)
+    for note in figure.layout.annotations[:-1]:
+        note.font.size = 14
+    return figure
+
+
+def lines_beside(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """What belongs on one chart with the table that `row` is of: that table, and what this project measured alike.
+
+    Alike is: the same compile mode, float32, and no other departure from the guide's setting.
+    """
+    alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
+    return [other for other in rows if other.subset == row.subset or other.subset == alike]
+
+
+def run_beside(result: RunResult, found: Beside, say: Language = ENGLISH) -> go.Figure:
+    """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
+
+    A row's batch size stands at its GPU's name where it differs from the run's.
+    """
+    spec, machine = result.spec, result.environment
+    own = [side.median_seconds if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
+    shown = [(say.plain("chart_here"), own, found.ratio)]
+    for row in found.rows:
+        batch = [say.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
+        name = directed(say.listed([say.plain_value(row.gpu), *batch]))
+        shown.append((name, [row.eager_seconds, row.compiled_seconds], row.speedup))
+    names, seconds, texts = [], [], []
+    for name, pair, speedup in shown:
+        names += [f"<b>{name}</b>  {words.variant('eager', say)}", words.variant("compiled", say)]
+        seconds += pair
+        texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in pair]
+        if speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
+    setting = [
+        say.plain("asked_batch", size=spec.batch_size),
+        say.plain("beside_mode", mode=spec.mode),
+        say.plain_value(spec.dtype),
+        say.plain("asked_random" if spec.weights == "random" else "beside_pretrained"),
+    ]
+    source = [
+        say.composed("chart_here_setting", setting=say.listed(setting)),
+        _short(f"torch {machine.torch}, {machine.device_name}") if machine else "",
+        say.composed(
+            "chart_there",
+            gpus=say.listed([say.plain_value(row.gpu) for row in found.rows]),
+            calls=say.plain_value(PUBLISHED_CALLS),
+            versions=say.listed(list(dict.fromkeys(_versions([row], say) for row in found.rows))),
+        ),
+        say.plain("chart_source"),
+    ]
+    small = _SMALL if any(row.batch_size != spec.batch_size for row in found.rows) else NAMES
+    left, right = room(names, small), 20 + 8 * small  # '43.7 ms  1.00×' beside the longest bar
+    figure = bars(say.plain("chart_beside"), names, seconds, texts, [None] * len(names), source, left, right, say)
+    return _written(figure, small)
+
+
+_LEFT = 138
+
+
+def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
+    """The models' names down the left side, the first on top; a dagger at one that has a note."""
+    names = [html.escape(row.model, quote=False) + (" †" if published.notes(row) else "") for row in rows]
+    figure.update_yaxes(
+        tickvals=list(where),
+        ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
+        range=[(len(rows) - 1) * pair + 1.7, -0.7],
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+    )
+
+
+def _height(rows: Sequence[PublishedRow]) -> int:
+    return round(_PIXELS * len(rows)) + 8
+
+
+def _written(figure: go.Figure, size: int) -> go.Figure:
+    """Names and values in letters of `size` pixels."""
+    figure.update_yaxes(tickfont={"size": size})
+    for note in figure.layout.annotations[:-1]:
+        note.font.size = size
+    return figure
+
+
+def _source(rows: Sequence[PublishedRow], say: Language) -> list[str]:
+    """One setting, how a time was taken in it, and whose it is."""
+    first, versions = rows[0], _versions(rows, say)
+    days = sorted({row.measured.date for row in rows if row.measured})
+    if first.measured is None:
+        how = say.composed("chart_mean", calls=say.plain_value(PUBLISHED_CALLS), versions=versions)
+    else:
+        told = say.plain_value(days[0]) if days[0] == days[-1] else say.plain("between", low=days[0], high=days[-1])
+        how = say.composed("chart_median", versions=versions, dtype=say.plain_value(first.measured.dtype), days=told)
+    size = first.batch_size
+    batch = say.plain("chart_batch_of", size=size) if size > 1 else say.plain("chart_one_image")
+    noted = [say.plain("chart_noted")] if any(map(published.notes, rows)) else []
+    own = say.capital(say.plain("published_measured"))
+    return [say.listed([say.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, say)]
+
+
+def _versions(rows: Sequence[PublishedRow], say: Language) -> str:
+    """'torch 2.0.1, mode default', of rows in one mode."""
+    torch = words.enumerated(map(say.plain_value, dict.fromkeys(_short(row.torch) for row in rows)), say)
+    return say.composed("chart_versions", torch=torch, mode=say.plain_value(rows[0].mode))
+
+
+def _origins(rows: Sequence[PublishedRow], own: str, say: Language) -> list[str]:
+    measured = {row.measured is not None for row in rows}
+    return [text for kind, text in ((False, say.plain("chart_source")), (True, own)) if kind in measured]
+
+
+def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
+    means = {
+        batch: published.mean_speedup([row for row in rows if row.batch_size == batch])
+        for batch in published.values(rows, "batch_size")
+    }
+    return {batch: mean for batch, mean in means.items() if mean is not None}
+
+
+def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int], say: Language) -> str:
+    """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
+    counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
+    told = words.enumerated(map(say.plain_value, counts), say)
+    name = say.plain_value(_short(gpu))
+    own = f"{name} {say.plain('chart_own')}" if origin == published.MEASURED else name
+    return say.composed("chart_models", gpu=own, counts=told)
+
+
+def _write_points(
+    figure: go.Figure,
+    points: dict[tuple[str, str], dict[int, float]],
+    batches: Sequence[int],
+    low: float,
+    high: float,
+    say: Language,
+) -> None:
+    """The value at each point, and on the right, with the GPU's name, that of its last one; none over another.
+
+    Where a name is long, for a device that this project measured or for a line that ends early, the value stands below.
+    """
+    for batch in batches:
+        at_end = batch == batches[-1]
+        here = list(points) if at_end else [key for key, means in points.items() if batch in means]
+        values = [points[key].get(batch, points[key][max(points[key])]) for key in here]
+        heights = [(value - low) / (high - low) * _LINES_HEIGHT for value in values]
+        labels = [_label(list(points).index(key), key, points[key], batch, say) for key in here]
+        texts = labels if at_end else [fmt.ratio(value) for value in values]
+        lifted = heights if at_end else [height + 16 for height in heights]
+        sizes = [17 * (1 + text.count("<br>")) for text in texts]
+        for value, text, height, free in zip(values, texts, heights, _apart(lifted, sizes), strict=True):
+            figure.add_annotation(
+                x=math.log10(batch),
+                y=value,
+                text=text,
+                align="left",
+                xanchor="left" if at_end else "center",
+                xshift=11 if at_end else 4,
+                yshift=free - height,
+                showarrow=False,
+            )
+
+
+def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int, say: Language) -> str:
+    """A line's sign, name and last value, with that one's batch size where the line ends before `batch`."""
+    (origin, gpu), last = key, max(means)
+    own = origin == published.MEASURED
+    sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
+    early = [f"{say.plain('asked_batch', size=last)}:"] if last != batch else []
+    told = [*([say.plain("chart_own")] if own else []), *early, say.plain_value(fmt.ratio(means[last]))]
+    gap = "<br>" if len(told) > 1 else " "
+    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{directed(" ".join(told))}'
+
+
+def _apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Middles of texts, in pixels, moved as little as an upward sweep needs so that no two of these sizes overlap."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    free = list(heights)
+    for before, place in pairwise(order):
+        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
+    moved = (sum(free) - sum(heights)) / len(heights) if heights else 0.0
+    return [value - moved for value in free]
+
+
+def _colour(number: int) -> str:
+    return PALETTE[number % len(PALETTE)]
+
+
+def _shape(number: int) -> str:
+    return SHAPES[number % len(SHAPES)]
+
+
+def _bare(value: float) -> str:
+    """Three digits that count, without a unit: it stands in the title."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _signed(value: float) -> str:
+    """With a minus sign instead of a hyphen, as Plotly writes its axes."""
+    return (f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}").replace("-", "−")
+
+
+def _short(name: str) -> str:
+    """Not endlessly long."""
+    return name if len(name) <= 48 else f"{name[:47]}…"
+
+
+def _name(gpu: str) -> str:
+    """Fit to stand in a figure, harmless."""
+    return html.escape(gpu if len(gpu) <= 16 else f"{gpu[:15]}…", quote=False)

@@ -1,0 +1,1 @@
+"""One run from outside: start its process, watch it, cancel it, estimate how long it takes."""

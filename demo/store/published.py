@@ -1,0 +1,256 @@
+"""The guide's own tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and what this project adds.
+
+Shown as they were published, mistakes included: what is known to be wrong stands beside as a note. One filter serves
+the page, the command line and the API.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from demo.core import catalog
+from demo.core.format import milliseconds
+from demo.core.result import TASKS, BadInput, PublishedRow
+from demo.store import measured
+from demo.store.measured import OOM, Tables
+
+SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
+"""Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
+A cell is the mean of 300 calls after a warm-up."""
+
+PUBLISHED, MEASURED = "published", "measured by this project"
+_FOLDER = catalog.ASSETS / "published"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something known to be wrong or missing in the guide, and where it stands there."""
+
+    id: str
+    note: str
+    source: str
+    rows: dict[str, Any] | None
+    """Columns and values of the rows that the note belongs to; None for the guide as a whole."""
+
+    def at(self, row: PublishedRow) -> bool:
+        return (
+            row.measured is None
+            and self.rows is not None
+            and all(getattr(row, column) == value for column, value in self.rows.items())
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    what: str
+    where: str
+
+
+def rows() -> list[PublishedRow]:
+    """The guide's rows, in the order of the file."""
+    return list(_rows())
+
+
+def tables() -> Tables:
+    """The guide's rows and, after them, those that this project measured; read anew, so that a new table shows."""
+    own = measured.load()
+    return Tables((*_rows(), *own.rows), own.problems)
+
+
+@cache
+def faults() -> tuple[Fault, ...]:
+    return tuple(Fault(**fault) for fault in json.loads((_FOLDER / "faults.json").read_text(encoding="utf-8")))
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    return tuple(Source(**source) for source in json.loads((_FOLDER / "sources.json").read_text(encoding="utf-8")))
+
+
+def notes(row: PublishedRow) -> tuple[str, ...]:
+    """What must be known of a row before it is believed; nothing for most."""
+    if row.measured is not None and row.measured.weights == "random":
+        return ("Random weights: latency does not depend on their values.",)
+    return tuple(fault.note for fault in faults() if fault.at(row))
+
+
+def origin(row: PublishedRow) -> str:
+    return PUBLISHED if row.measured is None else MEASURED
+
+
+# The filter
+
+
+def select(
+    given: Iterable[PublishedRow],
+    subset: str | None = None,
+    gpu: str | None = None,
+    batch_size: int | str | None = None,
+    task: str | None = None,
+    model: str | None = None,
+) -> list[PublishedRow]:
+    """The rows that fit everything that was asked; None or '' asks nothing. Letters' case does not matter.
+
+    `model` is a part of a model's name or of its checkpoint's. Raises BadInput for a value that no row has; values
+    which exist but do not meet in any row give an empty list.
+    """
+    found = list(given)
+    if not found:
+        return []
+    every = list(found)
+    for column, asked in (("subset", subset), ("gpu", gpu), ("task", task)):
+        if asked is not None and asked != "":
+            value = _known(column, asked, every)
+            found = [row for row in found if getattr(row, column) == value]
+    if batch_size is not None and batch_size != "":
+        size = _known_size(batch_size, every)
+        found = [row for row in found if row.batch_size == size]
+    if model is not None and (part := str(model).strip().lower()):
+        if not any(_named(row, part) for row in every):
+            raise BadInput(
+                f"No model of the tables is called {str(model)[:80]!r}. They have: {_listed('model', every)}."
+            )
+        found = [row for row in found if _named(row, part)]
+    return found
+
+
+def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
+    """The different values of a column, in the order of the rows; batch sizes ascend."""
+    seen = list(dict.fromkeys(getattr(row, column) for row in given))
+    return sorted(seen) if column == "batch_size" else seen
+
+
+def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> str:
+    allowed = values(every, column)
+    if column == "task":
+        allowed = [task for task in TASKS if task in allowed]
+    for value in allowed:
+        if isinstance(asked, str) and asked.strip().lower() == value.lower():
+            return value
+    name = {"gpu": "GPU"}.get(column, column)
+    raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(allowed)}.")
+
+
+def _known_size(asked: object, every: Sequence[PublishedRow]) -> int:
+    allowed = values(every, "batch_size")
+    text = str(asked).strip()
+    if isinstance(asked, bool) or not (text.isascii() and text.isdigit()) or int(text) not in allowed:
+        raise BadInput(f"The tables have no batch size {text[:80]!r}. They have: {_listed('batch_size', every)}.")
+    return int(text)
+
+
+def _listed(column: str, every: Iterable[PublishedRow]) -> str:
+    return ", ".join(map(str, values(every, column)))
+
+
+def _named(row: PublishedRow, part: str) -> bool:
+    return part in row.model.lower() or part in row.checkpoint.lower()
+
+
+# What the charts need
+
+
+def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
+    """One row for each subset, GPU, batch size and checkpoint: where a device was measured twice, the later day's."""
+    kept: dict[tuple[Any, ...], PublishedRow] = {}
+    for row in given:
+        key = (row.measured is None, row.subset, row.gpu, row.batch_size, row.checkpoint)
+        if key not in kept or _day(row) >= _day(kept[key]):
+            kept[key] = row
+    return list(kept.values())
+
+
+def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
+    """The geometric mean of the rows that have times; None where none has."""
+    logs = [math.log(row.speedup) for row in given if row.speedup is not None]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def _day(row: PublishedRow) -> str:
+    return row.measured.date if row.measured else ""
+
+
+# Taking it away
+
+
+def record(row: PublishedRow) -> dict[str, Any]:
+    """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
+    own = row.measured
+    return {
+        "origin": origin(row),
+        "subset": row.subset,
+        "gpu": row.gpu,
+        "torch": row.torch,
+        "mode": row.mode,
+        "batch_size": row.batch_size,
+        "task": row.task,
+        "model": row.model,
+        "checkpoint": row.checkpoint,
+        "eager_ms": _ms(row.eager_seconds),
+        "compiled_ms": _ms(row.compiled_seconds),
+        "speedup": _rounded(row.speedup, 4),
+        "speedup_low": own.low if own else None,
+        "speedup_high": own.high if own else None,
+        "saved_percent": None if row.saved is None else _rounded(row.saved * 100, 2),
+        "dtype": own.dtype if own else None,
+        "weights": own.weights if own else None,
+        "transformers": own.transformers if own else None,
+        "triton": own.triton if own else None,
+        "device": own.device if own else None,
+        "driver": own.driver if own else None,
+        "commit": own.commit if own else None,
+        "date": own.date if own else None,
+        "notes": list(notes(row)),
+    }
+
+
+def to_json(given: Iterable[PublishedRow]) -> str:
+    return json.dumps([record(row) for row in given], allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def to_csv(given: Iterable[PublishedRow]) -> str:
+    """The records as CSV: an empty cell for None, notes in one cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(record(_rows()[0])), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
+    return text.getvalue()
+
+
+def _ms(seconds: float | None) -> float | str:
+    return OOM if seconds is None else round(milliseconds(seconds), 4)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+@cache
+def _rows() -> tuple[PublishedRow, ...]:
+    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
+        return tuple(
+            PublishedRow(
+                subset=line["subset"],
+                gpu=line["gpu"],
+                torch=line["torch"],
+                mode=line["mode"],
+                batch_size=int(line["batch_size"]),
+                task=line["task"],
+                model=line["model"],
+                checkpoint=line["checkpoint"],
+                eager_seconds=_seconds(line["eager_ms"]),
+                compiled_seconds=_seconds(line["compiled_ms"]),
+            )
+            for line in csv.DictReader(file)
+        )
+
+
+def _seconds(cell: str) -> float | None:
+    return None if cell == OOM else float(cell) / 1e3

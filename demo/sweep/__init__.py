@@ -1,0 +1,1 @@
+"""Many runs: grids, the search for the fastest setting, several machines."""

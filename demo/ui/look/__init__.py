@@ -1,0 +1,1 @@
+"""How the page looks: theme, style sheets, and the scripts that run in the browser."""

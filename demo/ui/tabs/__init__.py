@@ -1,0 +1,1 @@
+"""The tabs of the page, the form and its links."""

@@ -1,0 +1,139 @@
+"""Which language a visitor of the page hears, and how gradio is told the texts of `demo.core.languages`.
+
+Labels, tabs and buttons are translated by gradio in the browser (`label`); what the server writes is written in the
+language of the request (`of`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import gradio as gr
+
+from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
+
+NAME = "lang"
+"""Of the parameter in an address, and of the cookie in which the browser keeps what was chosen in the switch."""
+
+
+IN_ENGLISH = '<div lang="en" dir="ltr">${value}</div>'
+"""The template of an HTML component whose text has not been translated: marked as English on every page."""
+
+
+_WRITTEN: dict[str, dict[str, str]] = {code: {} for code in LANGUAGES}
+"""What `written` has handed to the browser, beside the files' texts."""
+
+
+def label(key: str) -> str:
+    """Stands for a text of the files until gradio's front end has put in the visitor's language."""
+    if key not in ENGLISH.texts:
+        raise KeyError(key)
+    return str(gr.I18n()(key))
+
+
+def written(write: Callable[[Language], str]) -> str:
+    """Stands for HTML that a component holds when the page opens, the same for every visitor but for the language."""
+    texts = {code: write(language) for code, language in LANGUAGES.items()}
+    key = "html_" + hashlib.sha256(texts["en"].encode()).hexdigest()[:16]
+    for code, text in texts.items():
+        _WRITTEN[code][key] = text
+    return str(gr.I18n()(key))
+
+
+def translations() -> gr.I18n:
+    """For `launch`, once the page is built."""
+    return gr.I18n(**{code: {**language.texts, **_WRITTEN[code]} for code, language in LANGUAGES.items()})
+
+
+def of(request: Any) -> Language:
+    """The language of a request of gradio's or starlette's; English where there is no request."""
+    query, cookies, headers = (getattr(request, part, None) or {} for part in ("query_params", "cookies", "headers"))
+    return choose(query.get(NAME), cookies.get(NAME), headers.get("accept-language"))
+
+
+def switch(language: Language) -> str:
+    """The list of languages in the masthead. See language.js for what a choice does."""
+    options = "".join(
+        f'<option value="{one.code}" lang="{one.code}"{" selected" if one is language else ""}>{one.name}</option>'
+        for one in LANGUAGES.values()
+    )
+    return (
+        f'<p class="language"><label for="language" class="unseen">{escape(language.plain("language"))}</label>'
+        f'<select id="language">{options}</select></p>'
+    )
+
+
+HEAD = "<script>{}</script>".format((Path(__file__).parents[1] / "look" / "language.js").read_text(encoding="utf-8"))
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Spoken:
+    """ASGI middleware: writes the visitor's language and direction into the page before it reaches the browser.
+
+    gradio's front end asks the browser for its language as its first act, long before any script of the page runs: so
+    the page answers that question itself. `first` is HTML for the beginning of its head, for the same reason.
+    """
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], first: str = "") -> None:
+        self._app = app
+        self._first = first
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        held: Message | None = None
+        body = bytearray()
+
+        async def speaking(message: Message) -> None:
+            nonlocal held
+            if message["type"] == "http.response.start" and _is_html(message):
+                held = message
+            elif held is None or message["type"] != "http.response.body":
+                await send(message)
+            else:
+                body.extend(message.get("body", b""))
+                if not message.get("more_body"):
+                    page = _in_language(bytes(body), _of_page(scope), self._first)
+                    others = [pair for pair in held["headers"] if pair[0] != b"content-length"]
+                    await send({**held, "headers": [*others, (b"content-length", b"%d" % len(page))]})
+                    await send({"type": "http.response.body", "body": page})
+
+        await self._app(scope, receive, speaking)
+
+
+def _of_page(scope: Message) -> Language:
+    """`of`, from what ASGI tells."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    (query,) = parse_qs(scope["query_string"].decode("latin-1")).get(NAME, [""])[-1:]
+    try:
+        cookie = SimpleCookie(headers.get(b"cookie", "")).get(NAME)
+    except CookieError:
+        cookie = None
+    return choose(query, cookie.value if cookie else None, headers.get(b"accept-language"))
+
+
+def _is_html(start: Message) -> bool:
+    return any(name == b"content-type" and value.startswith(b"text/html") for name, value in start["headers"])
+
+
+def _in_language(page: bytes, language: Language, first: str) -> bytes:
+    """gradio's page with its language; any other HTML as it is."""
+    if b"gradio_config" not in page:
+        return page
+    direction = "rtl" if language.rtl else "ltr"
+    answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{language.code}',configurable:true}})"
+    bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
+    named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'
+    page = page.replace(b'lang="en"', named.encode(), 1)
+    return page.replace(b"<head>", f"<head><script>{answer}</script>{first}".encode(), 1)

@@ -1,0 +1,162 @@
+"""What torch.compile did, as told of small models that break, recompile, fall back or fail on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from demo.backend import compilation
+from demo.core.result import Compilation, RunSpec
+
+SPEC = RunSpec("shapes-vit", "image-classification")
+
+
+class Whole(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(4, 4)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.head(x)) + 1
+
+
+class Broken(Whole):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.head(x)
+        torch._dynamo.graph_break()
+        return self.head(x)
+
+
+class Counting(Whole):
+    """Its guard on `calls` fails at every call."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.head(x) * self.calls
+
+
+class BrokenInALoop(Whole):
+    """dynamo cannot resume in the middle of a loop: it leaves the whole function to eager."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = self.head(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def compiled(model: torch.nn.Module, calls: int = 2, spec: RunSpec = SPEC) -> Compilation:
+    torch._dynamo.reset()
+    watch = compilation.Watch()
+    run: Any = compilation.compiled(model.eval(), spec)
+    with torch.no_grad():
+        for call in range(calls):
+            run(torch.ones(2, 4))
+            if call == 0:
+                watch.first_call_ended()
+    return watch.compilation(spec, torch.device("cpu"), 100.0, 0)
+
+
+def test_a_whole_model_is_one_graph_of_generated_and_library_kernels() -> None:
+    found = compiled(Whole())
+    assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
+    assert found.kernels == 1  # relu and the sum are fused
+    assert found.extern_kernels == 1  # the matrix product
+    assert found.cache_hits + found.cache_misses == 1
+
+
+def test_a_break_has_its_reason_and_its_source_line() -> None:
+    found = compiled(Broken())
+    assert found.graphs == 2
+    (one,) = found.graph_breaks
+    assert "graph_break()" in one.reason
+    line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "graph_break()" in text)
+    assert one.location == f"{Path(__file__).name}:{line}"
+    assert found.fallbacks == ()
+
+
+def test_each_recompile_has_its_guard_and_its_function() -> None:
+    found = compiled(Counting(), calls=3)
+    assert len(found.recompiles) == 2
+    assert found.recompiles[0].reason == "the guard self.calls == 0 failed"
+    assert found.recompiles[0].location.startswith("test_compilation.py:")
+    assert found.recompiles[0].location.endswith(" in forward")
+
+
+def test_too_many_recompiles_are_told_as_a_fall_back_to_eager() -> None:
+    found = compiled(Counting(), calls=10)
+    (one,) = found.fallbacks
+    assert "recompile" in one.reason.lower()
+    assert one.location.endswith(" in forward")
+
+
+def test_a_function_that_dynamo_gives_up_is_told_as_a_fall_back() -> None:
+    found = compiled(BrokenInALoop())
+    assert found.fallbacks
+    assert found.fallbacks[0].location.startswith("test_compilation.py:")
+
+
+def test_the_stages_of_the_first_call_add_up_to_it() -> None:
+    cost = compiled(Whole()).cold or compiled(Whole()).warm
+    assert cost is not None
+    assert set(cost.parts) == {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
+    assert sum(cost.parts.values()) == pytest.approx(100.0)
+    assert all(part >= 0 for part in cost.parts.values())
+    assert cost.parts["dynamo"] > 0
+
+
+def test_an_empty_cache_is_cold_and_then_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "")  # so that they are put back
+    compilation.use_empty_cache(tmp_path)
+    first, second = compiled(Whole()), compiled(Whole())
+    assert (first.cache, second.cache) == ("cold", "warm")
+    assert first.cold is not None and first.warm is None
+    assert second.warm is not None and second.cold is None
+    assert (first.kernels, first.extern_kernels) == (second.kernels, second.extern_kernels)
+    assert (second.cache_hits, second.cache_misses) == (1, 0)
+
+
+def test_full_graph_only_fails_at_a_break() -> None:
+    spec = RunSpec("shapes-vit", "image-classification", fullgraph=True)
+    with pytest.raises(Exception, match="graph_break") as caught:
+        compiled(Broken(), spec=spec)
+    assert "\n" not in compilation.first_line(caught.value)
+
+
+WITH_CUDA_GRAPHS = """
+async_compile = AsyncCompile()
+triton_poi_fused_relu_0 = async_compile.triton('triton_poi_fused_relu_0', 'def triton_(): pass')
+async_compile.wait(globals())
+
+def partition_0(args):
+    with torch.cuda._DeviceGuard(0):
+        extern_kernels.mm(arg0_1, arg1_1, out=buf0)
+        triton_poi_fused_relu_0.run(buf0, 16, stream=stream0)
+    return (buf0, )
+
+class Runner:
+    def call(self, args):
+        return self.partitions[0](args)
+"""
+ONE_KERNEL_TUNED = """
+@triton.jit
+def triton_mm(arg_A, arg_B, out_ptr0): pass
+
+def call(args):
+    with torch.cuda._DeviceGuard(0):
+        triton_mm.run(*args, stream=stream0)
+"""
+
+
+def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tuning_tried() -> None:
+    counted = [
+        len(pattern.findall(compilation._calls(WITH_CUDA_GRAPHS)))
+        for pattern in (compilation._KERNEL_CALL, compilation._EXTERN_CALL)
+    ]
+    assert counted == [1, 1]
+    assert compilation._calls(ONE_KERNEL_TUNED) == ""

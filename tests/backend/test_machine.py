@@ -1,0 +1,122 @@
+"""What a waiting worker says of its machine, with a driver of CUDA that is made up: some functions of a C library."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from demo.backend import machine
+from demo.core import result as schema
+from demo.core.result import BadInput, Machine
+
+PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+DRIVER = """
+#include <string.h>
+extern "C" {
+int cuInit(unsigned flags) { return %(error)s; }
+int cuDeviceGet(int *device, int place) { *device = 7; return place; }
+int cuDeviceGetName(char *name, int length, int device) {
+    if (device == 7) strncpy(name, "%(name)s", length);
+    return device != 7;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 5100273664; return device != 7; }
+int cuDeviceGetAttribute(int *value, int which, int device) {
+    *value = which == 75 ? 8 : which == 76 ? 6 : -1;
+    return device != 7;
+}
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    machine.first_gpu.cache_clear()
+    yield
+    machine.first_gpu.cache_clear()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Found by the loader as libcuda.so.1; its cuInit answers what the test's parameter says, else 0."""
+    (tmp_path / "driver.cpp").write_text(DRIVER % {"error": getattr(request, "param", 0), "name": PART})
+    made = ["g++", "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "driver.cpp")]
+    subprocess.run(made, check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+
+
+@pytest.fixture
+def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with the capability 'compute' only: torch computes, nvidia-smi and NVML are not there."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+
+
+def test_the_gpu_is_named_by_cudas_driver(driver: None) -> None:
+    assert machine.first_gpu() == machine.Gpu(PART, 5_100_273_664, (8, 6))
+
+
+@pytest.mark.parametrize("driver", [100], indirect=True)
+def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
+    assert machine.first_gpu() is None
+
+
+def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
+    found: Machine = schema.load(Machine, machine.report())
+    assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
+
+
+def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
+    driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With CUDA_VISIBLE_DEVICES=1 on a machine of two kinds of cards it is another."""
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
+    found = machine.report()
+    assert (found["gpu"], found["driver"]) == (PART, "580.95")
+
+
+def test_a_machine_without_a_usable_gpu_asks_for_no_name(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = machine.report()
+    assert (found["gpu"], found["gpu_memory_bytes"]) == (None, None)
+
+
+def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nvml:
+        nvmlInit = staticmethod(lambda: None)
+        nvmlSystemGetDriverVersion = staticmethod(lambda: "580.95")
+
+    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", Nvml)
+    assert machine.driver_version() == "580.95"
+
+
+@pytest.mark.parametrize(
+    ("built", "works"),
+    [
+        (["sm_75", "sm_80", "sm_90a"], True),
+        (["sm_86"], True),
+        (["sm_89", "sm_90"], False),
+        (["sm_50", "sm_60", "sm_70"], False),
+        (["sm_50", "compute_80"], True),
+        (["sm_100", "compute_120"], False),
+        ([], True),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
+    built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
+    assert machine.pick_device("auto").type == ("cuda" if works else "cpu")
+    if works:
+        assert machine.gpu_problem() is None
+    else:
+        assert "has no code for the NVIDIA A100-SXM4-40GB MIG 1g.5gb (compute capability 8.6)" in machine.gpu_problem()
+        assert machine.report()["gpu"] is None
+        with pytest.raises(BadInput, match="has no code for"):
+            machine.pick_device("cuda")

@@ -1,0 +1,174 @@
+"""Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from demo.backend import parity
+from demo.core import images
+from demo.core.result import Box, Label, Predictions, Segment
+
+BASE = torch.linspace(-2, 2, 100)
+
+
+def compare(
+    compiled: torch.Tensor, again: torch.Tensor = BASE, exact: torch.Tensor | None = None, dtype: str = "float32"
+):
+    reference = None if exact is None else lambda: {"logits": exact}
+    return parity.compare({"logits": BASE}, {"logits": again}, {"logits": compiled}, dtype, reference, None)
+
+
+def test_outputs_within_the_tolerance_match():
+    found = compare(BASE + 5e-4)
+    assert found.verdict == "match"
+    assert found.max_abs_error == pytest.approx(5e-4, rel=0.01)
+
+
+def test_outputs_beyond_the_tolerance_differ_without_a_reference():
+    assert compare(BASE + 0.1).verdict == "differ"
+
+
+def test_compiled_that_is_nearer_to_float64_than_eager_matches():
+    exact = BASE.double() + 0.1
+    assert compare(BASE + 0.1, exact=exact).verdict == "match"
+
+
+def test_compiled_that_is_far_from_float64_where_eager_is_near_differs():
+    found = compare(BASE + 0.1, exact=BASE.double())
+    assert found.verdict == "differ"
+    assert "0.1" in found.reason
+
+
+def test_half_types_may_be_three_times_as_far_as_eager_and_float32_twice():
+    exact = BASE.double() - 0.04
+    compiled = BASE + 0.06  # 2.5 times eager's own error
+    assert compare(compiled, exact=exact).verdict == "differ"
+    assert compare(compiled, exact=exact, dtype="bfloat16").verdict == "match"
+
+
+def test_a_model_that_differs_from_itself_is_not_comparable():
+    assert compare(BASE, again=BASE + 1).verdict == "not comparable"
+
+
+def test_other_shapes_differ():
+    assert compare(BASE[:50]).verdict == "differ"
+
+
+def test_nan_in_compiled_only_differs_and_has_no_figure():
+    found = compare(torch.full_like(BASE, float("nan")))
+    assert found.verdict == "differ"
+    assert found.max_abs_error is None
+
+
+def test_nan_in_compiled_differs_from_a_float64_reference_too():
+    """An error that is no number is not within any multiple of eager's."""
+    found = compare(torch.full_like(BASE, float("nan")), exact=BASE.double())
+    assert found.verdict == "differ"
+
+
+def test_an_eager_output_without_a_finite_number_is_no_match():
+    for value in (float("nan"), float("inf")):
+        nothing = torch.full_like(BASE, value)
+        found = parity.compare({"a": nothing}, {"a": nothing}, {"a": nothing}, "float16", None, None)
+        assert (found.verdict, found.max_abs_error) == ("not comparable", None)
+        assert "overflows" in found.reason
+
+
+def test_some_infinite_numbers_in_both_still_match():
+    """A detector may mask with minus infinity."""
+    some = torch.cat([BASE, torch.tensor([float("-inf")])])
+    assert parity.compare({"a": some}, {"a": some}, {"a": some}, "float32", None, None).verdict == "match"
+
+
+def test_a_reference_that_does_not_fit_is_said():
+    def too_large():
+        raise torch.OutOfMemoryError("no room for float64")
+
+    found = parity.compare({"a": BASE}, {"a": BASE}, {"a": BASE + 1}, "float32", too_large, None)
+    assert found.verdict == "not comparable"
+    assert "no room for float64" in found.reason
+
+
+def test_a_reference_larger_than_the_free_memory_is_not_tried():
+    model = torch.nn.Linear(2, 2)
+    reference = parity.float64_reference(model, {}, peak_memory_bytes=10**15)
+    with pytest.raises(MemoryError, match=r"about 2.* GB and .* is free"):
+        reference()
+
+
+def test_the_reference_is_not_computed_when_outputs_are_close():
+    def never():
+        raise AssertionError("asked for nothing")
+
+    assert parity.compare({"a": BASE}, {"a": BASE}, {"a": BASE}, "float32", never, None).verdict == "match"
+
+
+def test_top_five_agreement_counts_shared_labels():
+    first = Predictions(labels=tuple(Label(name, 0.2) for name in "abcde"))
+    second = Predictions(labels=tuple(Label(name, 0.2) for name in "edcbx"))
+    assert parity._task(first, second) == {"top5_agreement": 0.8}
+
+
+def test_boxes_match_only_with_the_same_label_in_the_same_place():
+    def found(*boxes: Box) -> Predictions:
+        return Predictions(boxes=boxes)
+
+    cat, moved = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
+    dog, far = Box("dog", 0.9, (0, 0, 100, 100)), Box("cat", 0.9, (50, 0, 150, 100))
+    matched = parity._task(found(cat), found(moved))
+    assert matched["matched_boxes"] == 1.0
+    assert matched["box_iou"] == pytest.approx(98 / 102)
+    assert matched["score_difference"] == pytest.approx(0.1)
+    assert parity._task(found(cat, dog), found(moved, dog))["box_iou"] == matched["box_iou"]  # the worst pair's
+    assert parity._task(found(cat), found(dog)) == {"matched_boxes": 0.0}
+    assert parity._task(found(cat), found(far)) == {"matched_boxes": 0.0}
+    assert parity._task(found(cat), found(cat, dog))["matched_boxes"] == 0.5
+    assert parity._task(found(), found()) == {"matched_boxes": 1.0}
+
+
+def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
+    left = np.zeros((10, 10), dtype=bool)
+    left[:, :5] = True
+    shifted = np.zeros((10, 10), dtype=bool)
+    shifted[:, :6] = True
+
+    def one(mask: np.ndarray) -> Predictions:
+        return Predictions(segments=(Segment("sky", None, float(mask.mean()), images.encode_mask(mask)),))
+
+    task = parity._task(one(left), one(shifted))
+    assert task["mask_iou"] == pytest.approx(50 / 60)
+    assert task["changed_pixels"] == pytest.approx(0.1)
+    assert parity._task(one(left), one(left)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
+
+
+def test_each_tensor_is_judged_by_itself() -> None:
+    """As dynamo does: one that lies within the tolerance needs no reference, however near eager is to that."""
+    exact = BASE.double()
+    found = parity.compare([BASE, BASE], [BASE, BASE], [BASE + 5e-4, BASE], "float32", None, None)
+    assert found.verdict == "match"
+    far = BASE.clone()
+    far[50] += 2.5e-3  # of the two only this one is beyond the tolerance
+    found = parity.compare(
+        [BASE, BASE], [BASE, BASE], [BASE + 5e-4, far], "float32", lambda: [exact, far.double()], None
+    )
+    assert found.verdict == "match"
+
+
+def test_another_number_format_differs() -> None:
+    assert compare(BASE.half()).verdict == "differ"
+
+
+def test_tf32_may_be_twice_as_far_as_eager_as_float32_may() -> None:
+    exact = BASE.double() - 0.04
+    assert compare(BASE + 0.06, exact=exact, dtype="tf32").verdict == "differ"
+    assert compare(BASE + 0.03, exact=exact, dtype="tf32").verdict == "match"
+
+
+def test_a_reference_that_fails_in_any_way_leaves_the_question_open() -> None:
+    def fails() -> dict[str, torch.Tensor]:
+        raise ValueError("no float64 here")
+
+    found = parity.compare({"x": BASE}, {"x": BASE}, {"x": BASE + 0.1}, "float32", fails, None)
+    assert found.verdict == "not comparable" and "no float64 here" in found.reason

@@ -1,0 +1,260 @@
+"""Why: what is read from a profiler's trace, what a call asks for at least, and how it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from samples import measurement, ok_result
+
+from demo.backend import profiling as profile
+from demo.backend import run as worker
+from demo.core.result import Compilation, Kernel, Measurement, Profile, Roofline, RunResult, RunSpec
+from demo.present import charts
+from demo.present import section_texts as words
+
+CPU = torch.device("cpu")
+LINE = 7
+
+
+def span(category: str, name: str, start: float, length: float, thread: int = LINE) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, "tid": thread}
+
+
+def gpu_trace() -> list[dict[str, Any]]:
+    """Three calls of eager in 3 ms: 2 kernels and a copy each, two of them at once; and work outside of the marks."""
+    events = [
+        {"ph": "M", "name": "process_name"},
+        span("user_annotation", "worth compiling: eager", 1000, 3000),
+        span("kernel", "before", 500, 100),
+        span("kernel", "after", 4500, 100),
+        span("gpu_user_annotation", "worth compiling: eager", 1000, 3000, 99),
+        span("cpu_op", "aten::mm", 1000, 900),
+    ]
+    for call in range(3):
+        start = 1000 + 1000 * call
+        events += [
+            span("kernel", "gemm", start, 200, 1),
+            span("kernel", "add", start + 150, 100, 2),
+            span("gpu_memcpy", "Memcpy DtoD", start + 400, 50, 1),
+        ]
+    return events
+
+
+def test_kernels_are_counted_by_the_call_and_copies_are_none() -> None:
+    assert profile.summary(gpu_trace(), "eager", "cuda").kernels == 2
+
+
+def test_work_that_overlaps_keeps_the_gpu_busy_once() -> None:
+    assert profile.summary(gpu_trace(), "eager", "cuda").busy_seconds == pytest.approx(300e-6)
+
+
+def test_work_within_other_work_ends_nothing() -> None:
+    events = [event for event in gpu_trace() if event.get("cat") not in ("kernel", "gpu_memcpy")]
+    events += [
+        span("kernel", "long", 1100, 300, 1),
+        span("kernel", "within", 1150, 50, 2),
+        span("kernel", "last", 1350, 90, 3),
+    ]
+    assert profile.summary(events, "eager", "cuda").busy_seconds == pytest.approx(340e-6 / profile.CALLS)
+
+
+def test_the_longest_kernels_come_first_with_their_share_of_all() -> None:
+    longest = profile.summary(gpu_trace(), "eager", "cuda").longest
+    assert [kernel.name for kernel in longest] == ["gemm", "add", "Memcpy DtoD"]
+    assert longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
+
+
+def test_no_more_than_five_kernels_are_kept_and_their_names_are_cut() -> None:
+    many = [span("kernel", f"{number}" * 200, 1000 + number, 10 + number) for number in range(9)]
+    longest = profile.summary([*gpu_trace()[1:2], *many], "eager", "cuda").longest
+    assert len(longest) == profile.LONGEST
+    assert all(len(kernel.name) == profile.LONGEST_NAME for kernel in longest)
+
+
+def test_a_trace_without_the_gpus_work_is_refused_with_the_likely_cause() -> None:
+    with pytest.raises(RuntimeError, match="CUPTI"):
+        profile.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
+
+
+def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:
+    events = [
+        span("user_annotation", "worth compiling: eager", 0, 300),
+        span("cpu_op", "aten::linear", 0, 100),
+        span("cpu_op", "aten::addmm", 10, 80),
+        span("cpu_op", "aten::relu", 100, 20),
+        span("cpu_op", "elsewhere", 100, 20, LINE + 1),
+    ]
+    seen = profile.summary(events, "eager", "cpu")
+    assert seen.kernels == pytest.approx(2 / profile.CALLS)
+    assert seen.busy_seconds is None
+    assert {kernel.name: round(kernel.seconds * 3e6) for kernel in seen.longest} == {
+        "aten::addmm": 80,
+        "aten::linear": 20,
+        "aten::relu": 20,
+    }
+
+
+class Small(torch.nn.Module):
+    """Looks up rows of a large table and multiplies them; one weight is never read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(1000, 8)
+        self.linear = torch.nn.Linear(8, 4, bias=False)
+        self.unused = torch.nn.Linear(500, 500)
+
+    def forward(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.linear(self.table(ids))}
+
+
+def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> None:
+    ids = torch.arange(6)
+    with torch.no_grad():
+        operations, least_bytes = profile.demand(Small(), {"ids": ids})
+    rows, weights, inputs, outputs = 6 * 8 * 4, 8 * 4 * 4, 6 * 8, 6 * 4 * 4
+    assert least_bytes == rows + weights + inputs + outputs
+    assert operations == 2 * 6 * 8 * 4
+
+
+def test_attention_on_a_cpu_is_counted_too() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+    with torch.no_grad():
+        operations, _ = profile.demand(Attention(), {"x": torch.randn(1, 2, 16, 8)})
+    assert operations == 2 * (2 * 2 * 16 * 16 * 8)
+
+
+def test_a_profile_on_a_cpu_names_the_operators_and_leaves_a_trace_that_can_be_opened(tmp_path: Path) -> None:
+    left = torch.randn(64, 64)
+    calls = {"eager": lambda: left @ left, "compiled": lambda: torch.relu(left)}
+    found = profile.profiles(calls, CPU, tmp_path / "trace.json.gz")
+    assert found["eager"].longest[0].name in ("aten::mm", "aten::matmul")
+    assert {kernel.name for kernel in found["compiled"].longest} >= {"aten::relu"}
+    assert "aten::relu" not in {kernel.name for kernel in found["eager"].longest}
+    with gzip.open(tmp_path / "trace.json.gz") as trace:
+        assert any(event.get("name") == "aten::relu" for event in json.load(trace)["traceEvents"])
+
+
+def test_both_rates_of_the_device_are_measured() -> None:
+    assert profile.matrix_rate(CPU, torch.float32) > 1e8
+    assert profile.copy_rate(CPU) > 1e8
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "wanted"),
+    [("auto", "cpu", False), ("auto", "cuda", True), ("on", "cpu", True), ("off", "cuda", False)],
+)
+def test_a_run_on_a_cpu_is_profiled_only_when_asked(asked: str, device: str, wanted: bool) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", profile=asked)
+    assert profile.wanted(spec, torch.device(device)) is wanted
+
+
+def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
+    run = worker.Run(spec, Path("none.png"), {"id": "1", "started_at": "now"}, worker.Events(io.StringIO()))
+    run.device, run.batch = CPU, {"ids": torch.arange(3)}
+    run.loaded = type("Loaded", (), {"model": Small()})()
+    run.eager = run.compiled = lambda: run.loaded.model(**run.batch)
+
+    def refused(*_: Any) -> Any:
+        raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+
+    monkeypatch.setattr(profile, "profiles", refused)
+    with torch.no_grad():
+        run.explain()
+    assert run.warnings == ["The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES."]
+    assert run.known["status"] == "ok"
+    assert run.known["roofline"].operations > 0
+
+
+# Told
+
+
+def profiled(seconds: float, kernels: float, busy: float | None) -> Measurement:
+    longest = (Kernel("gemm", 2, seconds / 4, 0.5),)
+    return dataclasses.replace(measurement(seconds), profile=Profile(kernels, busy, longest))
+
+
+def on_a_gpu() -> RunResult:
+    eager, compiled = profiled(0.010, 412, 0.0031), profiled(0.004, 96, 0.0038)
+    median = eager.median_seconds
+    eager = dataclasses.replace(eager, profile=dataclasses.replace(eager.profile, busy_seconds=0.31 * median))
+    compiled = dataclasses.replace(
+        compiled, profile=dataclasses.replace(compiled.profile, busy_seconds=0.94 * compiled.median_seconds)
+    )
+    return ok_result(
+        eager=eager,
+        compiled=compiled,
+        compilation=Compilation(5.5, "cold", 1, cudagraphs="used"),
+        roofline=Roofline(int(1e10), int(4e8), 5e13, 4e12),
+    )
+
+
+def test_the_reason_is_one_sentence() -> None:
+    assert words.why(on_a_gpu()) == (
+        "launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %"
+    )
+
+
+def test_a_gpu_that_always_works_is_called_the_limit() -> None:
+    result = on_a_gpu()
+    busy = dataclasses.replace(result.eager.profile, busy_seconds=result.eager.median_seconds)
+    told = words.why(dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)))
+    assert told.startswith("bound by the GPU's work: 412 kernels")
+
+
+def test_without_a_profile_no_reason_is_given() -> None:
+    assert words.why(ok_result()) == words.ceiling(ok_result()) == ""
+    assert charts.busy_bars(ok_result()) is None
+
+
+def test_on_a_cpu_only_operators_are_told_and_there_is_no_chart() -> None:
+    result = ok_result(eager=profiled(0.01, 326, None), compiled=profiled(0.005, 41, None))
+    assert words.why(result) == "326 operators a call; compiled 41, not counting what inductor fused"
+    assert charts.busy_bars(result) is None
+
+
+def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:
+    roofline = Roofline(int(1e10), int(4e8), 5e13, 4e12)
+    assert roofline.least_seconds == roofline.compute_seconds == pytest.approx(2e-4)
+    assert dataclasses.replace(roofline, least_bytes=int(4e9)).least_seconds == pytest.approx(1e-3)
+
+
+def test_the_ceiling_says_what_share_of_it_each_variant_reaches() -> None:
+    result = on_a_gpu()
+    share = result.roofline.least_seconds / result.eager.median_seconds
+    assert "for matrix products" in words.ceiling(result)
+    assert f"eager reaches {share * 100:.1f} %" in words.ceiling(result)
+
+
+def test_the_bars_are_split_into_working_and_waiting() -> None:
+    result = on_a_gpu()
+    figure = charts.busy_bars(result)
+    working, waiting = (list(bar.x) for bar in figure.data)
+    medians = [result.eager.median_seconds * 1e3, result.compiled.median_seconds * 1e3]
+    assert [a + b for a, b in zip(working, waiting, strict=True)] == pytest.approx(medians)
+    assert working[0] == pytest.approx(0.31 * medians[0])
+    assert any(note.text == "31 % busy" for note in figure.layout.annotations)
+
+
+def test_a_profile_survives_its_journey_as_json() -> None:
+    result = on_a_gpu()
+    data = json.loads(result.dumps())
+    assert RunResult.from_json(data) == result
+    assert data["eager"]["busy_share"] == pytest.approx(0.31)
+    assert data["compiled"]["roofline_share"] == pytest.approx(2e-4 / result.compiled.median_seconds)
+
+
+def test_the_details_name_the_longest_kernels() -> None:
+    rows = {name: (value, why) for name, value, why in words.details(on_a_gpu())}
+    assert rows["Eager, longest 1"][1] == "gemm, 2 a call."
+    assert "Roofline" in rows

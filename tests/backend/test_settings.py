@@ -1,0 +1,77 @@
+"""How torch is told to compute, and what it says it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from demo.backend import models, predictions, settings
+from demo.core import catalog
+from demo.core.result import BadInput, RunSpec
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    threads, precision, tf32 = (
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
+    )
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
+def spec(**changes: object) -> RunSpec:
+    return catalog.make_spec("shapes-segformer", **changes)
+
+
+def test_tf32_on_a_cpu_is_refused_with_the_way_out() -> None:
+    with pytest.raises(BadInput, match="Choose dtype float32"):
+        settings.apply(spec(dtype="tf32"), CPU)
+
+
+def test_tf32_on_an_old_gpu_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    with pytest.raises(BadInput, match="Tesla T4"):
+        settings.apply(spec(dtype="tf32"), torch.device("cuda"))
+
+
+def test_tf32_is_float32_in_memory_and_allowed_in_products_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    asked = spec(dtype="tf32")
+    settings.apply(asked, torch.device("cuda"))
+    assert settings.dtype_of(asked) == torch.float32
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", True)
+    settings.apply(spec(), CPU)
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
+
+
+def test_threads_are_set() -> None:
+    settings.apply(spec(threads=1), CPU)
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, attention: str) -> None:
+    asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
+    loaded = models.load(asked, CPU)
+    batch = predictions.to_batch({"pixel_values": torch.zeros(1, 3, 16, 16)}, asked, CPU)
+    assert settings.found(loaded.model, batch) == {
+        "attention": attention,
+        "memory format": "channels last" if channels_last else "contiguous",
+        "weights": "bfloat16",
+        "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
+    }
+
+
+def test_an_attention_that_the_model_lacks_is_refused_with_the_way_out() -> None:
+    with pytest.raises(BadInput, match="Choose auto or eager"):
+        models.load(catalog.make_spec("shapes-rtdetr", attention="sdpa"), CPU)

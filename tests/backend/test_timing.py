@@ -1,0 +1,215 @@
+"""The measurement protocol on simulated clocks: no test here waits for, or asserts, real time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from demo.backend import timing
+from demo.core import stats
+
+
+class SimulatedClock:
+    """Advances by what each callable says it costs, times a drift that grows with the clock's own time."""
+
+    def __init__(self, drift_per_second: float = 0.0, noise: float = 0.0) -> None:
+        self.seconds = 0.0
+        self.drift = drift_per_second
+        self.noise = noise
+        self.random = random.Random(7)
+        self.order: list[Any] = []
+
+    def time(self, call: Any) -> float:
+        self.order.append(call)
+        cost = call() * (1 + self.drift * self.seconds) * math.exp(self.random.gauss(0, self.noise))
+        self.seconds += cost
+        return cost
+
+    def now(self) -> float:
+        return self.seconds
+
+
+def nothing(samples: timing.Samples) -> None:
+    pass
+
+
+def eager() -> float:
+    return 0.010
+
+
+def compiled() -> float:
+    return 0.005
+
+
+def run(clock: SimulatedClock, plan: timing.Plan, half: int = 5) -> timing.Samples:
+    return timing.interleaved(eager, compiled, clock, plan, half, nothing)
+
+
+def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between():
+    clock = SimulatedClock()
+    timing.interleaved(eager, compiled, clock, timing.Plan(iterations=8), 2, nothing)
+    pattern = "".join("E" if call is eager else "C" for call in clock.order)
+    assert pattern == "EE" + "CCCC" + "EE" + "EEEE" + "EE" + "CCCC" + "EE"
+
+
+def test_times_land_with_the_variant_that_took_them():
+    samples = run(SimulatedClock(), timing.Plan(iterations=20))
+    assert set(samples.eager) == {0.010}
+    assert set(samples.compiled) == {0.005}
+    assert set(samples.control) == {0.010}
+
+
+def test_a_drifting_machine_does_not_move_the_speed_up():
+    samples = run(SimulatedClock(drift_per_second=0.2), timing.Plan(iterations=300))
+    interval = samples.interval()
+    assert interval is not None
+    assert samples.eager[-1] > 1.5 * samples.eager[0]
+    assert interval.ratio == pytest.approx(2.0, rel=0.005)
+
+
+def test_a_quiet_machine_stops_as_soon_as_the_floors_are_met():
+    clock = SimulatedClock(noise=0.001)
+    plan = timing.Plan(most_seconds=1_000)
+    samples = run(clock, plan)
+    assert sum(samples.compiled) >= plan.least_seconds
+    assert sum(samples.compiled) < plan.least_seconds + 0.2
+
+
+def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
+    samples = run(SimulatedClock(noise=0.2), timing.Plan(most_seconds=1_000, most_calls=100_000))
+    interval = samples.interval()
+    assert interval is not None and interval.half_width <= 0.01
+    assert len(samples.compiled) > 500
+
+
+def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
+    clock = SimulatedClock(noise=0.1)
+    samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
+    assert not samples.unsure()
+    assert 2.0 <= clock.seconds < 2.5
+
+
+def test_an_unsure_verdict_gets_the_same_time_once_more_and_no_longer():
+    clock = SimulatedClock(noise=1.0)
+    samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
+    assert 4.0 <= clock.seconds < 5.5
+    assert samples.seconds == clock.seconds
+    assert samples.blocks >= 2
+
+
+def test_a_slow_model_still_gets_ten_calls_of_each_variant():
+    samples = timing.interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), timing.Plan(most_seconds=1.0), 1, nothing)
+    assert len(samples.eager) == len(samples.compiled) == 10
+
+
+def test_a_given_number_of_calls_is_rounded_up_to_whole_blocks():
+    samples = run(SimulatedClock(), timing.Plan(iterations=12))
+    assert len(samples.eager) == len(samples.compiled) == 20
+
+
+def test_looks_come_between_blocks_and_never_inside_one():
+    seen: list[tuple[int, int]] = []
+    clock = SimulatedClock()
+    timing.interleaved(
+        eager, compiled, clock, timing.Plan(iterations=30), 5, lambda s: seen.append((len(s.eager), len(s.compiled)))
+    )
+    assert seen == [(10, 10), (20, 20), (30, 30)]
+
+
+def test_warm_up_goes_on_while_calls_still_get_faster():
+    costs = iter([9.0, 0.5, 0.4, 0.3, 0.2, 0.101, 0.1, 0.1, 0.1])
+    times, settled = timing.warm_up(lambda: next(costs), SimulatedClock(), lambda: 0)
+    assert settled
+    assert times[-3:] == [0.101, 0.1, 0.1]
+
+
+def test_warm_up_goes_on_while_something_still_compiles():
+    calls = 0
+
+    def call() -> float:
+        nonlocal calls
+        calls += 1
+        return 0.1
+
+    times, settled = timing.warm_up(call, SimulatedClock(), lambda: min(calls, 6))
+    assert settled
+    assert len(times) == 6 + 3
+
+
+def test_warm_up_that_never_settles_says_so():
+    costs = itertools.cycle([0.01, 0.1])
+    times, settled = timing.warm_up(lambda: next(costs), SimulatedClock(), lambda: 0)
+    assert not settled
+    assert len(times) <= timing.WARMUP_MOST
+
+
+def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
+    times, _ = timing.warm_up(lambda: 0.1, SimulatedClock(), lambda: 0, timing.WARMUP_CALLS + timing.CUDA_GRAPH_CALLS)
+    assert len(times) == 6
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(3.0, 1), (0.03, 1), (0.003, 5), (0.000_01, 20)])
+def test_blocks_hold_more_calls_of_a_fast_model(seconds: float, expected: int):
+    assert timing.half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
+
+
+def test_few_iterations_still_make_several_blocks():
+    half = timing.half_block([1e-4] * 3, [1e-4] * 3, 60)
+    samples = run(SimulatedClock(), timing.Plan(iterations=60), half)
+    assert samples.blocks >= 6
+
+
+def test_two_equal_variants_are_called_the_same():
+    samples = timing.interleaved(
+        eager, lambda: 0.010, SimulatedClock(noise=0.02), timing.Plan(most_seconds=100), 5, nothing
+    )
+    interval = samples.interval()
+    assert interval is not None
+    assert stats.verdict(interval, None) == "same"
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)])
+def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(seconds: float, calls: int):
+    assert timing.device_calls(seconds, timing.DEVICE_CALLS) == calls
+    assert timing.device_calls(seconds, 7) == min(7, calls)
+
+
+def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:
+    clock, seen = SimulatedClock(), []
+    times = timing.in_a_row(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
+    assert len(times) == 100
+    assert seen == [32, 64, 96]  # each time 0.304 s have passed
+
+
+def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        {"segment_pool_id": (0, 0), "total_size": 1000, "allocated_size": 700},
+        {"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20},
+        {"segment_pool_id": (1, 0), "total_size": 100, "allocated_size": 0},
+    ]
+    for name, answer in {
+        "synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "memory_snapshot": parts,
+        "max_memory_allocated": 750, "max_memory_reserved": 1400,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
+    device = torch.device("cuda")
+    assert timing.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
+    assert timing.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)
+
+
+def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know():
+    samples = timing.Samples(1)
+    seen = []
+    for block in range(40):
+        samples.eager += [0.010 + 0.0001 * (block % 3)] * 2
+        samples.compiled += [0.005] * 2
+        seen.append(samples.interval())
+    changed = [block for block in range(1, 40) if seen[block] is not seen[block - 1]]
+    assert changed[:9] == list(range(1, 10))  # below ten blocks, each is a tenth more
+    assert all(later >= 1.1 * earlier - 1 for earlier, later in itertools.pairwise(changed))
+    assert len(changed) < 25

@@ -1,0 +1,75 @@
+"""`python -m demo published`, called in this process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from measured_tables import write
+
+from demo.cli.run import BAD_INPUT, OK, main
+from demo.store import measured, published
+
+
+def test_all_rows_are_printed_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--csv"]) == OK
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len([line for line in lines if line["origin"] == "published"]) == 136
+
+
+def test_the_filter_is_the_page_s(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
+    assert main(["published", *asked, "--model", "beit", "--json"]) == OK
+    (row,) = json.loads(capsys.readouterr().out)
+    (same,) = published.select(published.rows(), "nightly", "T4", 16, "image-classification", "beit")
+    assert row == published.record(same)
+
+
+def test_the_table_shows_figures_oom_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--gpu", "T4", "--subset", "nightly"]) == OK
+    shown = capsys.readouterr().out
+    assert "42.179" in shown and "OOM" in shown and "[1] Repeats the A100's row" in shown
+    assert published.SOURCE in shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--gpu", "H100"], "They have: A100, V100, T4"),
+        (["--batch-size", "2"], "They have: 1, 4, 16"),
+        (["--batch-size", "many"], "no batch size 'many'"),
+        (["--subset", "stable"], "no subset 'stable'"),
+        (["--task", "poetry"], "no task 'poetry'"),
+        (["--model", "gpt"], "is called 'gpt'"),
+        (["--json", "--csv"], "not allowed with"),
+        (["--colour"], "Unrecognized arguments: --colour"),
+    ],
+)
+def test_a_bad_value_is_one_sentence_and_exit_code_2(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["published", *asked]) == BAD_INPUT
+    output = capsys.readouterr()
+    assert output.out == "" and said in output.err and output.err.count("\n") == 1
+
+
+def test_values_that_never_meet_are_no_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "--model", "owlvit", "--batch-size", "16"]) == OK
+    assert "No row has all of this" in capsys.readouterr().out
+    assert main(["published", "--model", "owlvit", "--batch-size", "16", "--json"]) == OK
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_measured_table_is_listed_and_a_bad_one_said_beside_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    write(tmp_path / "h200.csv", {})
+    (tmp_path / "bad.csv").write_text("no table")
+    assert main(["published", "--gpu", "h200"]) == OK
+    output = capsys.readouterr()
+    assert "measured by this project" in output.out and "1.62×" in output.out
+    assert "bad.csv" in output.err

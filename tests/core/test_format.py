@@ -1,0 +1,78 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo.core import format as fmt
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.000431, "0.43 ms"),
+        (0.00102, "1.02 ms"),
+        (0.0144, "14.4 ms"),
+        (0.329, "329 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.00 s"),
+        (2.6, "2.60 s"),
+    ],
+)
+def test_a_latency_has_about_three_digits_and_a_unit(seconds: float, text: str) -> None:
+    assert fmt.latency(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.42, "0.4 s"), (12.3, "12 s"), (60, "60 s"), (260, "4 min 20 s"), (300, "5 min")]
+)
+def test_a_duration_reads_as_one_would_say_it(seconds: float, text: str) -> None:
+    assert fmt.duration(seconds) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(2.294, "2.29×"), (12.34, "12.3×"), (0.098, "0.10×"), (1.0, "1.00×")])
+def test_a_ratio_carries_its_sign(value: float, text: str) -> None:
+    assert fmt.ratio(value) == text
+
+
+def test_an_interval_names_both_ends_and_the_unit_once() -> None:
+    assert fmt.ratio_interval(1.409, 1.452) == "1.41 to 1.45×"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.58, "58 %"), (0.004, "0.4 %"), (1.0, "100 %"), (-0.54, "-54 %"), (0.0994, "9.9 %"), (0.0996, "10 %")],
+)
+def test_a_share_is_a_percentage(share: float, text: str) -> None:
+    assert fmt.percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (812_000, "812 kB"), (1_230_000_000, "1.23 GB"), (5e12, "5000 GB")]
+)
+def test_bytes_are_counted_in_decimal_units(count: float, text: str) -> None:
+    assert fmt.size(count) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(86_567_656, "86.6 M"), (431_080, "431 k"), (1_000_000, "1.00 M")])
+def test_parameters_are_counted_in_thousands_or_millions(count: int, text: str) -> None:
+    assert fmt.parameters(count) == text
+
+
+def test_a_rate_is_a_number_of_three_digits() -> None:
+    assert fmt.rate(694.2) == "694"
+
+
+@given(st.floats(min_value=1e-7, max_value=1e6))
+def test_no_latency_is_written_in_exponent_form(seconds: float) -> None:
+    assert re.fullmatch(r"\d+(\.\d+)? (ms|s)", fmt.latency(seconds))
+
+
+@given(st.floats(min_value=0, max_value=1e5), st.floats(min_value=0, max_value=1e5))
+def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
+    def seconds(text: str) -> float:
+        numbers = [float(number) for number in re.findall(r"[\d.]+", text)]
+        return numbers[0] * 60 + sum(numbers[1:]) if "min" in text else numbers[0]
+
+    shorter, longer = sorted((one, other))
+    assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5

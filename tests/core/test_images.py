@@ -1,0 +1,448 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import random
+import struct
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, PngImagePlugin
+
+from demo.core import images, limits
+from demo.core.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
+from demo.core.result import MASK_SIDE, BadInput
+
+MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
+PILLOW_S_LIMIT = Image.MAX_IMAGE_PIXELS
+WHITE = (255, 255, 255)
+SAVED_AS = {
+    "PNG": {},
+    "JPEG": {"quality": 95, "subsampling": 0},
+    "WEBP": {"lossless": True},
+    "AVIF": {"quality": 95},
+    "GIF": {},
+    "BMP": {},
+    "TIFF": {"compression": "tiff_lzw"},
+}
+
+
+def scene(width: int = 48, height: int = 32) -> Image.Image:
+    """A red left half, a blue right half: tells left from right and one channel from another."""
+    image = Image.new("RGB", (width, height), (200, 30, 30))
+    image.paste((30, 30, 200), (width // 2, 0, width, height))
+    return image
+
+
+def encoded(image: Image.Image, kind: str, **how: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **{**SAVED_AS.get(kind, {}), **how})
+    return buffer.getvalue()
+
+
+def looks_like(image: Image.Image, other: Image.Image) -> bool:
+    """Equal but for what a lossy format does at an edge."""
+    return np.abs(np.asarray(image, int) - np.asarray(other, int)).mean() <= 3
+
+
+@pytest.fixture
+def given(tmp_path: Path):
+    """Reads bytes as if somebody had given them as a file."""
+
+    def read_bytes(data: bytes, name: str = "picture.png") -> Image.Image:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return read(path)[0]
+
+    return read_bytes
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(BadInput) as caught:
+        read(path)
+    return str(caught.value)
+
+
+def refusal_of(given, data: bytes, name: str = "picture.png") -> str:
+    with pytest.raises(BadInput) as caught:
+        given(data, name)
+    message = str(caught.value)
+    assert name in message and message.endswith(".") and os.sep not in message
+    return message
+
+
+# What can be read
+
+
+@pytest.mark.parametrize("kind", images.FORMATS)
+def test_every_format_keeps_its_size_and_its_colours(given, kind: str) -> None:
+    image = given(encoded(scene(), kind))
+    assert (image.mode, image.size) == ("RGB", (48, 32))
+    assert looks_like(image, scene())
+
+
+def test_a_phone_s_mpo_is_read_as_its_first_picture(given) -> None:
+    mpo = encoded(scene(), "MPO", save_all=True, append_images=[Image.new("RGB", (48, 32), "white")])
+    assert looks_like(given(mpo, "a.jpg"), scene())
+
+
+def test_one_pixel_is_a_picture(given) -> None:
+    assert given(encoded(Image.new("RGB", (1, 1), (1, 2, 3)), "PNG")).getpixel((0, 0)) == (1, 2, 3)
+
+
+def test_cmyk_becomes_rgb(given) -> None:
+    image = given(encoded(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG"))
+    red, green, blue = image.getpixel((0, 0))
+    assert red > 240 and green < 15 and blue < 15
+
+
+def test_lab_becomes_rgb(given) -> None:
+    light_grey = given(encoded(Image.new("LAB", (4, 4), (200, 128, 128)), "TIFF")).getpixel((0, 0))
+    assert max(light_grey) - min(light_grey) < 6 and 170 < light_grey[0] < 210
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_16_bit_grey_is_scaled_not_clipped(given, kind: str) -> None:
+    grey = Image.fromarray(np.array([[0, 256, 32768, 65535]], np.uint16))
+    assert np.asarray(given(encoded(grey, kind)))[0, :, 0].tolist() == [0, 1, 128, 255]
+
+
+def test_big_endian_16_bit_grey_is_read_in_the_right_order(given) -> None:
+    grey = Image.frombytes("I;16B", (2, 1), struct.pack(">2H", 32768, 256))
+    assert np.asarray(given(encoded(grey, "TIFF")))[0, :, 0].tolist() == [128, 1]
+
+
+def test_32_bit_integers_are_stretched_from_smallest_to_largest(given) -> None:
+    values = Image.fromarray(np.array([[-1000, 0, 1000]], np.int32))
+    assert np.asarray(given(encoded(values, "TIFF")))[0, :, 1].tolist() == [0, 128, 255]
+
+
+def test_floats_are_stretched_and_what_is_not_a_number_is_black(given) -> None:
+    values = Image.fromarray(np.array([[0.0, 0.5, 1.0, np.nan, np.inf]], np.float32))
+    assert np.asarray(given(encoded(values, "TIFF", compression=None)))[0, :, 2].tolist() == [0, 128, 255, 0, 0]
+
+
+def test_a_flat_float_picture_does_not_divide_by_zero(given) -> None:
+    assert given(encoded(Image.new("F", (3, 3), 7.0), "TIFF", compression=None)).getpixel((1, 1)) == (7, 7, 7)
+
+
+def test_one_bit_becomes_black_and_white(given) -> None:
+    bits = Image.fromarray(np.array([[True, False]]))
+    assert np.asarray(given(encoded(bits, "PNG")))[0].tolist() == [[255, 255, 255], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(("mode", "clear", "solid"), [("RGBA", (0, 0, 0, 0), (9, 8, 7, 255)), ("LA", (0, 0), (9, 255))])
+def test_what_is_transparent_becomes_white(given, mode: str, clear: tuple, solid: tuple) -> None:
+    image = Image.new(mode, (2, 1), clear)
+    image.putpixel((1, 0), solid)
+    read_back = given(encoded(image, "PNG"))
+    assert read_back.getpixel((0, 0)) == WHITE
+    assert read_back.getpixel((1, 0)) == (solid[:3] if mode == "RGBA" else (9, 9, 9))
+
+
+def test_half_transparent_black_becomes_grey(given) -> None:
+    assert given(encoded(Image.new("RGBA", (1, 1), (0, 0, 0, 128)), "WEBP")).getpixel((0, 0)) == (127, 127, 127)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_a_palette_with_a_transparent_entry_is_laid_on_white(given, kind: str) -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([255, 0, 0, 0, 255, 0])
+    image.putdata([0, 1])
+    read_back = given(encoded(image, kind, transparency=0))
+    assert (read_back.getpixel((0, 0)), read_back.getpixel((1, 0))) == (WHITE, (0, 255, 0))
+
+
+def test_a_transparent_colour_of_an_rgb_png_is_laid_on_white(given) -> None:
+    image = given(encoded(scene(), "PNG", transparency=(200, 30, 30)))
+    assert (image.getpixel((0, 0)), image.getpixel((47, 0))) == (WHITE, (30, 30, 200))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP"])
+def test_of_an_animation_the_first_frame_is_taken(given, kind: str) -> None:
+    later = [Image.new("RGB", (48, 32), "green")] * 2
+    image = given(encoded(scene(), kind, save_all=True, append_images=later))
+    assert image.getpixel((0, 0)) == (200, 30, 30)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_rotated_photograph_comes_out_upright(given, kind: str, orientation: int) -> None:
+    undo = images.UPRIGHT.get(orientation)
+    redo = {
+        Image.Transpose.ROTATE_90: Image.Transpose.ROTATE_270,
+        Image.Transpose.ROTATE_270: Image.Transpose.ROTATE_90,
+    }
+    stored = scene() if undo is None else scene().transpose(redo.get(undo, undo))
+    exif = Image.Exif()
+    exif[images.ORIENTATION] = orientation
+    image = given(encoded(stored, kind, exif=exif))
+    assert image.size == (48, 32)
+    assert image.getpixel((4, 16))[0] > 150 and image.getpixel((44, 16))[2] > 150
+
+
+def test_a_damaged_exif_block_does_not_cost_the_picture(given) -> None:
+    assert given(encoded(scene(), "JPEG", exif=b"Exif\x00\x00II*\x00\xff\xff\xff\x7f garbage")).size == (48, 32)
+    not_hexadecimal = PngImagePlugin.PngInfo()
+    not_hexadecimal.add_text("Raw profile type exif", "\nexif\n    4\nzzzz")
+    assert given(encoded(scene(), "PNG", pnginfo=not_hexadecimal)).size == (48, 32)
+
+
+def test_the_info_names_the_file_and_describes_the_upright_picture(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[images.ORIENTATION] = 6
+    data = encoded(scene(), "JPEG", exif=exif)
+    (tmp_path / "photo.jpg").write_bytes(data)
+    image, info = read(tmp_path / "photo.jpg")
+    assert (info.name, info.width, info.height) == ("photo.jpg", 32, 48) and image.size == (32, 48)
+    assert info.sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_nothing_of_the_file_s_metadata_stays_on_the_image(given) -> None:
+    assert given(encoded(scene(), "PNG", dpi=(72, 72), icc_profile=b"not a profile")).info == {}
+
+
+@pytest.mark.parametrize(("size", "shown"), [((3000, 1500), (640, 320)), ((100, 2000), (32, 640)), ((7, 5), (7, 5))])
+def test_the_preview_has_the_picture_s_shape_and_at_most_mask_side(tmp_path: Path, size: tuple, shown: tuple) -> None:
+    scene(*size).save(tmp_path / "a.png")
+    image, info = read(tmp_path / "a.png")
+    assert decode_preview(info.preview_jpeg).size == shown
+    assert max(shown) <= MASK_SIDE and image.size == size
+
+
+def test_the_preview_shows_the_picture(tmp_path: Path) -> None:
+    scene(1300, 900).save(tmp_path / "a.png")
+    preview = decode_preview(read(tmp_path / "a.png")[1].preview_jpeg)
+    assert preview.getpixel((5, 5))[0] > 180 and preview.getpixel((630, 440))[2] > 180
+
+
+def test_the_strangest_name_is_shown_without_control_characters(tmp_path: Path) -> None:
+    name = "a\nb\x1b[31m\u202egnp.png"
+    scene().save(tmp_path / name, "PNG")
+    assert read(tmp_path / name)[1].name == "a�b�[31m�gnp.png"
+
+
+def test_a_long_name_is_shortened_in_the_middle(tmp_path: Path) -> None:
+    name = "x" * 200 + ".png"
+    scene().save(tmp_path / name)
+    shown = read(tmp_path / name)[1].name
+    assert len(shown) <= 80 and shown.endswith("x.png")
+
+
+# What cannot
+
+
+def test_a_missing_file_is_named_without_its_folder(tmp_path: Path) -> None:
+    message = refusal(tmp_path / "nowhere" / "cat.png")
+    assert message == "There is no picture file 'cat.png'. Check its name and folder."
+
+
+def test_a_folder_is_not_a_picture(tmp_path: Path) -> None:
+    assert "is a folder" in refusal(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices are files on POSIX only")
+def test_a_device_is_refused_without_reading_it() -> None:
+    assert refusal(Path(os.devnull)) == "'null' is a device or a pipe. Give one picture file."
+
+
+def test_an_impossible_name_is_a_sentence_too() -> None:
+    assert "cannot be opened" in refusal(Path("/tmp/a\0b.png"))
+
+
+def test_an_empty_file_is_called_empty(given) -> None:
+    assert "0 bytes" in refusal_of(given, b"")
+
+
+def test_a_file_over_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "huge.png"
+    with path.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES * 2)
+    message = refusal(path)
+    assert "60.0 MB" in message and "30.0 MB" in message
+
+
+@pytest.mark.parametrize(
+    ("data", "guess"),
+    [
+        (b"hello, this is a text", "no format"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"<?xml version='1.0'?>\n<svg/>", "SVG"),
+        (b"\n <!DOCTYPE html><html></html>", "web page"),
+        (b"%PDF-1.7 ...", "PDF"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC"),
+    ],
+)
+def test_what_is_no_picture_is_told_with_a_guess_at_what_it_is(given, data: bytes, guess: str) -> None:
+    message = refusal_of(given, data)
+    assert "not a picture" in message and guess in message and "PNG, JPEG" in message
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PDF", "ICO", "PPM", "TGA", "SGI", "PCX", "IM", "MSP", "XBM", "JPEG2000"])
+def test_formats_off_the_list_never_reach_their_decoder(given, kind: str) -> None:
+    mode = "1" if kind in ("MSP", "XBM") else "RGB"
+    assert "not a picture" in refusal_of(given, encoded(scene().convert(mode), kind))
+
+
+def test_every_format_of_the_list_is_one_that_pillow_can_open() -> None:
+    Image.init()
+    assert set(images.FORMATS) <= set(Image.OPEN)
+
+
+@pytest.mark.parametrize("kind", images.FORMATS)
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_a_truncated_file_is_refused(given, kind: str, share: float) -> None:
+    noise = Image.effect_noise((64, 64), 80).convert("RGB")
+    data = encoded(noise, kind)
+    message = refusal_of(given, data[: int(len(data) * share)])
+    assert "cut short" in message or "not a picture" in message
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims a size and holds nothing: decoding it would fail, so a refusal for its size came before."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    return b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT\x35\xaf\x06\x1e"
+
+
+@pytest.mark.parametrize("side", [5001, 8000, 20_000, 60_000])
+def test_too_many_pixels_are_refused_from_the_header(given, side: int) -> None:
+    message = refusal_of(given, png_header(side, side))
+    assert f"{side * side:,}" in message and f"{MAX_PIXELS:,}" in message
+
+
+def test_a_gif_whose_frame_outgrows_its_screen_is_refused(given) -> None:
+    data = bytearray(encoded(Image.new("L", (8, 8)), "GIF"))
+    frame = data.index(b",")
+    data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
+    assert f"{MAX_PIXELS:,}" in refusal_of(given, bytes(data))
+
+
+def test_a_picture_of_exactly_the_limit_is_read(given, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(pixels=48 * 32))
+    assert given(encoded(scene(), "PNG")).size == (48, 32)
+    assert "1,568" in refusal_of(given, encoded(scene(49, 32), "PNG"))
+
+
+@pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000), (MAX_ASPECT * 3 + 1, 3)])
+def test_a_strip_is_refused_with_its_size(given, size: tuple) -> None:
+    message = refusal_of(given, encoded(Image.new("L", size), "PNG"))
+    assert f"{size[0]} × {size[1]}" in message and "20 times" in message
+
+
+def test_the_longest_strip_allowed_is_read(given) -> None:
+    assert given(encoded(Image.new("L", (MAX_ASPECT * 3, 3)), "PNG")).size == (60, 3)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SyntaxError, struct.error, ValueError, OSError, zlib.error, EOFError, IndexError, OverflowError, MemoryError],
+)
+def test_whatever_a_decoder_raises_becomes_a_sentence(given, monkeypatch: pytest.MonkeyPatch, error: type) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error("/secret/path exploded")
+
+    monkeypatch.setattr(Image, "open", fail)
+    message = refusal_of(given, encoded(scene(), "PNG"))
+    assert "secret" not in message and ("not enough memory" in message) == (error is MemoryError)
+
+
+def test_pillow_is_left_as_it_was(given) -> None:
+    filters = list(warnings.filters)
+    given(encoded(scene(), "PNG"))
+    refusal_of(given, png_header(20_000, 20_000))
+    assert (Image.MAX_IMAGE_PIXELS, warnings.filters) == (PILLOW_S_LIMIT, filters)
+
+
+def mutants(data: bytes, count: int, rng: random.Random) -> list[bytes]:
+    """Bytes flipped, cut out, doubled or overwritten with extremes, most of them in the header."""
+    made = []
+    for number in range(count):
+        mutant = bytearray(data)
+        for _ in range(rng.choice((1, 2, 8))):
+            at = rng.randrange(min(len(mutant), 120) if rng.random() < 0.7 else len(mutant))
+            match number % 4:
+                case 0:
+                    mutant[at] ^= 1 << rng.randrange(8)
+                case 1:
+                    mutant[at : at + 4] = rng.choice((b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
+                case 2:
+                    del mutant[at : at + rng.randrange(1, 9)]
+                case _:
+                    mutant[at:at] = mutant[at : at + rng.randrange(1, 40)]
+        made.append(bytes(mutant))
+    return made
+
+
+@pytest.mark.parametrize("kind", images.FORMATS)
+def test_a_mutated_file_is_either_a_proper_picture_or_a_sentence(given, kind: str) -> None:
+    rng = random.Random(kind)
+    source = Image.effect_noise((40, 30), 60)
+    exif = Image.Exif()
+    exif[images.ORIENTATION] = 6
+    files = [
+        encoded(source.convert("RGB"), kind),
+        encoded(source.convert("P"), kind) if kind in ("GIF", "PNG") else b"",
+    ]
+    files += [encoded(source, kind, exif=exif)] if kind in ("JPEG", "TIFF", "WEBP", "PNG") else []
+    for data in filter(None, files):
+        for mutant in mutants(data, 24, rng):
+            try:
+                image = given(mutant)
+            except BadInput:
+                continue
+            assert image.mode == "RGB" and 1 <= image.width * image.height <= MAX_PIXELS
+            assert len(image.tobytes()) == image.width * image.height * 3
+
+
+# Masks
+
+
+def test_a_mask_survives_the_way_there_and_back() -> None:
+    mask = np.random.default_rng(0).random((37, 53)) > 0.5
+    assert np.array_equal(decode_mask(encode_mask(mask)), mask)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 20), (640, 640)])
+def test_a_small_mask_is_not_resized(shape: tuple) -> None:
+    assert decode_mask(encode_mask(np.ones(shape, bool))).shape == shape
+
+
+def test_a_large_mask_is_brought_to_mask_side_and_keeps_its_halves() -> None:
+    mask = np.zeros((1000, 2000), bool)
+    mask[:, 1000:] = True
+    small = decode_mask(encode_mask(mask))
+    assert small.shape == (320, 640) and not small[:, :320].any() and small[:, 320:].all()
+
+
+def test_a_mask_is_one_bit_a_pixel() -> None:
+    assert Image.open(io.BytesIO(base64.b64decode(encode_mask(np.eye(8, dtype=bool))))).mode == "1"
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 2), (0, 5)])
+def test_a_mask_without_height_and_width_is_a_mistake(shape: tuple) -> None:
+    with pytest.raises(ValueError, match="height and a width"):
+        encode_mask(np.zeros(shape, bool))
+
+
+@pytest.mark.parametrize("text", ["", "not base64 !", base64.b64encode(b"nothing").decode()])
+@pytest.mark.parametrize("decode", [decode_mask, decode_preview])
+def test_a_damaged_stored_picture_is_a_value_error(decode, text: str) -> None:
+    with pytest.raises(ValueError, match="base64"):
+        decode(text)
+
+
+def test_a_mask_damaged_at_any_byte_is_a_mask_or_a_value_error() -> None:
+    data = base64.b64decode(encode_mask(np.eye(40, dtype=bool)))
+    for at in range(len(data)):
+        for broken in (data[:at], data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]):
+            try:
+                assert decode_mask(base64.b64encode(broken).decode()).ndim == 2
+            except ValueError:
+                continue

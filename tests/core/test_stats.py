@@ -1,0 +1,212 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from demo.core import stats
+from demo.core.stats import Interval
+
+
+def _blocks_with_drift(rng: np.random.Generator, truth: float, blocks: int = 30) -> tuple[np.ndarray, np.ndarray]:
+    """Eager and compiled on one machine that slows by half over the run, with jitter and a few disturbed blocks."""
+    drift = np.linspace(1.0, 1.5, blocks) * np.exp(rng.normal(0, 0.02, blocks))
+    eager = truth * drift * np.exp(rng.normal(0, 0.01, blocks))
+    compiled = drift * np.exp(rng.normal(0, 0.01, blocks))
+    eager[rng.random(blocks) < 0.03] *= 1.5
+    return eager, compiled
+
+
+def test_the_interval_of_paired_blocks_covers_the_truth_although_the_machine_drifts() -> None:
+    rng = np.random.default_rng(20261121)
+    truth, runs = 1.37, 200
+    intervals = [stats.paired_ratio(*_blocks_with_drift(rng, truth)) for _ in range(runs)]
+    covered = sum(interval.low <= truth <= interval.high for interval in intervals)
+    assert covered >= 0.9 * runs
+
+
+def test_pairing_cancels_drift_that_unpaired_times_carry() -> None:
+    eager, compiled = _blocks_with_drift(np.random.default_rng(3), 1.37)
+    assert stats.paired_ratio(eager, compiled).half_width < 0.3 * stats.unpaired_ratio(eager, compiled).half_width
+
+
+def test_the_interval_of_unpaired_times_covers_the_truth_on_a_steady_machine() -> None:
+    rng = np.random.default_rng(7)
+    runs, covered = 100, 0
+    for _ in range(runs):
+        interval = stats.unpaired_ratio(2 * np.exp(rng.normal(0, 0.02, 40)), np.exp(rng.normal(0, 0.02, 25)))
+        covered += interval.low <= 2 <= interval.high
+    assert covered >= 0.88 * runs
+
+
+def test_unpaired_times_that_differ_in_number_and_spread_have_welchs_interval() -> None:
+    """With fewer than ten of each nothing is trimmed, and Yuen's interval is Welch's, which scipy knows."""
+    slow, fast = [2.0, 2.2, 1.8], [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.0]
+    low, high = scipy.stats.ttest_ind(np.log(slow), np.log(fast), equal_var=False).confidence_interval(0.95)
+    found = stats.unpaired_ratio(slow, fast)
+    # between the lines of its table of t the smaller number of degrees is taken: never narrower, and little wider
+    assert 0.9 * math.exp(low) < found.low <= math.exp(low) * 1.001
+    assert math.exp(high) * 0.999 <= found.high < 1.1 * math.exp(high)
+
+
+def test_one_disturbed_block_does_not_move_the_estimate() -> None:
+    compiled = np.ones(20)
+    eager = np.full(20, 2.0)
+    eager[4] = 200.0
+    assert stats.paired_ratio(eager, compiled).ratio == pytest.approx(2)
+
+
+def test_the_same_blocks_give_the_same_interval() -> None:
+    blocks = _blocks_with_drift(np.random.default_rng(1), 1.2)
+    assert stats.paired_ratio(*blocks) == stats.paired_ratio(*blocks)
+
+
+def test_swapping_the_two_inverts_the_ratio() -> None:
+    eager, compiled = _blocks_with_drift(np.random.default_rng(1), 1.2)
+    there, back = stats.paired_ratio(eager, compiled), stats.paired_ratio(compiled, eager)
+    assert there.ratio * back.ratio == pytest.approx(1)
+
+
+def test_more_blocks_make_the_interval_narrower() -> None:
+    rng = np.random.default_rng(5)
+    few, many = (_blocks_with_drift(rng, 1.2, blocks) for blocks in (10, 160))
+    assert stats.paired_ratio(*many).half_width < stats.paired_ratio(*few).half_width / 2
+
+
+def test_blocks_without_any_noise_are_known_exactly() -> None:
+    interval = stats.paired_ratio([3.0] * 4, [2.0] * 4)
+    assert [interval.ratio, interval.low, interval.high] == pytest.approx([1.5] * 3)
+
+
+def test_a_few_pairs_give_students_interval_of_their_ratios() -> None:
+    """By hand: logs ln 2, ln 2.2, ln 1.8; mean 0.6897, standard deviation 0.1004, t 4.303."""
+    found = stats.paired_ratio([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
+    assert found.ratio == pytest.approx(1.9933, abs=1e-4)
+    assert (found.low, found.high) == (pytest.approx(1.5535, abs=2e-3), pytest.approx(2.5576, abs=2e-3))
+
+
+def test_drift_that_both_of_a_pair_share_cancels() -> None:
+    found = stats.paired_ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
+
+
+@pytest.mark.parametrize(("slow", "fast"), [([], []), ([1.0], [1.0]), ([1.0, 2.0], [1.0])])
+def test_fewer_than_two_pairs_are_refused(slow: list[float], fast: list[float]) -> None:
+    with pytest.raises(ValueError, match="paired blocks"):
+        stats.paired_ratio(slow, fast)
+
+
+def test_the_half_width_is_the_larger_side() -> None:
+    assert Interval(2.0, 1.9, 2.02).half_width == pytest.approx(0.05)
+    assert Interval(2.0, 1.99, 2.2).half_width == pytest.approx(0.1)
+
+
+def test_block_medians_leave_out_an_incomplete_block() -> None:
+    assert stats.block_medians([1, 2, 9, 4, 5, 6, 7], 3).tolist() == [2, 5]
+
+
+def test_no_complete_block_gives_no_median() -> None:
+    assert stats.block_medians([1, 2], 3).tolist() == []
+
+
+def test_the_noise_floor_is_the_end_of_the_control_that_lies_farther_from_one() -> None:
+    assert stats.noise_floor(Interval(1.0, 0.97, 1.01)) == pytest.approx(0.03)
+    assert stats.noise_floor(Interval(1.0, 0.99, 1.04)) == pytest.approx(0.04)
+
+
+def test_a_control_that_was_not_measured_adds_no_noise() -> None:
+    assert stats.noise_floor(None) == 0
+
+
+QUIET = Interval(1.0, 0.998, 1.002)
+NOISY = Interval(1.0, 0.92, 1.08)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "control", "expected"),
+    [
+        (Interval(1.43, 1.41, 1.45), QUIET, "faster"),
+        (Interval(0.10, 0.09, 0.11), QUIET, "slower"),
+        (Interval(1.0, 0.99, 1.01), QUIET, "same"),
+        (Interval(1.005, 1.001, 1.009), QUIET, "same"),  # real, and too small to matter
+        (Interval(1.2, 0.9, 1.6), QUIET, "unsure"),  # the interval holds 1
+        (Interval(1.05, 1.03, 1.07), NOISY, "unsure"),  # no more than the machine shows against itself
+        (Interval(1.0, 0.7, 1.5), NOISY, "unsure"),  # too noisy to say that there is no difference
+        (Interval(1.20, 1.17, 1.23), NOISY, "faster"),
+        (Interval(0.80, 0.78, 0.82), NOISY, "slower"),
+        (Interval(1.43, 1.41, 1.45), None, "faster"),
+    ],
+)
+def test_the_verdict(speedup: Interval, control: Interval | None, expected: str) -> None:
+    assert stats.verdict(speedup, control) == expected
+
+
+def test_a_verdict_and_its_opposite_are_symmetric() -> None:
+    mirror = {"faster": "slower", "slower": "faster", "same": "same", "unsure": "unsure"}
+    for ratio in np.geomspace(0.8, 1.25, 41):
+        for spread in (1.001, 1.02, 1.2):
+            one = stats.verdict(Interval(ratio, ratio / spread, ratio * spread), None)
+            other = stats.verdict(Interval(1 / ratio, 1 / ratio / spread, spread / ratio), None)
+            assert mirror[one] == other
+
+
+def test_a_model_against_itself_is_seldom_called_faster_or_slower() -> None:
+    rng = np.random.default_rng(11)
+    wrong = 0
+    for _ in range(200):
+        interval = stats.paired_ratio(*_blocks_with_drift(rng, 1.0))
+        control = stats.paired_ratio(*_blocks_with_drift(rng, 1.0))
+        wrong += stats.verdict(interval, control) in ("faster", "slower")
+    assert wrong <= 4
+
+
+def test_break_even_rounds_up_to_whole_calls() -> None:
+    assert stats.break_even_calls(10, 0.5, 0.25) == 40
+    assert stats.break_even_calls(10.01, 0.5, 0.25) == 41
+
+
+@pytest.mark.parametrize("compiled", [0.3, 0.4])
+def test_compiling_never_pays_where_it_does_not_save(compiled: float) -> None:
+    assert stats.break_even_calls(10, 0.3, compiled) is None
+
+
+def test_the_interval_is_wider_for_few_blocks_than_the_bare_percentile() -> None:
+    rng = np.random.default_rng(2)
+    logs = rng.normal(0, 0.05, 4)
+    interval = stats.paired_ratio(np.exp(logs), np.ones(4))
+    means = rng.choice(logs, (20_000, 4)).mean(axis=1)
+    bare = math.exp(float(np.quantile(means, 0.975))) - math.exp(float(np.quantile(means, 0.025)))
+    assert interval.high - interval.low > 1.1 * bare
+
+
+def test_the_ratio_of_means_is_that_of_the_plain_means():
+    found = stats.mean_ratio([2.0, 4.0] * 150, [1.0, 2.0] * 150)
+    assert found.ratio == 2.0
+    assert found.low < 2.0 < found.high
+    assert stats.mean_ratio([3.0] * 300, [1.5] * 300) == stats.Interval(2.0, 2.0, 2.0)
+
+
+def test_the_control_lies_between_the_halves_of_two_blocks():
+    """A machine that doubles its time from block to block: each control block equals the eager calls around it."""
+    eager = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 8.0, 8.0]
+    control = [2.0] * 4 + [4.0] * 4
+    assert stats.control_ratio(eager, control, 4) == stats.Interval(1.0, 1.0, 1.0)
+
+
+def test_one_control_block_is_too_few():
+    assert stats.control_ratio([1.0] * 8, [1.0] * 4, 4) is None
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 30), 60, 1000])
+def test_students_t_is_that_of_scipy(freedom: int) -> None:
+    assert stats.t_quantile(freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), abs=0.003)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
+def test_the_interval_keeps_its_word_for_few_blocks_and_for_many(count: int) -> None:
+    rng = np.random.default_rng(count)
+    covered = 0
+    for _ in range(2_000):
+        interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
+        covered += interval.low <= 1.3 <= interval.high
+    assert 0.935 <= covered / 2_000 <= 0.965

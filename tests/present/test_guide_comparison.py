@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from samples import failed_result, measurement, ok_result
+
+from demo.cli import terminal
+from demo.core.result import Compilation, Failure, ImageInfo, RunResult, RunSpec
+from demo.present.guide_comparison import Beside, beside, nearest_rows, sentences_of
+from demo.store import published
+
+VIT = "google/vit-base-patch16-224"
+
+
+def run(checkpoint: str = VIT, task: str = "image-classification", **changes: Any) -> RunResult:
+    given = {"device": "cuda", **changes}
+    return ok_result(spec=RunSpec(checkpoint, task, **given), image=None)
+
+
+def found(result: RunResult) -> Beside:
+    answer = beside(result, published.rows())
+    assert answer is not None
+    return answer
+
+
+def test_the_same_batch_and_mode_are_taken_where_the_guide_has_them() -> None:
+    rows = nearest_rows(run(batch_size=4).spec, published.rows())
+    assert [(row.gpu, row.batch_size, row.mode, row.torch) for row in rows] == [
+        (gpu, 4, "default", "2.0.1") for gpu in ("A100", "V100", "T4")
+    ]
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(1, 1), (2, 1), (3, 4), (7, 4), (8, 4), (9, 16), (256, 16)])
+def test_the_nearest_batch_is_taken_by_ratio_and_of_two_the_smaller(asked: int, taken: int) -> None:
+    assert {row.batch_size for row in nearest_rows(run(batch_size=asked).spec, published.rows())} == {taken}
+
+
+def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
+    spec = run("microsoft/resnet-50", mode="reduce-overhead", batch_size=16).spec
+    assert [(row.gpu, row.mode, row.batch_size) for row in nearest_rows(spec, published.rows())] == [
+        ("A100", "reduce-overhead", 4),
+        ("V100", "default", 16),
+        ("T4", "reduce-overhead", 4),
+    ]
+
+
+def test_owlvit_has_batch_1_only() -> None:
+    spec = RunSpec("google/owlvit-base-patch32", "object-detection", batch_size=16, text=("a cat",))
+    assert {row.batch_size for row in nearest_rows(spec, published.rows())} == {1}
+
+
+def test_words_name_gpu_and_version_and_both_speed_ups() -> None:
+    sentences = found(run()).sentences
+    assert sentences[0] == "On an A100 with torch 2.0.1 the guide saw 1.23×; here 2.00×."
+    assert sentences[1].startswith("On a V100 with torch 2.0.1 the guide saw 1.75×")
+
+
+def test_words_say_out_of_memory_on_either_side() -> None:
+    spec = RunSpec("facebook/detr-resnet-50", "object-detection", batch_size=16, device="cuda")
+    failed = found(failed_result(spec=spec, eager=measurement(0.5)))
+    assert failed.sentences[2] == "On a T4 with torch 2.0.1 the guide saw out of memory."
+    assert failed.here.startswith("out of memory, with torch 2.13.0") and failed.ratio is None
+
+
+def test_a_void_run_is_called_one_and_gives_no_ratio() -> None:
+    result = run()
+    void = found(ok_result(spec=result.spec, compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=2)))
+    assert void.ratio is None and "recompiled while timed" in void.here
+    assert not any("here" in sentence for sentence in void.sentences)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ok_result(),
+        run("somebody/model"),
+        failed_result(status="crashed", spec=run().spec, failure=Failure("time", "It crashed.", "Try again.")),
+        failed_result(status="cancelled", spec=run().spec),
+    ],
+    ids=["bundled", "unknown", "crashed", "cancelled"],
+)
+def test_where_there_is_nothing_to_compare_nothing_is_said(result: RunResult) -> None:
+    assert beside(result, published.rows()) is None
+
+
+# Nothing is compared that differs without saying so
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_size": 8}, "The batch sizes differ: 8 here, 4 there"),
+        ({"mode": "max-autotune"}, "The compile modes differ: max-autotune here, default there"),
+        ({"dtype": "bfloat16"}, "The number formats differ: bfloat16 here, float32 there"),
+        ({"dtype": "tf32"}, "The number formats differ: tf32 here, float32 there"),
+        ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
+        ({"weights": "random"}, "The weights are random here and trained there"),
+        ({"channels_last": True}, "The memory formats differ"),
+        ({"attention": "eager"}, "The attention implementation was chosen here (eager)"),
+    ],
+)
+def test_each_difference_is_said_and_only_where_there_is_one(changes: dict[str, Any], said: str) -> None:
+    assert any(said in difference for difference in found(run(**changes)).differences)
+    assert not any(said in difference for difference in found(run()).differences)
+
+
+def test_another_batch_or_mode_stands_in_the_sentence_itself() -> None:
+    answer = found(run("microsoft/resnet-50", mode="reduce-overhead", batch_size=16))
+    assert "(batch 4) the guide" in answer.sentences[0]
+    assert "(mode default) the guide" in answer.sentences[1]
+
+
+def test_versions_always_differ_and_are_said() -> None:
+    (said,) = [text for text in found(run()).differences if text.startswith("Always different")]
+    assert "torch 2.13.0" in said and "torch 2.0.1" in said
+
+
+def test_the_guides_own_recipe_is_no_difference() -> None:
+    assert any("Timed differently" in text for text in found(run()).differences)
+    assert not any("Timed differently" in text for text in found(run(protocol="as published")).differences)
+
+
+@pytest.mark.parametrize(("size", "differs"), [((640, 480), False), ((480, 640), True), ((1280, 720), True)])
+def test_a_picture_of_another_shape_is_said_of_a_model_that_keeps_it(size: tuple[int, int], differs: bool) -> None:
+    image = ImageInfo("a.png", *size, "00" * 32, "/9j/")
+    keeps = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", device="cuda"), image=image)
+    squeezes = ok_result(spec=run().spec, image=image)
+    assert any("shapes differ" in text for text in found(keeps).differences) is differs
+    assert not any("shapes differ" in text for text in found(squeezes).differences)
+
+
+def test_a_terminal_gets_every_sentence() -> None:
+    answer = found(run(dtype="float16"))
+    text = sentences_of(answer)
+    assert text == [*answer.sentences, f"Here: {answer.here}.", *answer.differences]
+
+
+def test_too_noisy_is_said() -> None:
+    noisy = ok_result(spec=run().spec, eager=measurement(0.00101), compiled=measurement(0.001), control_times=None)
+    assert noisy.speedup is not None
+    assert ("too noisy" in found(noisy).here) is (noisy.speedup.verdict == "unsure")
+
+
+def test_the_terminal_tells_it_too() -> None:
+    shown = " ".join(terminal.report(run()).split())
+    assert found(run()).sentences[0] in shown and found(run()).differences[0] in shown
+    assert "the guide saw" not in terminal.report(ok_result())

@@ -1,0 +1,120 @@
+"""The compile cache as a file: what was saved is found by a later run, and what would not fit is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cli.run import main
+from demo.core import catalog
+from demo.core.result import BadInput, RunResult
+from demo.runs import cache_file
+from demo.runs.runner import Runner
+from demo.sweep.grid import PICTURE
+
+SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the compiled ViT, saved from an empty cache."""
+    folder = tmp_path_factory.mktemp("saved")
+    file = folder / "vit.cache"
+    done = subprocess.run(
+        [sys.executable, "-m", "demo", "cache", "save", str(file), "--checkpoint", "shapes-vit", "--iterations", "10"],
+        env={**os.environ, CACHE: str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 cells" in done.stdout
+    assert [path.name for path in folder.iterdir() if path.name != "cache"] == ["vit.cache"]
+    return file
+
+
+def test_a_run_over_a_loaded_file_compiles_nothing(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No graph, and no kernel: the libraries it loads are the file's."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv(CACHE, str(cache))
+    assert main(["cache", "load", str(saved)]) == 0
+    assert str(cache) in capsys.readouterr().out
+    loaded = {path: path.stat().st_mtime_ns for path in cache.glob("*/*.so")}
+    assert loaded
+    *_, result = Runner(None).run(SPEC, PICTURE)
+    assert isinstance(result, RunResult) and result.compilation is not None
+    assert result.compilation.cache == "warm"
+    assert {path: path.stat().st_mtime_ns for path in cache.glob("*/*.so")} == loaded
+
+
+def head(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:
+    """The same file with another head."""
+
+    def changed(content: bytes) -> bytes:
+        line, _, rest = content.partition(b"\n")
+        data = json.loads(line)
+        change(data)
+        return json.dumps(data).encode() + b"\n" + rest
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (head(lambda data: data.update(torch="2.12.0")), r"made with torch 2\.12\.0 \(here: 2\."),
+        (head(lambda data: data.update(triton="1.0")), r"triton 1\.0 \(here: "),
+        (head(lambda data: data.update(device_name="Tesla T4")), r"device Tesla T4"),
+        (head(lambda data: data.update(driver="580.1")), r"driver 580\.1"),
+        (head(lambda data: data.update(format="another, 2")), "another, 2"),
+        (head(lambda data: data["parts"][-1].__setitem__(0, "../../escaped.so")), "damaged"),
+        (lambda content: content[:-1000], "damaged"),
+        (lambda content: content[:-1000] + bytes(1000), "damaged"),
+        (lambda content: b"", "not a file that"),
+        (lambda content: bytes(5000), "not a file that"),
+        (lambda content: b"[1, 2]\n", "not a file that"),
+    ],
+    ids=["torch", "triton", "device", "driver", "format", "name", "cut", "changed", "empty", "zeros", "another kind"],
+)
+def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
+    change: Callable[[bytes], bytes],
+    words: str,
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from demo.backend import cache_file as backend  # in this process, which spares eleven starts of torch
+
+    monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
+    file = tmp_path / "other.cache"
+    file.write_bytes(change(saved.read_bytes()))
+    with pytest.raises(BadInput, match=words):
+        backend.load(file)
+    assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere\.cache"):
+        cache_file.load(tmp_path / "nowhere.cache")
+
+
+def test_saving_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        cache_file.save(tmp_path / "no" / "file", [SPEC], PICTURE, lambda text: None)
+
+
+def test_saving_onto_a_folder_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(BadInput, match="is a folder"):
+        cache_file.save(tmp_path, [SPEC], PICTURE, said.append)
+    assert said == []

@@ -1,0 +1,189 @@
+"""Exports read back by the libraries that people will read them with."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from samples import ENVIRONMENT, failed_result, full_result, ok_result
+
+from demo.cli.run import main
+from demo.core.result import BadInput, Failure, RunResult, RunSpec
+from demo.store import export
+from demo.store.history import FOLDER_VARIABLE, History
+
+RESULTS = [ok_result(), failed_result()]
+
+
+def read(content: bytes, format: str) -> pd.DataFrame:
+    source = io.BytesIO(content)
+    return pd.read_csv(source) if format == "csv" else pd.read_parquet(source)
+
+
+def formats() -> list[Any]:
+    return ["csv", pytest.param("parquet", id="parquet")]
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize("format", formats())
+def test_a_table_has_a_row_for_every_result_with_what_was_measured_and_gaps_elsewhere(format: str) -> None:
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    table = read(export.encoded(RESULTS, format), format)
+    assert list(table.columns) == list(export.COLUMNS)
+    ok, failed = table.iloc[0], table.iloc[1]
+    assert (ok["id"], ok["status"], ok["batch_size"]) == (ok_result().id, "ok", 1)
+    assert ok["eager_median_ms"] == pytest.approx(2.04)
+    assert ok["speedup"] == pytest.approx(2.0, abs=0.01)
+    assert ok["speedup_low"] <= ok["speedup"] <= ok["speedup_high"]
+    assert (failed["status"], failed["failure_stage"]) == ("out_of_memory", "compile")
+    assert pd.isna(failed["speedup"]) and pd.isna(failed["eager_median_ms"]) and pd.isna(failed["graphs"])
+
+
+def test_json_keeps_everything() -> None:
+    read_back = [RunResult.from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))]
+    assert read_back == RESULTS
+
+
+@pytest.mark.parametrize("results", [[], RESULTS[1:], RESULTS], ids=["nothing", "a failure", "both"])
+def test_columns_have_the_same_types_whatever_was_measured(results: list[RunResult]) -> None:
+    assert list(export.table(results).dtypes) == list(export.table(RESULTS).dtypes)
+    assert len(export.table(results)) == len(results)
+
+
+@pytest.mark.parametrize("format", formats())
+def test_commas_quotes_lines_and_broken_names_survive(format: str) -> None:
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    message = 'a "quoted", comma\nand caf'
+    result = failed_result(failure=Failure("load", message + "\udce9", ""), environment=ENVIRONMENT)
+    assert read(export.encoded([result], format), format)["failure_message"][0] == message + "\\udce9"
+
+
+def test_any_other_format_is_refused_with_a_sentence() -> None:
+    with pytest.raises(BadInput, match="csv, json, parquet"):
+        export.encoded(RESULTS, "xlsx")
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def stored() -> History:
+    history = History()
+    for result in RESULTS:
+        history.append(result)
+    return history
+
+
+def test_history_export_writes_what_the_search_leaves(
+    stored: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs.CSV"
+    assert main(["history", "export", str(file), "--search", "owlvit"]) == 0
+    assert list(pd.read_csv(file)["id"]) == [failed_result().id]
+    assert "1 result written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["export"], "takes one file"),
+        (["export", "a.csv", "b.csv"], "takes one file"),
+        (["export", "runs.xlsx"], ".csv, .json or .parquet"),
+        (["export", "no/such/folder/runs.csv"], "cannot be written"),
+        (["delete"], "takes the ids"),
+        (["delete", "nothing", "--yes"], "No stored result has the id 'nothing'"),
+        (["one", "two"], "One id at a time"),
+    ],
+    ids=" ".join,
+)
+def test_a_slip_is_answered_with_a_sentence(
+    arguments: list[str], sentence: str, stored: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert len(stored.all()) == 2
+
+
+def test_history_delete_removes_only_what_was_named(stored: History) -> None:
+    assert main(["history", "delete", ok_result().id, "--yes"]) == 0
+    assert stored.all() == [failed_result()]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 1), ("n\n", 2), ("\n", 2), ("", 2)])
+def test_history_delete_asks_first(answer: str, left: int, stored: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})(answer))
+    main(["history", "delete", ok_result().id])
+    assert len(stored.all()) == left
+
+
+def test_history_delete_without_a_terminal_deletes_nothing(
+    stored: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["history", "delete", ok_result().id]) == 2
+    assert "Add --yes" in capsys.readouterr().err
+    assert len(stored.all()) == 2
+
+
+def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--search", "OWLVIT"]) == 0
+    out = capsys.readouterr().out
+    assert failed_result().id in out and ok_result().id not in out
+    assert main(["history", "--search", "nothing like it"]) == 0
+    assert "No stored result holds 'nothing like it'" in capsys.readouterr().out
+
+
+def test_every_field_of_a_spec_has_a_column() -> None:
+    elsewhere = {"threads": "threads_asked"}  # 'threads' is what torch used
+    assert {elsewhere.get(field.name, field.name) for field in dataclasses.fields(RunSpec)} <= set(export.COLUMNS)
+
+
+def test_every_column_holds_the_figure_of_its_name() -> None:
+    """As the JSON has it: the columns that are called there as here, or begin with the part that they stand in."""
+    asked = {"threads": 3, "iterations": 40, "precision": 0.02, "most_seconds": 5.0, "channels_last": True}
+    asked |= {"batch_size": 2, "mode": "lite", "dtype": "bfloat16", "attention": "sdpa", "profile": "on"}
+    restless = tuple(0.001 * (1 + 0.01 * (call % 7)) for call in range(48))
+    compiled = dataclasses.replace(full_result().compiled, wall_seconds=restless)
+    result = full_result(spec=dataclasses.replace(ok_result().spec, **asked), compiled=compiled)
+    data, row = result.to_json(), export.row(result)
+    for name, value in asked.items():
+        assert row[{"threads": "threads_asked"}.get(name, name)] == value, name
+    assert row["threads"] == data["environment"]["threads"] != asked["threads"]
+    for part in ("eager", "compiled", "control", "speedup"):
+        for name, value in data[part].items():
+            if f"{part}_{name}" in row:
+                assert row[f"{part}_{name}"] == value, (part, name)
+    assert (row["speedup"], row["verdict"]) == (data["speedup"]["ratio"], data["speedup"]["verdict"])
+    assert row["control_low"] < row["control_high"] and row["speedup_low"] < row["speedup_high"]
+    assert row["eager_calls"] == len(data["eager"]["wall_seconds"])
+    assert row["break_even_calls"] == data["break_even_calls"] and row["parity"] == data["parity"]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("t.csv", None),
+        ("", "is a folder. Name a file"),
+        ("none/t.csv", "does not exist. Make it"),
+        ("locked/t.csv", "does not allow writing. Allow it"),
+    ],
+)
+def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
+    name: str, says: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
+    with pytest.raises(BadInput, match=says) if says else nullcontext():
+        export.check_place(tmp_path / name, "table")

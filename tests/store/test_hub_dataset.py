@@ -1,0 +1,176 @@
+"""Pushing results to a dataset: with a scheduler that fails in every way, and with the real one before a stub."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub import CommitScheduler
+from samples import failed_result, ok_result
+
+from demo.core import limits
+from demo.core.result import BadInput, RunResult
+from demo.store import hub_dataset as dataset
+from demo.store.history import FOLDER_VARIABLE, History, HistoryError
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(dataset.VARIABLE, "somebody/worth-compiling-runs")
+    return tmp_path
+
+
+class Hub:
+    """What `CommitScheduler` asks of `HfApi`, in memory."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.created: list[dict[str, Any]] = []
+
+    def create_repo(self, **asked: Any) -> Any:
+        self.created.append(asked)
+        return SimpleNamespace(repo_id=asked["repo_id"])
+
+    def create_commit(self, operations: list[Any], **_: Any) -> None:
+        self.files |= {one.path_in_repo: one.path_or_fileobj.read() for one in operations}
+
+    def run_as_future(self, function: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function())
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def pushing(hub: Hub) -> Any:
+    return lambda **asked: CommitScheduler(**asked, hf_api=hub)  # type: ignore[arg-type]
+
+
+def connected(history: History) -> None:
+    """Waits until the history's thread has made, or failed to make, its scheduler."""
+    assert isinstance(history, dataset.PushedHistory)
+    with history._starting:
+        pass
+
+
+def test_without_the_variable_nothing_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(dataset.VARIABLE)
+    with dataset.opened(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
+        history.append(ok_result())
+        assert type(history) is History
+
+
+@pytest.mark.parametrize("name", ["no-owner", "a/b/c", "https://huggingface.co/a/b", "a b/c"])
+def test_what_is_no_dataset_is_refused_with_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(dataset.VARIABLE, name)
+    with pytest.raises(BadInput, match="owner/name"), dataset.opened():
+        pass
+
+
+def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
+    hub = Hub()
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+        history.append(ok_result())
+        history.append(failed_result())
+    assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
+    assert sorted(hub.files) == [
+        "runs/2026-11-21/20261121T090000-abcdef.json",
+        "runs/2026-11-21/20261121T090100-fedcba.json",
+    ]
+    pushed = json.loads(hub.files["runs/2026-11-21/20261121T090000-abcdef.json"])
+    assert RunResult.from_json(pushed) == ok_result()
+    assert History().get(ok_result().id) == ok_result()
+
+
+def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub()
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+        with pytest.raises(HistoryError, match="reached its limit"):
+            history.append(ok_result())
+    assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+
+
+def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    hub = Hub()
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        history = dataset.PushedHistory("somebody/runs", pushing(hub))
+        assert history.append(ok_result()) is None
+    history.append(failed_result())
+    connected(history)
+    history.close()
+    assert len(hub.files) == 2
+
+
+def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:
+    def unreachable(**_: Any) -> Any:
+        raise ConnectionError("no way to the Hub")
+
+    with dataset.opened(unreachable) as history:
+        connected(history)
+        assert history.append(ok_result()) is None
+    assert "no way to the Hub" in caplog.text
+    hub = Hub()
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+    assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+
+
+def test_a_push_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    hub = Hub()
+    hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+        history.append(ok_result())
+        assert history.all() == [ok_result()]
+    assert "the dataset is full" in caplog.text
+
+
+def test_a_hub_that_does_not_answer_holds_up_neither_the_start_nor_a_run_nor_the_end() -> None:
+    """Everything below happens while the scheduler is still being made: it is never waited for."""
+    answered = threading.Event()
+
+    def slow(**_: Any) -> Any:
+        answered.wait(60)
+        raise ConnectionError("too late")
+
+    with dataset.opened(slow) as history:
+        history.append(ok_result())
+        assert history.all() == [ok_result()]
+    assert not answered.is_set()
+    answered.set()
+    connected(history)
+
+
+def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (data_folder / dataset.FOLDER).write_text("a file in the way")
+    with dataset.opened(pushing(Hub())) as history:
+        connected(history)
+        history.append(ok_result())
+        assert history.all() == [ok_result()]
+    assert "was not prepared" in caplog.text
+
+
+def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
+    with dataset.opened(lambda **_: time.sleep(0)) as history:
+        history.append(ok_result())
+        history.append(failed_result())
+        history.delete([ok_result().id])
+    hub = Hub()
+    with dataset.opened(pushing(hub)) as history:
+        connected(history)
+    assert list(hub.files) == ["runs/2026-11-21/20261121T090100-fedcba.json"]

@@ -1,0 +1,291 @@
+import csv
+import io
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from measured_tables import write
+
+from demo.core import catalog
+from demo.core.result import BadInput, PublishedRow
+from demo.store import measured, published
+
+
+def test_all_rows_of_the_guide_are_here() -> None:
+    rows = published.rows()
+    assert len(rows) == 136
+    assert Counter(row.subset for row in rows) == {"release": 102, "nightly": 18, "reduce-overhead": 16}
+
+
+def test_the_first_and_the_last_row_are_the_guides() -> None:
+    first, last = published.rows()[0], published.rows()[-1]
+    assert first == PublishedRow(
+        subset="release",
+        gpu="A100",
+        torch="2.0.1",
+        mode="default",
+        batch_size=1,
+        task="image-classification",
+        model="ViT",
+        checkpoint="google/vit-base-patch16-224",
+        eager_seconds=pytest.approx(9.325e-3),
+        compiled_seconds=pytest.approx(7.584e-3),
+    )
+    assert last == PublishedRow(
+        subset="reduce-overhead",
+        gpu="T4",
+        torch="2.1.0.dev",
+        mode="reduce-overhead",
+        batch_size=4,
+        task="image-segmentation",
+        model="MobileNet",
+        checkpoint="google/deeplabv3_mobilenet_v2_1.0_513",
+        eager_seconds=pytest.approx(78.311e-3),
+        compiled_seconds=pytest.approx(50.983e-3),
+    )
+
+
+def test_out_of_memory_is_a_value() -> None:
+    missing = [row for row in published.rows() if row.eager_seconds is None]
+    assert {(row.subset, row.gpu, row.checkpoint, row.batch_size) for row in missing} == {
+        ("release", "V100", "facebook/detr-resnet-50", 16),
+        ("release", "T4", "facebook/detr-resnet-50", 16),
+        ("nightly", "V100", "facebook/detr-resnet-50", 16),
+        ("nightly", "T4", "facebook/detr-resnet-50", 16),
+    }
+    assert all(row.compiled_seconds is None and row.speedup is None for row in missing)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "means"), [("A100", [1.449, 1.287, 1.222]), ("V100", [1.599, 1.221, 1.190]), ("T4", [1.203, 1.132, 1.157])]
+)
+def test_the_geometric_means_of_the_release_tables(gpu: str, means: list[float]) -> None:
+    for batch_size, mean in zip((1, 4, 16), means, strict=True):
+        ratios = [
+            row.speedup
+            for row in published.rows()
+            if (row.subset, row.gpu, row.batch_size) == ("release", gpu, batch_size) and row.speedup is not None
+        ]
+        assert math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) == pytest.approx(mean, abs=0.0005)
+
+
+def test_every_row_names_a_checkpoint_of_the_catalogue_with_its_task_and_family() -> None:
+    for row in published.rows():
+        known = catalog.find(row.checkpoint)
+        assert known is not None
+        assert (known.task, known.family) == (row.task, row.model)
+
+
+def test_every_checkpoint_of_the_guide_has_rows() -> None:
+    guides = {checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled}
+    assert {row.checkpoint for row in published.rows()} == guides
+
+
+def test_every_row_has_its_source() -> None:
+    assert published.SOURCE.startswith("https://huggingface.co/docs/transformers/")
+
+
+def rows_of(id: str, batch_size: int = 1, mode: str = "default") -> list[PublishedRow]:
+    return [row for row in published.rows() if (row.checkpoint, row.batch_size, row.mode) == (id, batch_size, mode)]
+
+
+def test_a_checkpoint_has_one_row_for_each_gpu_and_torch() -> None:
+    rows = rows_of("facebook/detr-resnet-50", batch_size=4)
+    assert Counter((row.gpu, row.torch) for row in rows) == {
+        (gpu, torch): 1 for gpu in ("A100", "V100", "T4") for torch in ("2.0.1", "2.1.0.dev")
+    }
+
+
+def test_a_mode_selects_its_rows() -> None:
+    rows = rows_of("microsoft/resnet-50", mode="reduce-overhead")
+    assert [(row.gpu, row.subset) for row in rows] == [("A100", "reduce-overhead"), ("T4", "reduce-overhead")]
+
+
+def test_owlvit_has_rows_of_batch_one_only() -> None:
+    assert {row.batch_size for row in published.rows() if row.model == "OwlViT"} == {1}
+
+
+def test_the_guides_repeated_row_is_shown_as_published() -> None:
+    nightly = {
+        row.gpu: (row.eager_seconds, row.compiled_seconds)
+        for row in rows_of("microsoft/beit-base-patch16-224-pt22k-ft22k", batch_size=16)
+        if row.subset == "nightly"
+    }
+    assert nightly["T4"] == nightly["A100"]
+
+
+def test_changing_the_list_that_was_given_out_changes_nothing() -> None:
+    published.rows().clear()
+    assert len(published.rows()) == 136
+
+
+def test_both_ends_of_the_range_are_the_guides() -> None:
+    timed = [row for row in published.rows() if row.speedup is not None]
+    least, most = min(timed, key=lambda row: row.speedup), max(timed, key=lambda row: row.speedup)
+    assert (least.subset, least.gpu, least.batch_size, least.model) == ("nightly", "A100", 16, "DETR")
+    assert least.speedup == pytest.approx(163.749 / 163.706)
+    assert (most.subset, most.gpu, most.batch_size, most.model) == ("reduce-overhead", "A100", 4, "ResNet")
+    assert most.speedup == pytest.approx(7.261 / 2.187)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "counts"), [(1, {"A100": 12, "V100": 12, "T4": 12}), (16, {"A100": 11, "V100": 10, "T4": 10})]
+)
+def test_a_mean_is_of_the_models_that_ran(batch_size: int, counts: dict[str, int]) -> None:
+    for gpu, count in counts.items():
+        rows = published.select(published.rows(), "release", gpu, batch_size)
+        assert sum(row.speedup is not None for row in rows) == count
+        product = math.prod(row.speedup for row in rows if row.speedup is not None)
+        assert published.mean_speedup(rows) == pytest.approx(product ** (1 / count))
+
+
+def test_the_mean_of_nothing_that_ran_is_none() -> None:
+    assert published.mean_speedup([row for row in published.rows() if row.speedup is None]) is None
+
+
+# What is wrong with the guide
+
+
+def test_every_fault_has_a_note_and_a_place_in_the_guide() -> None:
+    assert all(fault.note.endswith(".") and fault.source for fault in published.faults())
+    assert len({fault.id for fault in published.faults()}) == len(published.faults())
+
+
+def test_every_fault_of_a_row_is_at_some_row() -> None:
+    for fault in published.faults():
+        assert fault.rows is None or any(fault.at(row) for row in published.rows())
+
+
+def test_the_repeated_row_carries_its_note_and_the_row_it_repeats_does_not() -> None:
+    rows = {
+        row.gpu: published.notes(row) for row in published.select(published.rows(), "nightly", None, 16, None, "beit")
+    }
+    assert rows["A100"] == rows["V100"] == () and "Repeats the A100's row" in rows["T4"][0]
+
+
+def test_the_figures_in_the_notes_follow_from_the_tables() -> None:
+    rows = published.rows()
+    release = {(row.gpu, row.batch_size, row.model): row for row in rows if row.subset == "release"}
+    timed = [row for row in release.values() if row.saved is not None]
+    note = {fault.id: fault.note for fault in published.faults()}
+    over = sum(row.saved > 0.3 for row in timed)
+    assert f"{over} of the {len(timed)} rows" in note["up-to-30"]
+    assert f"saves {release['A100', 1, 'MobileNet'].saved * 100:.0f} %" in note["up-to-30"]
+    assert f"{188.978 / 42.179:.1f} times faster" in note["repeated-row"]
+    pairs = [
+        (row, release[row.gpu, row.batch_size, row.model])
+        for row in rows
+        if row.subset == "nightly" and row.speedup is not None
+    ]
+    eager = sum(new.eager_seconds > old.eager_seconds for new, old in pairs)
+    compiled = sum(new.compiled_seconds > old.compiled_seconds for new, old in pairs)
+    assert f"Of its {len(pairs)} rows" in note["nightly-not-always-faster"]
+    assert f"eager is slower in {eager} and compiled in {compiled}" in note["nightly-not-always-faster"]
+
+
+def test_owlvit_stands_at_batch_1_only() -> None:
+    assert {row.batch_size for row in published.rows() if row.model == "OwlViT"} == {1}
+
+
+def test_the_sources_are_addresses() -> None:
+    assert published.SOURCE in [source.where for source in published.sources()]
+    assert all(source.where.startswith("https://") for source in published.sources())
+
+
+# The filter
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({}, 136),
+        ({"subset": "release", "gpu": "A100", "batch_size": 1}, 12),
+        ({"gpu": "t4", "batch_size": "16"}, 13),
+        ({"task": "image-segmentation", "subset": "reduce-overhead"}, 4),
+        ({"model": "resnet-50"}, 44),
+        ({"model": "OWL", "batch_size": 16}, 0),
+        ({"subset": "", "gpu": "", "batch_size": "", "task": "", "model": " "}, 136),
+    ],
+)
+def test_a_filter_keeps_what_fits_all_of_it(asked: dict, count: int) -> None:
+    assert len(published.select(published.rows(), **asked)) == count
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"subset": "stable"}, "no subset 'stable'. They have: release, nightly, reduce-overhead"),
+        ({"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
+        ({"batch_size": 2}, "no batch size '2'. They have: 1, 4, 16"),
+        ({"batch_size": "four"}, "no batch size 'four'"),
+        ({"batch_size": True}, "no batch size 'True'"),
+        ({"task": "poetry"}, "no task 'poetry'"),
+        ({"model": "gpt"}, "No model of the tables is called 'gpt'"),
+    ],
+)
+def test_a_value_that_no_row_has_is_refused_with_those_there_are(asked: dict, said: str) -> None:
+    with pytest.raises(BadInput, match=said.replace(".", r"\.")):
+        published.select(published.rows(), **asked)
+
+
+# This project's own rows
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_a_measured_table_joins_as_a_further_gpu_kept_apart(own: Path) -> None:
+    write(own / "h200.csv", {}, {"gpu": "T4"})
+    rows = published.tables().rows
+    assert published.values(rows, "gpu") == ["A100", "V100", "T4", "H200"]
+    assert Counter(map(published.origin, rows)) == {"published": 136, "measured by this project": 2}
+    assert len(published.rows()) == 136
+    assert [row.measured is None for row in published.select(rows, "release", "T4", 1, None, "ViT")] == [True] * 2
+
+
+def test_a_new_table_shows_without_a_restart_and_a_bad_one_is_said(own: Path) -> None:
+    assert len(published.tables().rows) == 136
+    write(own / "a.csv", {})
+    (own / "b.csv").write_text("what?")
+    tables = published.tables()
+    assert len(tables.rows) == 137 and len(tables.problems) == 1
+
+
+def test_notes_of_the_guide_do_not_fall_on_measured_rows(own: Path) -> None:
+    write(own / "a.csv", {"model": "DETR"}, {"weights": "random"})
+    trained, random = published.tables().rows[136:]
+    assert published.notes(trained) == () and "Random weights" in published.notes(random)[0]
+
+
+def test_of_two_measurements_of_one_setting_the_later_is_drawn(own: Path) -> None:
+    write(own / "a.csv", {"eager_ms": "5"}, {"eager_ms": "4", "date": "2026-11-20"}, {"batch_size": "4"})
+    rows = published.newest(published.tables().rows[136:])
+    assert [(row.batch_size, row.eager_seconds) for row in rows] == [(1, 0.005), (4, 0.004)]
+    assert published.newest(published.tables().rows[:135:-1])[-1].eager_seconds == 0.005  # in whatever order they lie
+
+
+# Taking it away
+
+
+def test_csv_and_json_hold_the_rows_as_they_are(own: Path) -> None:
+    write(own / "a.csv", {})
+    rows = published.select(published.tables().rows, batch_size=1)
+    given = json.loads(published.to_json(rows))
+    lines = list(csv.DictReader(io.StringIO(published.to_csv(rows))))
+    assert len(given) == len(lines) == len(rows)
+    for row, one, line in zip(rows, given, lines, strict=True):
+        assert one["eager_ms"] == float(line["eager_ms"]) == pytest.approx(row.eager_seconds * 1e3)
+        assert one["speedup"] == float(line["speedup"]) == pytest.approx(row.speedup, abs=1e-4)
+    assert given[-1]["origin"] == "measured by this project" and given[-1]["speedup_low"] == 1.6
+
+
+def test_oom_is_a_value_of_the_exports() -> None:
+    rows = [row for row in published.rows() if row.speedup is None]
+    assert {one["eager_ms"] for one in json.loads(published.to_json(rows))} == {"OOM"}
+    assert {one["speedup"] for one in json.loads(published.to_json(rows))} == {None}
+    assert {line["compiled_ms"] for line in csv.DictReader(io.StringIO(published.to_csv(rows)))} == {"OOM"}

@@ -1,0 +1,415 @@
+"""The autopilot: the pure search, what counts as agreeing, and a whole search with a runner that makes times up."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import LABELS, MACHINE, measurement, ok_result
+
+from demo.cli.autopilot import again, report
+from demo.core import agreement, catalog
+from demo.core.result import BadInput, Box, Failure, GraphBreak, Label, Machine, Parity, Predictions, RunResult, RunSpec
+from demo.store.history import History
+from demo.sweep import autopilot
+from demo.sweep import halving as search
+from demo.sweep.autopilot import Answer
+from demo.sweep.grid import PICTURE
+
+SPEC = catalog.make_spec("shapes-vit")
+
+
+# The search
+
+
+def searched(times: dict[str, float], names: str, budgets: tuple[float, ...]) -> tuple[list[str], tuple[str, ...]]:
+    """The rungs as they were asked for, and the last ones."""
+    rungs, answer = [], None
+    halving = search.successive_halving(list(names), budgets)
+    while True:
+        try:
+            left, _ = halving.send(answer)  # type: ignore[arg-type]
+        except StopIteration as stopped:
+            return rungs, stopped.value
+        rungs.append("".join(left))
+        answer = {name: times[name] for name in left if name in times}
+
+
+def test_the_fastest_third_goes_on_and_the_fastest_of_the_last_rung_is_first() -> None:
+    times = {name: float(place) for place, name in enumerate("hdbgcaefi")}
+    rungs, last = searched(times, "abcdefghi", (1.0, 2.0))
+    assert rungs == ["abcdefghi", "hdb"]
+    assert last == ("h", "d", "b")
+
+
+def test_what_joins_late_is_measured_in_the_last_rung_and_may_win() -> None:
+    def late(fastest: Any) -> list[str]:
+        return [name.upper() for name in fastest[:1]]
+
+    halving = search.successive_halving("abc", (1.0, 2.0), late)
+    assert next(halving)[0] == ("a", "b", "c")
+    assert halving.send({"a": 3.0, "b": 2.0, "c": 4.0})[0] == ("b", "B")
+    with pytest.raises(StopIteration) as stopped:
+        halving.send({"b": 2.0, "B": 1.0})
+    assert stopped.value.value == ("B", "b")
+
+
+def test_what_has_no_time_is_out_however_few_are_left() -> None:
+    rungs, last = searched({"c": 3.0}, "abcdefghi", (1.0, 2.0))
+    assert (rungs, last) == (["abcdefghi"], ("c",))
+    assert searched({}, "abc", (1.0, 2.0)) == (["abc"], ())
+
+
+def test_each_rung_has_its_own_budget() -> None:
+    halving = search.successive_halving("abcdefghi", (0.5, 1.5))
+    assert next(halving)[1] == 0.5
+    assert halving.send({name: 1.0 for name in "abcdefghi"})[1] == 1.5
+
+
+# Agreement
+
+
+def labels(name: str, score: float) -> Predictions:
+    return Predictions(labels=(Label(name, score), Label("other", 0.01)))
+
+
+def boxes(*found: Box) -> Predictions:
+    return Predictions(boxes=found)
+
+
+ONE, ELSEWHERE = Box("cat", 0.9, (0, 0, 10, 10)), Box("cat", 0.9, (5, 5, 15, 15))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (LABELS, LABELS, None),
+        (labels("cat", 0.9), labels("cat", 0.88), None),
+        (labels("cat", 0.9), labels("dog", 0.9), "sees dog where plain eager sees cat"),
+        (labels("cat", 0.9), labels("cat", 0.7), "70 % where plain eager gives 90 %"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, box=(0, 0, 10, 9.9))), None),
+        (boxes(ONE), boxes(ELSEWHERE), "2 boxes more, fewer or elsewhere"),
+        (labels("cat", 0.9), Predictions(labels=()), "gives no finite score where plain eager sees cat"),
+        (Predictions(labels=()), labels("cat", 0.9), None),
+        (boxes(ONE), boxes(), "1 boxes"),
+        (boxes(), boxes(ONE), "1 boxes"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, label="dog")), "2 boxes"),
+        (boxes(ONE, ONE), boxes(ONE), "1 boxes"),
+    ],
+)
+def test_a_user_sees_a_difference_in_labels_and_boxes(first: Predictions, second: Predictions, words: Any) -> None:
+    found = agreement.difference(first, second)
+    assert found is None if words is None else found is not None and words in found
+
+
+# A whole search
+
+
+class Made:
+    """A runner whose compiled time is what `seconds` says of the spec; eager always takes 10 ms."""
+
+    def __init__(self, history: History, seconds: Any) -> None:
+        self.history = history
+        self.seconds = seconds
+        self.ran: list[RunSpec] = []
+
+    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[RunResult]:
+        import hashlib
+
+        self.ran.append(spec)
+        made = ok_result(id=f"run-{len(self.history.all()) + 1}", spec=spec, eager=measurement(0.010))
+        made = dataclasses.replace(
+            made, image=dataclasses.replace(made.image, sha256=hashlib.sha256(image.read_bytes()).hexdigest())
+        )
+        answer = self.seconds(spec)
+        if isinstance(answer, float):
+            made = dataclasses.replace(made, compiled=measurement(answer))
+        else:
+            made = answer(made)
+        self.history.append(made)
+        yield made
+
+
+def found(seconds: Any, tmp_path: Path, modes: tuple[str, ...] = autopilot.CPU_MODES) -> tuple[Answer, Made]:
+    history = History(tmp_path / "history.sqlite3")
+    runner = Made(history, seconds)
+    chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.mode in modes]
+    steps = autopilot.run(SPEC, chosen, runner, MACHINE, history.all(), PICTURE, threading.Event())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stopped:
+            return stopped.value, runner
+
+
+def speed(spec: RunSpec) -> float:
+    """bfloat16 with the channels last is the fastest, whatever else is set."""
+    return (0.008, 0.004)[spec.dtype == "bfloat16"] - 0.001 * spec.channels_last - 0.0001 * (spec.mode == "lite")
+
+
+def test_on_a_cpu_only_settings_that_differ_there_are_tried() -> None:
+    chosen = autopilot.candidates(SPEC, MACHINE)
+    assert len(chosen) == len(set(chosen)) == 3 * 3 * 2 * 2
+    assert not {spec.dtype for spec in chosen} & {"tf32"}
+    assert len(autopilot.candidates(SPEC, dataclasses.replace(MACHINE, gpu="A GPU"))) == 5 * 4 * 2 * 2
+
+
+def test_the_fastest_setting_wins_and_is_compared_with_plain_eager_float32(tmp_path: Path) -> None:
+    answer, runner = found(speed, tmp_path)
+    assert answer.winner is not None and answer.ratio is not None
+    winner = answer.winner.spec
+    assert (winner.dtype, winner.channels_last, winner.mode) == ("bfloat16", True, "lite")
+    assert answer.ratio.ratio == pytest.approx(0.010 / 0.0029)
+    assert answer.verdict == "faster"
+    last = runner.ran[-6:]
+    assert [spec == answer.plain for spec in last] == [True, False, False, True, True, False]
+    assert answer.plain.dtype == "float32" and answer.plain.mode == "default" and not answer.plain.channels_last
+    assert Counter(one.rung for one in answer.tries) == {1: 24, 2: 8 + 2}
+
+
+def test_the_modes_that_try_kernels_out_wait_for_the_last_rung_and_only_with_the_fastest_settings(
+    tmp_path: Path,
+) -> None:
+    answer, _ = found(lambda spec: speed(spec) / (2 if spec.mode in autopilot.LATE_MODES else 1), tmp_path)
+    late = [one for one in answer.tries if one.spec.mode in autopilot.LATE_MODES]
+    assert {(one.rung, one.spec.dtype, one.spec.channels_last) for one in late} == {(2, "bfloat16", True)}
+    assert answer.winner is not None and answer.winner.spec.mode == "max-autotune-no-cudagraphs"
+
+
+def test_where_nothing_else_was_chosen_they_do_not_wait(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path, ("max-autotune-no-cudagraphs",))
+    assert Counter(one.rung for one in answer.tries) == {1: 12, 2: 4}
+
+
+def test_the_forecast_counts_no_fewer_runs_than_there_are_and_few_that_autotune(tmp_path: Path) -> None:
+    gpu = dataclasses.replace(MACHINE, gpu="A GPU")
+    search, last = autopilot.planned(SPEC, autopilot.candidates(SPEC, gpu), gpu)
+    assert sum(spec.mode in autopilot.LATE_MODES for spec in search) == 6 * 2
+    assert len(search) == 1 + 48 + 16 + 12
+    assert len(last) == 2 * autopilot.ROUNDS
+    _, runner = found(speed, tmp_path)
+    assert len(runner.ran) <= sum(map(len, autopilot.planned(SPEC, autopilot.candidates(SPEC, MACHINE), MACHINE)))
+
+
+def test_a_faster_setting_that_does_not_agree_is_dropped_with_the_reason(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.dtype == "bfloat16":
+            return lambda made: dataclasses.replace(made, parity=Parity("differ", 1.0, "Too far away."))
+        if spec.dtype == "float16":
+            other = {"eager": labels("star", 0.9), "compiled": labels("star", 0.9)}
+            return lambda made: dataclasses.replace(made, predictions=other)
+        return speed(spec)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is not None and answer.winner.spec.dtype == "float32"
+    reasons = {one.spec.dtype: one.dropped for one in answer.tries}
+    assert "Too far away" in reasons["bfloat16"]
+    assert reasons["float16"] == "sees star where plain eager sees circle"
+    assert reasons["float32"] == ""
+
+
+@pytest.mark.parametrize(("error", "dropped"), [(None, True), (0.1, False)])
+def test_a_setting_that_cannot_be_compared_is_dropped_unless_only_the_reference_was_missing(
+    error: float | None, dropped: bool, tmp_path: Path
+) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.dtype == "float16":
+            unknown = Parity("not comparable", error, "Nobody knows.")
+            return lambda made: dataclasses.replace(made, parity=unknown, compiled=measurement(0.0001))
+        return speed(spec)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is not None and (answer.winner.spec.dtype != "float16") == dropped
+    reasons = {one.dropped for one in answer.tries if one.spec.dtype == "float16"}
+    assert reasons == ({"cannot be compared with its own eager: Nobody knows."} if dropped else {""})
+
+
+def test_a_setting_whose_check_failed_is_dropped(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.dtype == "float16":
+            return lambda made: dataclasses.replace(
+                made, parity=None, predictions=None, compiled=measurement(0.0001), warnings=("Not all was examined.",)
+            )
+        return speed(spec)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is not None and answer.winner.spec.dtype != "float16"
+
+
+def test_a_setting_that_fails_is_a_try_with_its_reason(tmp_path: Path) -> None:
+    def seconds(spec: RunSpec) -> Any:
+        if spec.mode == "default" and spec.attention == "auto":
+            return 0.008
+        failure = Failure("compile", "No such kernel.", "Try another.")
+        return lambda made: dataclasses.replace(made, status="compile_failed", failure=failure, compiled=None)
+
+    answer, _ = found(seconds, tmp_path)
+    assert answer.winner is None and answer.verdict == "unsure"
+    assert {one.dropped for one in answer.tries} == {"compile failed: No such kernel."}
+    assert "None of the settings" in report(answer)
+
+
+def test_without_plain_eager_there_is_nothing_to_search(tmp_path: Path) -> None:
+    failure = Failure("warm up", "Out of memory.", "Less.")
+
+    def seconds(spec: RunSpec) -> Any:
+        return lambda made: dataclasses.replace(
+            made, status="out_of_memory", failure=failure, eager=None, compiled=None
+        )
+
+    with pytest.raises(BadInput, match="Plain eager float32 cannot be run"):
+        found(seconds, tmp_path)
+
+
+def test_plain_eager_is_not_beaten_by_what_is_slower(tmp_path: Path) -> None:
+    answer, _ = found(lambda spec: 0.020, tmp_path)
+    assert answer.verdict == "slower"
+    assert "Plain eager float32 is the fastest" in report(answer)
+
+
+def test_what_fullgraph_would_do_is_told_from_the_graphs(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path)
+    assert "one graph already" in answer.fullgraph
+    assert answer.winner is not None and answer.winner.compilation is not None
+    broken = dataclasses.replace(answer.winner.compilation, graphs=2, graph_breaks=(GraphBreak("print", ""),))
+    other = dataclasses.replace(answer, winner=dataclasses.replace(answer.winner, compilation=broken))
+    assert "would fail" in other.fullgraph
+
+
+def test_a_search_that_is_asked_again_runs_only_the_last_comparison(tmp_path: Path) -> None:
+    found(speed, tmp_path)
+    _, runner = found_again(tmp_path)
+    assert len(runner.ran) == 2 * autopilot.ROUNDS
+
+
+def found_again(tmp_path: Path) -> tuple[Answer, Made]:
+    history = History(tmp_path / "history.sqlite3")
+    runner = Made(history, speed)
+    runner.ran = []
+    runner.history = History(tmp_path / "other.sqlite3")  # ids start anew
+    chosen = autopilot.candidates(SPEC, MACHINE)
+    steps = autopilot.run(SPEC, chosen, runner, MACHINE, history.all(), PICTURE, threading.Event())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stopped:
+            return stopped.value, runner
+
+
+def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path)
+    text = report(answer)
+    assert text.startswith("lite, bfloat16, channels last, attention ")
+    assert "3.45× as fast as plain eager float32" in text
+    assert "from 3 runs of each in alternation" in text
+    assert text.count("run-") == 34 + 1
+    assert answer.winner is not None
+    assert again(answer.winner.spec) in text
+    assert text.endswith(f"python -m demo script {answer.winner.id} > run.py")
+    assert "--mode lite --dtype bfloat16" in text and "--channels-last" in text
+
+
+# The command
+
+
+def commanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> int:
+    """`python -m demo autopilot` with a runner that makes times up."""
+    from demo.cli import autopilot as command
+    from demo.cli import run as __main__
+    from demo.runs import runner
+
+    class Quick(Made):
+        def __init__(self, history: History) -> None:
+            super().__init__(history, speed)
+
+        def inspect(self) -> Machine:
+            return MACHINE
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(runner, "Runner", Quick)
+    monkeypatch.setattr(command, "Precompiler", lambda: None)
+    return __main__.main(["autopilot", "--checkpoint", "shapes-vit", *more])
+
+
+def test_the_command_forecasts_the_search_and_writes_the_winners_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "winner.py"
+    assert commanded(monkeypatch, tmp_path, "--dtype", "bfloat16", "--script", str(path)) == 0
+    told = capsys.readouterr().err
+    chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.dtype == "bfloat16"]
+    planned = sum(map(len, autopilot.planned(SPEC, chosen, MACHINE)))
+    assert f"12 settings to choose from; {planned} runs. {planned} to run: about " in told
+    assert f"The winner's script lies in {path}." in told
+    compile(path.read_text(), str(path), "exec")
+    assert "bfloat16" in path.read_text()
+
+
+def test_the_last_runs_of_a_second_search_are_forecast_since_they_are_always_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 0
+    _, to_run = re.findall(r"(\d+) to run: about ", capsys.readouterr().err)
+    assert int(to_run) >= 2 * autopilot.ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--mode", "fastest", "default, max-autotune-no-cudagraphs, lite"),
+        ("--mode", "reduce-overhead", "default, max-autotune-no-cudagraphs, lite"),
+        ("--dtype", "int8", "float32, bfloat16, float16"),
+    ],
+)
+def test_what_cannot_be_tried_here_is_refused_before_anything_runs(
+    option: str,
+    value: str,
+    allowed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = ("--mode", "lite") if option == "--mode" else ("--dtype", "bfloat16")
+    assert commanded(monkeypatch, tmp_path, *more, option, value) == 2
+    told = capsys.readouterr().err
+    assert repr(value) in told and f"Allowed: {allowed}." in told
+    assert "to choose from" not in told
+
+
+@pytest.mark.parametrize("task", [None, "image-classification"])
+def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str | None, tmp_path: Path) -> None:
+    """A checkpoint that is not in the list needs its task, and a GPU's machine must be told of the CPU."""
+    from demo.cli.run import _asked, _parser
+
+    spec = catalog.make_spec(
+        str(tmp_path) if task else "shapes-vit",
+        task,
+        folders=True,
+        device="cpu",
+        mode="lite",
+        channels_last=True,
+        attention="sdpa",
+    )
+    program = ["python", "-m", "demo"]
+    words = shlex.split(again(spec))
+    assert words[:3] == program
+    assert catalog.make_spec(**_asked(_parser().parse_args(words[3:])), folders=True) == spec
+
+
+def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commanded(monkeypatch, tmp_path, "--script", str(tmp_path / "no" / "winner.py")) == 2
+    assert "does not exist. Make it, or name another file" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,165 @@
+"""A sweep over a real local Ray cluster of two nodes, one of which is killed meanwhile."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.core.result import BadInput
+from demo.store.history import History
+from demo.sweep import ray_cluster as cluster
+from demo.sweep.grid import PICTURE, Cell, Grid
+
+needs_ray = pytest.mark.skipif(
+    not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
+)
+QUICK = "tests.quick_worker"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+    """A cluster that is connected to, and the file in which its workers note what they were given."""
+    from ray.cluster_utils import Cluster
+
+    log = tmp_path_factory.mktemp("cluster") / "log"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUICK_LOG", str(log))
+        patch.setenv("QUICK_SECONDS", "1")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_health_check_period_ms", "500")
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        try:
+            with cluster.connected(made.address):
+                yield made, log
+        finally:
+            made.shutdown()
+
+
+@pytest.fixture
+def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
+    """With two nodes, each a raylet of its own, however many an earlier test has left; nothing is noted yet."""
+    made, log = connection
+    log.unlink(missing_ok=True)
+    if not made.worker_nodes:
+        made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    return connection
+
+
+@needs_ray
+def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
+    made, log = two_nodes
+    (second,) = made.worker_nodes
+    fleet = cluster.nodes([], QUICK)
+    assert len(fleet) == 2
+    history = History(tmp_path / "history.sqlite3")
+    specs = Grid(("shapes-vit",), tuple(range(1, 11))).specs()
+    grid = cluster.cells(specs, [], fleet, [], PICTURE)
+    done = []
+
+    def lose_the_second() -> None:
+        while len(log.read_text().splitlines()) < len(done) + 2:  # until both nodes have a cell in hand
+            time.sleep(0.02)
+        made.remove_node(second, allow_graceful=False)
+
+    for event in cluster.run(grid, fleet, PICTURE, history, threading.Event(), QUICK):
+        done.append(event)
+        if len(done) == 3:
+            threading.Thread(target=lose_the_second, daemon=True).start()
+    assert sorted(event.place for event in done) == list(range(10))
+    assert {event.cell.value for event in done} == {"2.00×"}
+    assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 11))
+    started = Counter(int(line.split()[1]) for line in log.read_text().splitlines())
+    assert sum(started.values()) == 11  # the lost cell twice
+
+    again = cluster.cells(specs, [], fleet, history.all(), PICTURE)
+    assert all(cell.done and cell.stored for cell in again)
+
+
+@needs_ray
+def test_failures_on_a_node_are_values_and_cancel_ends_the_cells_in_hand(two_nodes: Any, tmp_path: Path) -> None:
+    fleet = cluster.nodes([], QUICK)
+    history = History(tmp_path / "history.sqlite3")
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (101, 103, 104, 1, 2, 3, 4)).specs()]
+    cancel = threading.Event()
+    values = {}
+    for event in cluster.run(grid, fleet, PICTURE, history, cancel, QUICK):
+        values[event.place] = event.cell.value
+        if len(values) >= 4:
+            cancel.set()
+    assert values[0] == "OOM"
+    assert values[1].startswith("crashed: ")
+    assert values[2] == "refused: This one is not to be had."
+    assert len(values) < 7
+
+
+@needs_ray
+def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
+    two_nodes: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    refusing = History(tmp_path / "file" / "history.sqlite3")
+    fleet = cluster.nodes([], QUICK)
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
+    done = list(cluster.run(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
+    assert {event.cell.value for event in done} == {"2.00×"}
+    assert all("This result was not stored" in event.cell.result.warnings[-1] for event in done if event.cell.result)
+    assert len([one for one in caplog.records if "not stored" in one.message]) == 1
+
+
+@needs_ray
+def test_a_node_that_does_not_answer_in_time_is_left_out(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its GPUs are busy for hours: the task that asks it does not start."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    made, _ = two_nodes
+    monkeypatch.setattr(cluster, "INSPECT_SECONDS", 20.0)
+    head = made.head_node.node_id
+    busy = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] != head)
+
+    def with_a_cpu(function: Any, node_id: str, gpu: bool) -> Any:
+        there = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        return ray.remote(function).options(num_cpus=1, scheduling_strategy=there)
+
+    hold = with_a_cpu(lambda seconds: time.sleep(seconds), busy, False).remote(120)
+    monkeypatch.setattr(cluster, "_task", with_a_cpu)
+    assert [node.id for node in cluster.nodes([], QUICK)] == [head]
+    ray.cancel(hold, force=True)
+
+
+@needs_ray
+def test_a_type_of_gpu_that_the_cluster_lacks_is_refused(two_nodes: Any) -> None:
+    with pytest.raises(BadInput, match="no GPU of type T4"):
+        cluster.nodes(["T4"], QUICK)
+
+
+def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), cluster.connected(None):
+        pass
+
+
+@needs_ray
+def test_an_address_where_nobody_listens_is_refused_without_asking_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def init(**_: Any) -> None:
+        raise RuntimeError("Ray was asked, and would try for minutes")
+
+    monkeypatch.setattr(ray, "init", init)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+            with pytest.raises(BadInput, match=r"does not answer: .*refused"), cluster.connected(address):
+                pass

@@ -1,0 +1,216 @@
+"""The tab of the published tables without a browser, and its endpoint."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from measured_tables import write
+from samples import ok_result
+
+from demo.core.result import RunSpec
+from demo.store import measured, published
+from demo.ui.html import guide_comparison as beside
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import build, launch
+from demo.ui.tabs.published import FIRST, one_setting, shown
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def view(**changes: str) -> dict[str, Any]:
+    asked = {**FIRST, "model": ""} | changes
+    names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "improvements", "by_batch", "table")
+    return dict(zip(names, shown(**asked), strict=True))
+
+
+def lines(table: str) -> list[list[str]]:
+    """The text of every cell of the table's body."""
+    return [
+        [re.sub("<.*?>", " ", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)]
+        for line in re.findall(r"<tr class.*?</tr>", table)
+    ]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_at_first_the_a100_at_batch_1_is_shown() -> None:
+    first = view()
+    assert [line[0].split()[0] for line in lines(first["table"])] == [
+        row.model for row in published.select(published.rows(), "release", "A100", 1)
+    ]
+    assert lines(first["table"])[0][1:7] == ["A100", "1", "9.325", "7.584", "1.23×", "18.7 %"]
+
+
+def test_everything_is_all_of_the_guide(own: Path) -> None:
+    everything = view(subset="", gpu="", batch_size="")
+    assert len(lines(everything["table"])) == 136 and "136 rows" in everything["table"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}])
+def test_the_charts_show_the_rows_of_the_table(asked: dict[str, str]) -> None:
+    now = view(**asked)
+    chart = now["durations"]["value"]
+    assert len(lines(now["table"])) == len(chart.data[0].x) == len(now["improvements"]["value"].data[0].x)
+    for line, eager, compiled in zip(lines(now["table"]), chart.data[0].x, chart.data[1].x, strict=True):
+        scale = 1e3 if chart.layout.title.text.endswith(", s</b>") else 1
+        assert [0.0 if cell == "OOM" else float(cell) for cell in line[3:5]] == pytest.approx(
+            [eager * scale, compiled * scale], abs=1e-3
+        )
+
+
+def test_out_of_memory_is_a_value_in_the_table() -> None:
+    line = next(line for line in lines(view(gpu="T4", batch_size="16")["table"]) if line[0].startswith("DETR"))
+    assert line[3:7] == ["OOM"] * 4
+
+
+def test_a_note_stands_at_the_faulty_row() -> None:
+    table = view(subset="nightly", gpu="T4", batch_size="16")["table"]
+    beit = next(line for line in lines(table) if line[0].startswith("BeiT"))
+    assert beit[0].startswith("BeiT †") and "Repeats the A100&#x27;s row" in beit[-1]
+
+
+def test_faults_of_the_guide_as_a_whole_and_its_sources_stand_below() -> None:
+    table = view()["table"]
+    assert "DETR takes no text" in table and published.SOURCE in table
+
+
+def test_the_lists_offer_what_the_table_has() -> None:
+    offered = view(subset="reduce-overhead")
+    assert [value for _, value in offered["gpu"]["choices"]] == ["", "A100", "T4"]
+    assert [value for _, value in offered["batch_size"]["choices"]] == ["", "1", "4"]
+
+
+def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
+    fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
+    assert fallen["gpu"]["value"] == fallen["batch_size"]["value"] == ""
+    assert len(lines(fallen["table"])) == 16
+
+
+def test_where_the_table_holds_more_the_charts_say_which_setting_they_show() -> None:
+    assert "here A100 at batch 1" in view(gpu="")["scope"]
+    assert view()["scope"] == ""
+
+
+def test_a_search_narrows_table_and_charts() -> None:
+    found = view(gpu="", model="owl")
+    assert [line[1] for line in lines(found["table"])] == ["A100", "V100", "T4"]
+    assert "speed-up, OwlViT" in found["by_batch"]["value"].layout.annotations[-1].text.replace("<br>", " ")
+
+
+@pytest.mark.parametrize("asked", [{"model": "gpt"}, {"model": HOSTILE}, {"model": "owl", "batch_size": "4"}])
+def test_a_search_without_a_hit_is_a_sentence_and_no_chart(asked: dict[str, str]) -> None:
+    empty = view(**asked)
+    assert re.search(r"No (model|row)", empty["scope"]) and "<script" not in empty["scope"]
+    assert not any(empty[chart]["visible"] for chart in ("durations", "improvements", "by_batch"))
+    assert lines(empty["table"]) == []
+
+
+def test_the_downloads_hold_the_rows_of_the_table() -> None:
+    table = view(gpu="T4", batch_size="16")["table"]
+    links = dict(re.findall(r'href="data:([a-z/]+);base64,([^"]+)"', table))
+    text = base64.b64decode(links["text/csv"]).decode()
+    rows = json.loads(base64.b64decode(links["application/json"]))
+    assert len(list(csv.DictReader(io.StringIO(text)))) == len(rows) == len(lines(table)) == 11
+
+
+def test_a_measured_table_is_a_choice_of_its_own(own: Path) -> None:
+    write(own / "h200.csv", {}, {"batch_size": "4"})
+    assert ("Measured", "measured") in view()["subset"]["choices"]
+    now = view(subset="measured", gpu="H200", batch_size="1")
+    assert ("H200, measured by this project", "H200") in now["gpu"]["choices"]
+    (line,) = lines(now["table"])
+    assert "1.62×" in line[5] and "1.60 to 1.64×" in line[5] and "measured by this project" in line[7]
+
+
+def test_a_measured_device_stands_beside_the_guides_in_the_chart_by_batch(own: Path) -> None:
+    write(own / "h200.csv", {})
+    names = [line.name for line in view()["by_batch"]["value"].data]
+    assert names == [*(f"{gpu}, published" for gpu in ("A100", "V100", "T4")), "H200, measured by this project"]
+
+
+def test_a_bad_measured_table_is_a_sentence_on_the_page(own: Path) -> None:
+    (own / "<b>bad.csv").write_text("no table")
+    table = view()["table"]
+    assert "&lt;b&gt;bad.csv is left out" in table and len(lines(table)) == 12
+
+
+def test_text_of_a_measured_table_is_harmless(own: Path) -> None:
+    write(own / "a.csv", {"gpu": HOSTILE, "model": HOSTILE, "checkpoint": HOSTILE, "torch": HOSTILE})
+    now = view(subset="measured", gpu="")
+    assert len(lines(now["table"])) == 1 and "<script" not in now["table"] + now["scope"]
+
+
+def test_one_chart_never_mixes_settings() -> None:
+    for rows in (published.rows(), published.rows()[40:], published.rows()[::-1]):
+        one = one_setting(rows)
+        assert len({(row.subset, row.gpu, row.batch_size) for row in one}) == 1
+        assert len({row.model for row in one}) == len(one)
+
+
+# Beside a run
+
+
+def test_a_run_of_the_twelve_has_a_section_with_words_and_a_chart() -> None:
+    result = ok_result(spec=RunSpec("microsoft/resnet-50", "image-classification", device="cpu", dtype="bfloat16"))
+    section = beside.section(result)
+    assert "On an A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
+    assert "bfloat16 here, float32 there" in section and "used the CPU" in section
+    assert beside.chart(result) is not None
+
+
+def test_another_run_has_neither() -> None:
+    assert beside.section(ok_result()) == "" and beside.chart(ok_result()) is None
+
+
+# The endpoint
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    page = build(FakeRunner(lambda *_: ok_result()))
+    _, url, _ = launch(page, prevent_thread_lock=True)
+    yield Client(url, verbose=False)
+    page.close()
+
+
+def test_the_endpoint_gives_rows_faults_and_sources(client: Client) -> None:
+    given = client.predict(gpu="T4", subset="nightly", batch_size=16, api_name="/published")
+    assert [(row["model"], row["eager_ms"]) for row in given["rows"]] == [("BeiT", 42.179), ("DETR", "OOM")]
+    assert "Repeats" in given["rows"][0]["notes"][0]
+    assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
+
+
+def test_the_endpoint_without_a_filter_gives_every_row(client: Client) -> None:
+    rows = client.predict(api_name="/published")["rows"]
+    assert len([row for row in rows if row["origin"] == "published"]) == 136
+
+
+def test_the_endpoint_refuses_in_a_sentence(client: Client) -> None:
+    with pytest.raises(AppError, match=r"no GPU 'H100'\. They have: A100, V100, T4"):
+        client.predict(gpu="H100", api_name="/published")
+
+
+def test_the_endpoint_is_documented(client: Client) -> None:
+    described = client.view_api(return_format="dict")["named_endpoints"]["/published"]
+    assert [part["parameter_name"] for part in described["parameters"]] == [
+        "subset",
+        "gpu",
+        "batch_size",
+        "task",
+        "model",
+    ]
+    assert all(part["parameter_has_default"] for part in described["parameters"])

@@ -1,0 +1,136 @@
+"""The API as MCP tools, met by an MCP client. Needs gradio's extra 'mcp', which requirements-dev.txt pins.
+
+gradio hands an answer over as the text of a Python literal.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import base64
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from samples import failed_result, ok_result
+
+from demo.core.result import RunResult, RunSpec
+from demo.store import export
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import build, launch
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEN: list[bytes] = []
+"""The pictures that were run on, as files."""
+mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    history.append(failed_result())
+
+    def answer(spec: RunSpec, image: Path) -> RunResult:
+        SEEN.append(image.read_bytes())
+        return ok_result(spec=spec)
+
+    page = build(FakeRunner(answer), history=history)
+    _, url, _ = launch(page, prevent_thread_lock=True, mcp_server=True)
+    yield f"{url}gradio_api/mcp/"
+    page.close(verbose=False)
+
+
+def called(address: str, tool: str = "", **arguments: Any) -> Any:
+    """The tools by name where none is called, else what the tool answered."""
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async def call() -> Any:
+        async with streamablehttp_client(address) as (reading, writing, _):
+            async with mcp.ClientSession(reading, writing) as client:
+                await client.initialize()
+                if tool:
+                    return await client.call_tool(tool, arguments)
+                return {found.name: found for found in (await client.list_tools()).tools}
+
+    return asyncio.run(call())
+
+
+def test_the_endpoints_are_the_tools_and_say_what_they_take(address: str) -> None:
+    tools = called(address)
+    assert set(tools) == {"benchmark", "history", "published_table"}
+    assert not [name for name in tools if name.startswith("_") or "lambda" in name]
+    assert "Times a vision model" in tools["benchmark"].description
+    assert "batch_size" in tools["benchmark"].inputSchema["properties"]
+    assert "newest first" in tools["history"].description
+    assert set(tools["history"].inputSchema["properties"]) == {"id", "search", "limit", "whole"}
+
+
+def test_a_tool_runs_and_answers_with_the_result(address: str) -> None:
+    answer = called(address, "benchmark", checkpoint="shapes-vit", batch_size=4)
+    assert not answer.isError
+    result = ast.literal_eval(answer.content[0].text)
+    assert result["spec"]["batch_size"] == 4
+    assert result["speedup"]["verdict"] == "faster"
+
+
+def test_a_tool_is_given_a_picture_as_a_data_url(address: str) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2), "red").save(file, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    answer = called(address, "benchmark", image=url)
+    assert not answer.isError, answer.content[0].text
+    assert SEEN[-1] == file.getvalue()
+
+
+def test_a_tool_fetches_no_address(address: str) -> None:
+    before = len(SEEN)
+    answer = called(address, "benchmark", image="http://127.0.0.1:9/picture.png")
+    assert answer.isError and len(SEEN) == before
+
+
+def test_a_tool_may_ask_for_a_row_instead_of_the_whole_result(address: str) -> None:
+    answer = called(address, "benchmark", whole=False)
+    assert ast.literal_eval(answer.content[0].text) == export.row(
+        ok_result(spec=RunSpec("shapes-vit", "image-classification"))
+    )
+
+
+def test_the_published_tables_are_a_tool(address: str) -> None:
+    answer = called(address, "published_table", gpu="T4", batch_size=16)
+    rows = ast.literal_eval(answer.content[0].text)["rows"]
+    assert rows and {row["gpu"] for row in rows} == {"T4"}
+
+
+def test_the_history_is_a_tool(address: str) -> None:
+    answer = called(address, "history", search="owlvit")
+    rows = ast.literal_eval(answer.content[0].text)
+    assert [row["id"] for row in rows] == [failed_result().id]
+
+
+def test_a_tool_refuses_bad_input_with_a_sentence(address: str) -> None:
+    answer = called(address, "history", limit=0)
+    assert answer.isError
+    assert "whole number from 1 to 200" in answer.content[0].text
+
+
+def test_without_the_extra_the_option_says_what_to_install(tmp_path: Path) -> None:
+    hide = "import sys; sys.modules['mcp'] = None; import importlib.util as u; u.find_spec = lambda name: None;"
+    for start in ("sys.argv = ['app.py', '--mcp']; import runpy; runpy.run_path('app.py', run_name='__main__')",
+                  "from demo.cli.run import main; sys.exit(main(['serve', '--mcp']))"):  # fmt: skip
+        child = subprocess.run(
+            [sys.executable, "-c", hide + start],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={"PATH": "/usr/bin:/bin", FOLDER_VARIABLE: str(tmp_path), "HOME": str(tmp_path)},
+        )
+        assert child.returncode == 2, child.stderr
+        assert 'pip install "gradio[mcp]==' in child.stderr
+        assert "Traceback" not in child.stderr
