@@ -14,7 +14,7 @@ import time
 from benchmarks import report
 from demo.core import catalog
 from demo.core.result import Progress, RunResult
-from demo.present import section_texts as words
+from demo.present import sentences
 from demo.runs.runner import Runner
 
 WARM_RUNS = 5
@@ -53,7 +53,14 @@ def main() -> None:
             compilation = result.compilation
             cached = compilation.cache if compilation else "-"
             rows.append(
-                [str(number + 1), cached, f"{first:.2f} s", f"{whole:.1f} s", f"{limit:.0f} s", words.headline(result)]
+                [
+                    str(number + 1),
+                    cached,
+                    f"{first:.2f} s",
+                    f"{whole:.1f} s",
+                    f"{limit:.0f} s",
+                    sentences.headline(result),
+                ]
             )
             if first > 1.0 or whole > limit or result.status != "ok":
                 failures.append(number + 1)

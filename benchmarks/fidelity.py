@@ -14,21 +14,23 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks import report
-from demo.backend import run as worker
+from demo.backend.events import Events
+from demo.backend.monitor import Observer
+from demo.backend.run import Job, Run
+from demo.backend.subject import Subject
+from demo.backend.variants import Variants
 from demo.core import catalog
-from demo.core.result import Checkpoint
+from demo.core.catalog import Checkpoint
 
 FULL_SIZE = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 ROUNDS = 5
-WARMUP_CALLS, LEAST_CALLS, LOOP_SECONDS = 10, 20, 2.0
+WARMUP_CALLS, MIN_CALLS, LOOP_SECONDS = 10, 20, 2.0
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-IDENTITY = {"id": "19700101T000000-000000", "started_at": "1970-01-01T00:00:00+00:00"}
 Medians = tuple[float, float]
 
 
@@ -39,7 +41,7 @@ def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
         for _ in range(WARMUP_CALLS):
             call()
         times: list[float] = []
-        while len(times) < LEAST_CALLS or sum(times) < LOOP_SECONDS:
+        while len(times) < MIN_CALLS or sum(times) < LOOP_SECONDS:
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
@@ -47,25 +49,27 @@ def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
     return medians[0], medians[1]
 
 
-def by_us(run: worker.Run) -> Medians:
-    run.measure()
-    return run.known["eager"].median_seconds, run.known["compiled"].median_seconds
+def by_us(run: Run, subject: Subject, variants: Variants) -> Medians:
+    run.time(subject, variants, Observer(subject.device))
+    eager, compiled = run.result.eager, run.result.compiled
+    if eager is None or compiled is None:
+        raise RuntimeError("the run did not time both variants")
+    return eager.median_seconds, compiled.median_seconds
 
 
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours and the loop's, in turn, each time begun by the other one."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
-    run = worker.Run(spec, Path(SCENE), IDENTITY, worker.Events(io.StringIO()))
-    run.load()
-    run.prepare()
-    run.warm_up_eager()
-    run.compile()
+    run = Run(Job(spec, str(SCENE)), Events(io.StringIO()))
+    subject = run.subject()
+    variants = run.compile(subject, run.warm_up_eager(subject))
+    calls = variants.eager.call, variants.compiled.call
     pairs = []
     for number in range(ROUNDS):
         if number % 2:
-            theirs, ours = by_hand(run.eager, run.compiled), by_us(run)
+            theirs, ours = by_hand(*calls), by_us(run, subject, variants)
         else:
-            ours, theirs = by_us(run), by_hand(run.eager, run.compiled)
+            ours, theirs = by_us(run, subject, variants), by_hand(*calls)
         pairs.append((ours, theirs))
     return pairs
 

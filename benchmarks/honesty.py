@@ -25,7 +25,7 @@ PLAN = timing.Plan()
 
 
 @dataclass(frozen=True)
-class Machine:
+class HostInfo:
     name: str
     noise: float = 0.0
     """Standard deviation of the logarithm of a call's time."""
@@ -38,17 +38,17 @@ class Machine:
 
 
 MACHINES = (
-    Machine("quiet", noise=0.01),
-    Machine("noisy", noise=0.10),
-    Machine("drifting", noise=0.03, drift=0.10),
-    Machine("autocorrelated", noise=0.03, correlated=0.05),
-    Machine("bursts", noise=0.03, bursts=0.003),
-    Machine("all at once", noise=0.05, correlated=0.03, drift=0.05, bursts=0.002),
+    HostInfo("quiet", noise=0.01),
+    HostInfo("noisy", noise=0.10),
+    HostInfo("drifting", noise=0.03, drift=0.10),
+    HostInfo("autocorrelated", noise=0.03, correlated=0.05),
+    HostInfo("bursts", noise=0.03, bursts=0.003),
+    HostInfo("all at once", noise=0.05, correlated=0.03, drift=0.05, bursts=0.002),
 )
 
 
 class SimulatedClock:
-    def __init__(self, machine: Machine, seed: int) -> None:
+    def __init__(self, machine: HostInfo, seed: int) -> None:
         self.machine = machine
         self.random = np.random.default_rng(seed)
         self.seconds = 0.0
@@ -73,11 +73,11 @@ class SimulatedClock:
         return self.seconds
 
 
-def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
+def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
     clock = SimulatedClock(machine, seed)
     eager, compiled = (lambda: seconds), (lambda: seconds / truth)
-    half = timing.half_block([seconds] * 3, [seconds / truth] * 3, None)
-    samples = timing.interleaved(eager, compiled, clock, PLAN, half, lambda samples: None)
+    half = timing.calls_per_half_block([seconds] * 3, [seconds / truth] * 3, None)
+    samples = timing.time_interleaved(eager, compiled, clock, PLAN, half, lambda samples: None)
     size = 2 * half
     interval = stats.paired_ratio(stats.block_medians(samples.eager, size), stats.block_medians(samples.compiled, size))
     return interval, stats.verdict(interval, stats.control_ratio(samples.eager, samples.control, size))
@@ -89,7 +89,7 @@ def wrong(verdict: stats.Verdict, truth: float) -> bool:
     return verdict not in (right, "unsure")
 
 
-def judged(machine: Machine, seconds: float, runs: int) -> np.ndarray:
+def judged(machine: HostInfo, seconds: float, runs: int) -> np.ndarray:
     """How many of so many runs cover the truth, are plainly wrong, have equal variants, and call these 'same'."""
     counts = np.zeros(4)
     for seed in range(runs):

@@ -37,7 +37,9 @@ ANSWER_SECONDS_LIMIT = 0.5
 MEMORY_LIMIT = 1.10
 EARLY_RUNS = 20
 """Memory is compared with what it was after so many."""
-QUICK, REAL = "benchmarks.quick_worker", "demo.backend.run"
+QUICK, REAL = "benchmarks.quick_worker", "demo.backend"
+PROCESSES = 3
+"""Left when nothing runs: the server, its spare worker, and the watcher that ends that worker with the server."""
 GIVE_UP_SECONDS = 600.0
 PROBE_SECONDS = 0.1
 FULL = "The queue is full"
@@ -103,13 +105,13 @@ def serve(module: str, iterations: int) -> None:
     """What the server's process does: prints its address and the body of a run, then waits for its end."""
     from demo.runs.runner import Runner
     from demo.ui import api
-    from demo.ui.jobs.queue import Line
+    from demo.ui.jobs.queue import RunQueue
     from demo.ui.page import build, launch
     from demo.ui.tabs import form
 
     runner = Runner(History(), spare=True, worker_module=module)
     choice = form.default_choice(None, hub_ok=False)
-    fields = dict(inspect.signature(api.endpoint(runner, Line(), choice)).parameters)
+    fields = dict(inspect.signature(api.endpoint(runner, RunQueue(), choice)).parameters)
     del fields["request"]
     values = {name: field.default for name, field in fields.items()} | {"iterations": iterations, "most_seconds": 0.5}
     _, address, _ = launch(build(runner, choice), server_name="127.0.0.1", server_port=None, prevent_thread_lock=True)
@@ -197,15 +199,14 @@ def measure(visitors: int, queue: int, runs: int, module: str) -> tuple[list[lis
         again += [server.run() for _ in range(runs - early)]
         memory_late = server.memory()
         descriptors_late = settled(server.descriptors, descriptors_early)
-        # the server, its spare worker, and with the real one that worker's watcher
-        processes = settled(server.processes, 2 if module == QUICK else 3)
+        processes = settled(server.processes, PROCESSES)
         files = settled(server.temporary_files, 1)
         stored, asked = server.history.count(), 1 + served_at_last + len(again)
         journal = len(list(server.history.path.parent.glob("*.running/*")))
     p95 = statistics.quantiles(pages, n=20)[-1] if len(pages) > 1 else float("nan")
     growth = memory_late / memory_early
     more_descriptors = descriptors_late - descriptors_early
-    least, most_processes = min(visitors, queue), 2 if module == QUICK else 3
+    least = min(visitors, queue)
     good = again.count("result")
     checks: list[tuple[str, object, str, bool]] = [
         ("visitors at once", visitors, "", True),
@@ -221,7 +222,7 @@ def measure(visitors: int, queue: int, runs: int, module: str) -> tuple[list[lis
         ("runs one after another, answered with a result", good, str(runs), good == runs),
         (f"memory after {runs} runs over that after {early}", f"{growth:.3f}", "1.10", growth <= MEMORY_LIMIT),
         ("file descriptors more than then", more_descriptors, "0", more_descriptors <= 0),
-        ("processes left", processes, str(most_processes), processes <= most_processes),
+        ("processes left", processes, str(PROCESSES), processes <= PROCESSES),
         ("folders of temporary files left", files, "1, the spare's", files <= 1),
         ("rows stored", stored, str(asked), stored == asked),
         ("notes of runs under way left", journal, "0", journal == 0),

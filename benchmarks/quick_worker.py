@@ -13,17 +13,20 @@ import sys
 import time
 from typing import Any
 
-from demo.core import result as schema
-from demo.core.result import Machine, Measurement, Progress, RunResult, RunSpec
+from demo.core import codec
+from demo.core.machine import HostInfo
+from demo.core.measurement import Measurement
+from demo.core.result import Progress, RunResult
+from demo.core.spec import MODES, RunSpec
 
 LOOK_SECONDS = 0.05
-MACHINE = Machine(
+MACHINE = HostInfo(
     torch="none",
     transformers="none",
     python="3",
     cpu="A worker that times nothing",
     memory_bytes=1,
-    modes=schema.MODES,
+    modes=MODES,
     compiler="none",
     gpu=None,
     driver=None,
@@ -54,7 +57,7 @@ def result(job: dict[str, Any]) -> RunResult:
         id=job["id"],
         started_at=job["started_at"],
         status="ok",
-        spec=schema.load(RunSpec, job["spec"]),
+        spec=codec.load(RunSpec, job["spec"]),
         eager=times,
         compiled=times,
         control_times=times,
@@ -67,7 +70,7 @@ def work(events: Events, job: dict[str, Any]) -> None:
     started = time.monotonic()
     while (elapsed := time.monotonic() - started) < seconds:
         look = Progress("time", elapsed / seconds, elapsed, seconds - elapsed)
-        events.send("progress", progress=schema.plain(look))
+        events.send("progress", progress=codec.plain(look))
         time.sleep(min(LOOK_SECONDS, seconds - elapsed))
     events.send("result", result=result(job).to_json())
 

@@ -20,7 +20,7 @@ import torch
 from benchmarks import report
 from demo.backend import compilation, models, predictions, timing
 from demo.core import catalog, images, stats
-from demo.core import result as schema
+from demo.core.spec import PUBLISHED_CALLS
 
 TIMES = 10
 BATCH_SIZE = 4
@@ -46,7 +46,7 @@ def disturbed() -> Iterator[None]:
 
 
 def ours(eager: timing.Call, compiled: timing.Call, clock: timing.Clock, half: int) -> float:
-    samples = timing.interleaved(eager, compiled, clock, timing.Plan(), half, lambda _: None)
+    samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(), half, lambda _: None)
     size = 2 * half
     return stats.paired_ratio(
         stats.block_medians(samples.eager, size), stats.block_medians(samples.compiled, size)
@@ -54,7 +54,7 @@ def ours(eager: timing.Call, compiled: timing.Call, clock: timing.Clock, half: i
 
 
 def theirs(eager: timing.Call, compiled: timing.Call, clock: timing.Clock) -> float:
-    means = [statistics.mean(timing.in_a_row(call, clock, schema.PUBLISHED_CALLS)) for call in (eager, compiled)]
+    means = [statistics.mean(timing.time_fixed_count(call, clock, PUBLISHED_CALLS)) for call in (eager, compiled)]
     return means[0] / means[1]
 
 
@@ -77,7 +77,7 @@ def main() -> None:
             return model(**batch)
 
         (eager_warmup, _), (compiled_warmup, _) = (timing.warm_up(call, clock, lambda: 0) for call in (eager, compiled))
-        half = timing.half_block(eager_warmup, compiled_warmup, None)
+        half = timing.calls_per_half_block(eager_warmup, compiled_warmup, None)
         protocols: dict[str, Callable[[], float]] = {
             "ours": lambda: ours(eager, compiled, clock, half),
             "the guide's recipe": lambda: theirs(eager, compiled, clock),

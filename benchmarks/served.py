@@ -21,7 +21,9 @@ from typing import Any
 from benchmarks import report
 from benchmarks.page_start import free_port
 from demo.core import stats
-from demo.core.result import Measurement, Progress, RunResult, RunSpec
+from demo.core.measurement import Measurement
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import FILE_NAME, History
 from demo.ui.page import build, launch

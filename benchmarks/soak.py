@@ -24,7 +24,8 @@ from benchmarks import report
 from benchmarks.load import QUICK, REAL
 from benchmarks.page_start import ROOT
 from demo.core import catalog
-from demo.core.result import RunResult, RunSpec
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.journal import Journal

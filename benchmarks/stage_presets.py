@@ -14,9 +14,9 @@ from contextlib import closing
 from benchmarks import report
 from demo.core import catalog
 from demo.core.result import RunResult
-from demo.present import section_texts as words
+from demo.present import sentences
 from demo.runs.runner import Runner
-from demo.ui.presets import presets
+from demo.ui.tabs.stage_mode import presets
 
 LIMIT_SECONDS = 60.0
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -32,7 +32,7 @@ def main() -> None:
                 spec = catalog.make_spec(**preset.values, device="cpu")
                 result = next(event for event in runner.run(spec, SCENE) if isinstance(event, RunResult))
                 seconds = time.perf_counter() - started
-                rows.append([preset.title, state, f"{seconds:.1f} s", words.headline(result)])
+                rows.append([preset.title, state, f"{seconds:.1f} s", sentences.headline(result)])
                 if seconds > LIMIT_SECONDS or result.status != "ok":
                     failures.append(f"{preset.title} ({state})")
     header = ["preset", "cache", "whole run", "answer"]

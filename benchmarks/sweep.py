@@ -18,15 +18,17 @@ from pathlib import Path
 from benchmarks import report
 from demo.core import catalog
 from demo.core import format as fmt
+from demo.core.machine import usable_cores
 from demo.runs.precompiler import Precompiler
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep import grid as sweep
-from demo.sweep.grid import Cell, Done, Grid
+from demo.sweep.cells import Cell
+from demo.sweep.grid import PRESETS, Grid
+from demo.sweep.run import Done, run_cells
 
 LIMIT = 1.3
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-GRID = Grid(sweep.PRESETS["smoke"].checkpoints, (1, 4))
+GRID = Grid(PRESETS["smoke"].checkpoints, (1, 4))
 
 
 def one_sweep(precompiler: Precompiler | None) -> tuple[float, float, list[Cell]]:
@@ -36,11 +38,11 @@ def one_sweep(precompiler: Precompiler | None) -> tuple[float, float, list[Cell]
         runner = Runner(History(Path(folder) / "history.sqlite3"))
         grid = [Cell(spec) for spec in GRID.specs()]
         started, used = time.perf_counter(), children_seconds()
-        for event in sweep.run(grid, runner, SCENE, threading.Event(), precompiler):
+        for event in run_cells(grid, runner, SCENE, threading.Event(), precompiler):
             if isinstance(event, Done):
                 grid[event.place] = event.cell
         seconds = time.perf_counter() - started
-        return seconds, (children_seconds() - used) / seconds / len(os.sched_getaffinity(0)), grid
+        return seconds, (children_seconds() - used) / seconds / usable_cores(), grid
 
 
 def children_seconds() -> float:

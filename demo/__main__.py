@@ -1,7 +1,7 @@
-"""`python -m demo`: see `demo.cli.run`."""
+"""`python -m demo`: see `demo.cli.main`."""
 
 import sys
 
-from demo.cli.run import main
+from demo.cli.main import main
 
 sys.exit(main())

@@ -1,6 +1,25 @@
 """Before any test."""
 
+import os
 import signal
+import tempfile
+
+from hypothesis import settings
 
 # A shell starts what it puts into the background with SIGINT ignored, and every child inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# OpenMP's threads spin while they wait for each other. Where other processes of the tests need the core, a model that
+# takes 40 seconds then takes ten minutes: let them sleep. What the tests start inherits this.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# The page's uploads of these tests: an app of the same user that runs meanwhile has its own, and tests remove old ones.
+_uploads = tempfile.TemporaryDirectory(prefix="uploads-of-tests-", ignore_cleanup_errors=True)
+os.environ["GRADIO_TEMP_DIR"] = os.path.realpath(_uploads.name)
+
+# gradio looks for a free port from here on: each process of the tests has a hundred of its own.
+os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+
+# A busy machine is no fault of the code: no made-up example has a deadline.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")

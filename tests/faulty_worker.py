@@ -6,8 +6,6 @@ import ctypes
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,9 @@ import torch
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import models, timing
-from demo.backend import run as worker
-from demo.core.result import RunSpec
+from demo.backend.__main__ import main
+from demo.backend.load_errors import CannotLoad
+from demo.core.spec import RunSpec
 
 FAULT = os.environ["FAULT"]
 
@@ -55,12 +54,6 @@ def fault(model: Tiny) -> None:
         raise ValueError("a forward that raises")
     if FAULT == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if FAULT == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if FAULT == "hangs with a child":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
-        time.sleep(600)
     if FAULT == "hangs with the interpreter's lock":
         print("child", 0, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
         ctypes.PyDLL(None).sleep(600)
@@ -72,9 +65,6 @@ def fault(model: Tiny) -> None:
         torch.ones(1_000_000_000)
     if FAULT == "no room on the disk":
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    if FAULT == "garbage":
-        os.write(int(sys.argv[1]), b'{"event": "prog\n\x00\xff not json\n')
-        time.sleep(600)
 
 
 class Recompiles(Tiny):
@@ -86,7 +76,7 @@ class Recompiles(Tiny):
 
 def load(spec: RunSpec, device: torch.device) -> models.Loaded:
     if FAULT == "damaged checkpoint":
-        raise models.CannotLoad("A file of shapes-vit is damaged and cannot be read.", "Download it again.")
+        raise CannotLoad("A file of shapes-vit is damaged and cannot be read.", "Download it again.")
     loaded = real_load(spec, device)
     torch.manual_seed(0)
     kind = {
@@ -102,12 +92,12 @@ def load(spec: RunSpec, device: torch.device) -> models.Loaded:
     return loaded
 
 
-def interleaved(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, look: Any) -> Any:
+def interleaved(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_block_end: Any, third: Any) -> Any:
     def change(samples: Any) -> None:
         MODELS[0].calls += 1
-        look(samples)
+        on_block_end(samples)
 
-    return real_interleaved(eager, compiled, clock, plan, half, change)
+    return real_interleaved(eager, compiled, clock, plan, half, change, third)
 
 
 def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -120,9 +110,9 @@ def sleep(*args: Any, **kwargs: Any) -> Any:
 
 MODELS: list[Tiny] = []
 real_load, models.load = models.load, load
-real_interleaved = timing.interleaved
+real_interleaved = timing.time_interleaved
 if FAULT == "recompiles":
-    timing.interleaved = interleaved
+    timing.time_interleaved = interleaved
 
 if __name__ == "__main__":
     if FAULT == "compile fails":
@@ -133,4 +123,4 @@ if __name__ == "__main__":
         import torch._inductor.compile_fx
 
         torch._inductor.compile_fx.compile_fx = sleep
-    worker.main()
+    main()

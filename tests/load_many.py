@@ -1,4 +1,4 @@
-"""Loads each checkpoint named on the command line as 'task=id' and prints, as JSON, what came of it.
+"""Loads each checkpoint named on the command line as 'task=id' or 'task=id=random' and prints the outcomes as JSON.
 
 A process of its own, because huggingface_hub reads HF_ENDPOINT when it is imported.
 """
@@ -12,10 +12,10 @@ import torch
 
 from demo.backend import models
 from demo.core import catalog
-from demo.core.result import BadInput
+from demo.core.errors import BadInput
 
 
-def outcome(task: str, checkpoint: str, weights: str) -> str:
+def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
     try:
         spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights)
         loaded = models.load(spec, torch.device("cpu"))
@@ -26,6 +26,4 @@ def outcome(task: str, checkpoint: str, weights: str) -> str:
 
 
 if __name__ == "__main__":
-    weights = sys.argv[1]
-    pairs = [argument.partition("=")[::2] for argument in sys.argv[2:]]
-    print(json.dumps({checkpoint: outcome(task, checkpoint, weights) for task, checkpoint in pairs}))
+    print(json.dumps([outcome(*argument.split("=")) for argument in sys.argv[1:]]))

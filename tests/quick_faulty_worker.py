@@ -13,11 +13,11 @@ from typing import Any
 
 from benchmarks import quick_worker
 from benchmarks.quick_worker import Events
-from demo.core import result as schema
+from demo.core import codec
 from demo.core.result import Progress
 
 FAULT = os.environ.get("FAULT", "")
-PROGRESS = schema.plain(Progress("compile", 0.5, 1.0))
+PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 
 
 def hang() -> None:
@@ -44,6 +44,10 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "a line without an end":
         while True:
             events.raw(b"x" * 1_000_000)
+    elif FAULT == "progress without a pause":
+        while True:
+            events.send("progress", progress=PROGRESS)
+            time.sleep(0.01)
     elif FAULT == "progress of wrong types":
         events.send("progress", progress=PROGRESS | {"fraction": "half"})
     elif FAULT == "a figure that is NaN":
@@ -65,6 +69,10 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "a child that holds the pipe":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
         os.kill(os.getpid(), signal.SIGKILL)
+    elif FAULT == "hangs with a child":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print("child", child.pid, file=open(os.environ["CHILD_FILE"], "w"), flush=True)
+        hang()
     elif FAULT == "temporary files left over":
         folder = Path(os.environ["TMPDIR"])
         (folder / "left").write_text("over")
@@ -90,7 +98,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     events = Events()
-    events.send("ready", machine=schema.plain(quick_worker.MACHINE))
+    events.send("ready", machine=codec.plain(quick_worker.MACHINE))
     line = sys.stdin.buffer.readline()
     if line:
         fault(events, json.loads(line))

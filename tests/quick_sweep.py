@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 import demo.runs.runner
-from demo.cli.run import main
+from demo.cli.main import main
 
 demo.runs.runner.Runner = partial(demo.runs.runner.Runner, worker_module="tests.quick_worker")  # type: ignore[misc,assignment]
 

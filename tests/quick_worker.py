@@ -1,6 +1,7 @@
 """A worker without torch: answers every job after QUICK_SECONDS with a made-up result. Started by the tests' runner.
 
 Writes a line into the file QUICK_LOG when a job has come. What comes of a job is told by its batch size: see `ODD`.
+While the file QUICK_HOLD exists, jobs of a batch size above 3 are not answered.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import os
 import select
 import sys
 
-from demo.core import result as schema
-from demo.core.result import Failure, RunResult, RunSpec
+from demo.core import codec
+from demo.core.result import Failure, RunResult
+from demo.core.spec import RunSpec
 from tests import samples
 
 ODD = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
 
 
 def result(job: dict) -> RunResult:
-    spec = schema.load(RunSpec, job["spec"])
+    spec = codec.load(RunSpec, job["spec"])
     import hashlib
 
     with open(job["image"], "rb") as file:
@@ -40,7 +42,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    send(event="ready", machine=schema.plain(samples.MACHINE))
+    send(event="ready", machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return
@@ -54,7 +56,11 @@ def main() -> None:
     if what == "refuse":
         send(event="refused", message="This one is not to be had.")
         return
-    gone, _, _ = select.select([sys.stdin], [], [], float(os.environ.get("QUICK_SECONDS", "0")))
+    seconds = float(os.environ.get("QUICK_SECONDS", "0"))
+    gone, _, _ = select.select([sys.stdin], [], [], seconds)
+    hold = os.environ.get("QUICK_HOLD", "")
+    while not gone and job["spec"]["batch_size"] > 3 and os.path.exists(hold):
+        gone, _, _ = select.select([sys.stdin], [], [], 0.05)
     if not gone:
         send(event="result", result=result(job).to_json())
 

@@ -5,31 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from demo.core.result import (
-    MODES,
+from demo.core.machine import Environment, GpuSample, HostInfo, HostSample
+from demo.core.measurement import (
     BackToBack,
-    Box,
     Compilation,
     CompileCost,
-    EndToEnd,
-    Environment,
-    Failure,
-    GpuState,
     GraphBreak,
-    ImageInfo,
     Kernel,
-    Label,
-    Machine,
-    MachineState,
     Measurement,
-    Parity,
-    Predictions,
     Profile,
     Roofline,
-    RunResult,
-    RunSpec,
-    Segment,
 )
+from demo.core.result import Box, EndToEnd, Failure, ImageInfo, Label, Parity, Predictions, RunResult, Segment
+from demo.core.spec import MODES, RunSpec
 
 ENVIRONMENT = Environment(
     torch="2.13.0",
@@ -43,7 +31,7 @@ ENVIRONMENT = Environment(
     memory_bytes=16_000_000_000,
     compiler="g++ 12.2.0",
 )
-MACHINE = Machine(
+MACHINE = HostInfo(
     torch=ENVIRONMENT.torch,
     transformers=ENVIRONMENT.transformers,
     python=ENVIRONMENT.python,
@@ -139,7 +127,7 @@ def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Mea
 def full_result(**changes: Any) -> RunResult:
     """A run on a GPU in which every field is filled: two graphs, a break, both compile costs, a machine that talks."""
     states = tuple(
-        MachineState(at, 0.02, GpuState(1_350e6 + 30e6 * at, 1_590e6, 61.0 + at, 66.0 + at, (), 0))
+        HostSample(at, 0.02, GpuSample(1_350e6 + 30e6 * at, 1_590e6, 61.0 + at, 66.0 + at, (), 0))
         for at in (0.0, 1.0, 2.0)
     )
     return dataclasses.replace(

@@ -64,7 +64,7 @@ def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dic
     assert result.eager.back_to_back.calls >= 3
     assert result.compilation.kernels > 0
     assert result.machine_states
-    assert result.request_seconds[0] > result.eager.median_seconds
+    assert result.request_seconds[0] > result.latencies["eager"]
     assert result.timing_seconds > sum(result.eager.wall_seconds)
 
 
@@ -79,6 +79,15 @@ def test_a_bundled_checkpoint_compiles_as_one_graph_and_agrees_with_itself(resul
     assert shares.pop("score_difference", 0.0) < 0.01
     assert shares.pop("box_iou", 1.0) > 0.99
     assert set(shares.values()) <= {0.0, 1.0}
+
+
+def test_only_the_segmentation_model_compiles_otherwise_where_it_is_compiled_first(results: dict[str, RunResult]):
+    """Found with torch.compile as the first call of a fresh process: 2 graphs, breaks at 2 places."""
+    first = {name: result.compilation.compiled_first for name, result in results.items()}
+    segformer = first.pop("shapes-segformer")
+    assert (segformer.graphs, len(segformer.graph_breaks)) == (2, 2)
+    assert segformer.fullgraph_error.startswith("Unsupported context manager")
+    assert set(first.values()) == {None}
 
 
 def test_the_classifier_names_the_dominant_shape(results: dict[str, RunResult], scene: Any):
@@ -112,7 +121,6 @@ def test_segments_cover_the_shapes(results: dict[str, RunResult], scene: Any):
     ("arguments", "sentence"),
     [
         (["--checkpoint", "shapes-vit", "--image", "EMPTY"], "empty"),
-        (["--checkpoint", "shapes-vit"], "--image"),
         (["--checkpoint", "shapes-vit", "--image", "SCENE", "--batch-size", "1.5"], "1.5"),
         (["--checkpoint", "google/owlvit-base-patch32", "--weights", "random", "--image", "SCENE"], "text"),
     ],
@@ -130,7 +138,7 @@ def test_bad_input_is_a_sentence_and_exit_2(arguments: list[str], sentence: str,
 
 
 def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: Any, tmp_path: Path):
-    arguments = ["--checkpoint", "nvidia/segformer-b0-finetuned-ade-512-512", "--weights", "random"]
+    arguments = ["--checkpoint", "google/vit-base-patch16-224", "--weights", "random"]
     done = run(tmp_path, *arguments, "--image", str(scene[1]), "--iterations", "10", "--json")
     assert done.returncode == 0, done.stderr
     result = RunResult.from_json(json.loads(done.stdout))

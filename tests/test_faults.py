@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,14 +25,20 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo.core import catalog, limits
-from demo.core.result import BadInput, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.runs import runner
-from demo.runs.runner import Runner, worker_environment
-from demo.store.history import DamagedFile, History, HistoryError
+from demo.runs.child import child_process
+from demo.runs.environment import worker_environment
+from demo.runs.runner import Runner
+from demo.runs.scratch import FOLDER_PREFIX, make_scratch_folder
+from demo.store import database as database_file
+from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.jobs.jobs import Jobs
-from demo.ui.jobs.queue import Line
+from demo.ui.jobs.queue import RunQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -80,7 +87,7 @@ def is_zombie(folder: Path) -> bool:
     return (folder / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-def gone(marker: str, seconds: float = 20.0) -> bool:
+def gone(marker: str, seconds: float = 2.0) -> bool:
     """Whether no process is left that carries the marker, once they have had time to die."""
     deadline = time.monotonic() + seconds
     while processes_with(marker) and time.monotonic() < deadline:
@@ -122,7 +129,7 @@ def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
 ) -> None:
     runner = faulty(fault)
     result = last(runner)
-    assert (result.status, result.failure.stage) == ("crashed", "compile")
+    assert (result.status, result.failure.phase) == ("crashed", "compile")
     assert says in result.failure.message
     assert result.failure.remedy
     monkeypatch.setenv("FAULT", "")
@@ -178,7 +185,7 @@ def test_no_room_for_temporary_files_is_a_stored_result(
     with monkeypatch.context() as broken:
         broken.setattr(tempfile, "tempdir", "/no/such/folder")
         result = last(runner)
-    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert (result.status, result.failure.phase) == ("failed", "start")
     assert "No worker process could be started" in result.failure.message
     assert "TMPDIR" in result.failure.remedy
     assert history.get(result.id) == result
@@ -201,7 +208,7 @@ def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     assert "Resource temporarily unavailable" in result.failure.message
     assert history.get(result.id) == result
     assert not list(tmp_path.glob("worth-compiling-*"))
-    assert not sys.platform.startswith("linux") or descriptors() == before
+    assert not sys.platform.startswith("linux") or descriptors() <= before
 
 
 def no_thread(self: threading.Thread) -> None:
@@ -219,7 +226,7 @@ def test_no_thread_to_listen_on_is_a_stored_result_and_leaves_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", no_thread)
         result = last(runner)
-    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert (result.status, result.failure.phase) == ("failed", "start")
     assert "No worker process could be started: Resource temporarily unavailable" in result.failure.message
     assert history.all() == [result]
     assert not list(tmp_path.glob("worth-compiling-*"))
@@ -237,7 +244,7 @@ def test_no_thread_for_the_next_spare_does_not_cost_the_result(faulty: Any, monk
 
 
 def test_a_run_of_the_page_that_gets_no_thread_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(FakeRunner(lambda spec, image: ok_result(spec=spec)), Line(longest=1))
+    jobs = Jobs(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(longest=1))
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(BadInput, match="Try again"):
@@ -254,14 +261,14 @@ def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_el
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, hold = runner.own_folder()
+    left, hold = make_scratch_folder()
     Path(left, "left").write_text("over")
-    living, lock = runner.own_folder()
+    living, lock = make_scratch_folder()
     kept = History(tmp_path / "worth-compiling-data" / "history.sqlite3")
     kept.append(ok_result())
     (tmp_path / "worth-compiling-main").mkdir()
     (tmp_path / "worth-compiling-main" / "README.md").write_text("a clone of the project")
-    unmarked = tmp_path / f"{runner.FOLDER_PREFIX}killed-at-once"
+    unmarked = tmp_path / f"{FOLDER_PREFIX}killed-at-once"
     unmarked.mkdir()
     os.close(hold)  # as a process's end does
     Runner(kept, worker_module=FAULTY).close()
@@ -273,11 +280,8 @@ def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_el
 
 @needs_linux
 def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
-    worker = runner.Worker(FAULTY)
-    try:
-        assert Path(f"/proc/{worker._process.pid}/oom_score_adj").read_text().strip() == "1000"
-    finally:
-        worker.close()
+    with child_process(FAULTY, "1") as child:
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
 @pytest.mark.parametrize(
@@ -292,8 +296,9 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
 def test_the_page_shows_each_fault_and_its_next_run_works(
     fault: str, says: str, faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from page_support import is_ready, pressed, stage_of
+
     from demo.ui.page import Page
-    from tests.ui.tabs.test_run import is_ready, pressed, stage_of
 
     page = Page(faulty(fault))
     *_, shown = pressed(page, iterations="10")
@@ -359,11 +364,10 @@ def killed(app: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize(
     ("fault", "phase"),
     [
-        ("hangs with a child", "warm up"),
         ("hangs with the interpreter's lock", "warm up"),
         ("", "compile"),
     ],
-    ids=["forward hangs", "forward hangs and no thread can run", "compiling in processes of its own"],
+    ids=["forward hangs and no thread can run", "compiling in processes of its own"],
 )
 def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, history: History, tmp_path: Path) -> None:
     """The real worker; in the last case inductor's compile processes are at work, over an empty cache."""
@@ -371,13 +375,13 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
     environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child")}
     module = "tests.faulty_worker"
     if not fault:
-        module = "demo.backend.run"
+        module = "demo.backend"
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
     with app_in_a_run(history, module, phase, **environment) as app:
         if fault:
             wait_until((tmp_path / "child").exists)
-        # the worker, its watcher, and a child: one that only sleeps, or a compiler
-        children = 0 if "lock" in fault else 1
+        # the worker, its watcher, and a compiler
+        children = 0 if fault else 1
         wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
         killed(app)
     assert gone(marker)
@@ -387,6 +391,44 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
     assert "app was ended in the middle" in stored.failure.message
 
 
+STARTING = {
+    "a run": """
+        from demo.runs.runner import Runner
+        list(Runner(None, worker_module=endless).run(catalog.make_spec("shapes-vit"), scene))
+    """,
+    "what compiles ahead": """
+        from demo.runs.precompiler import Precompiler
+        list(Precompiler(2, endless).compile([catalog.make_spec("shapes-vit", batch_size=n) for n in (1, 2)], scene))
+    """,
+    "what loads a compile cache": """
+        from demo.runs import cache_file
+        cache_file.MODULE = endless
+        cache_file.load(scene)
+    """,
+}
+
+
+@needs_linux
+@pytest.mark.parametrize("what", STARTING)
+def test_no_process_outlives_an_app_that_is_killed_while_that_process_still_imports(what: str, tmp_path: Path) -> None:
+    code = f"""
+        from pathlib import Path
+        from demo.core import catalog
+        endless, scene = "tests.endless_import", Path({str(SCENE)!r})
+        {STARTING[what].lstrip()}"""
+    marker = f"STARTING={tmp_path}"
+    app = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        env=os.environ | {"STARTING": str(tmp_path), "TMPDIR": str(tmp_path)},
+    )
+    try:
+        wait_until(lambda: len(processes_with(marker)) == 3)  # the app, the process and its watcher
+    finally:
+        killed(app)
+    assert gone(marker)
+
+
 def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: History) -> None:
     with app_in_a_run(history, "benchmarks.quick_worker", "time") as app:
         killed(app)
@@ -394,7 +436,7 @@ def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: Hi
     for _ in range(2):
         Runner(history).close()
     (stored,) = history.all()
-    assert (stored.status, stored.failure.stage) == ("interrupted", "start")
+    assert (stored.status, stored.failure.phase) == ("interrupted", "start")
     assert list(Journal(history).folder.iterdir()) == []
 
 
@@ -415,7 +457,7 @@ def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(h
     assert list(journal.folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("written", [b"", b'{"id": "on', b"null", b"\xff\x00"])
+@pytest.mark.parametrize("written", [b"", b'{"id": "on', b"null", b"\xff\x00", b"[" * 100_000])
 def test_a_note_of_a_run_that_was_cut_short_is_cleared_away(written: bytes, history: History) -> None:
     journal = Journal(history)
     journal.folder.mkdir(parents=True)
@@ -496,6 +538,12 @@ def corrupt(history: History, how: str) -> None:
         data[4096 : len(data) - 4096] = b"\xa5" * (len(data) - 8192)
     elif how == "cut short":
         del data[len(data) // 2 :]
+    elif how == "cut at the end of a page":
+        del data[3 * 4096 :]
+    elif how == "cut after its first page":
+        del data[4096:]
+    elif how == "cut to nothing":
+        data.clear()
     elif how == "the table's name is no text":
         data = data.replace(b"results", b"re\xfeults")
     elif how == "the table has another name":
@@ -516,6 +564,9 @@ HOWS = [
     "its first bytes",
     "its middle",
     "cut short",
+    "cut at the end of a page",
+    "cut after its first page",
+    "cut to nothing",
     "the table's name is no text",
     "the table has another name",
     "a column has another name",
@@ -596,6 +647,74 @@ def test_a_file_that_may_not_be_written_is_no_damaged_one(history: History, monk
         with pytest.raises(HistoryError, match="allow writing"):
             history.append(failed_result())
     assert history.all() == [ok_result()]
+
+
+@pytest.mark.parametrize(("left", "told_of"), [(0, "it is empty: 0 bytes"), (1, "it was cut to 1 bytes")])
+def test_a_file_cut_to_nothing_costs_no_result_of_the_log_beside_it(history: History, left: int, told_of: str) -> None:
+    """SQLite takes an empty file for a new one and removes the log."""
+    history.append(ok_result())
+    with contextlib.closing(sqlite3.connect(history.path)) as other:  # keeps the log
+        other.execute("SELECT COUNT(*) FROM results").fetchone()
+        history.append(ok_result(id="in the log"))
+        os.truncate(history.path, left)
+        log = history.path.with_name(history.path.name + "-wal").read_bytes()
+        with pytest.raises(DamagedFile, match=told_of):
+            history.all()
+        told = history.append(failed_result())
+    assert told is not None and told_of in told and "kept as" in told
+    (kept,) = history.path.parent.glob("*.damaged-*-wal")
+    assert b"in the log" in log == kept.read_bytes()
+    assert history.all() == [failed_result()]
+
+
+MINE = "CREATE TABLE results (id TEXT PRIMARY KEY, what TEXT); INSERT INTO results VALUES ('mine', 'a value');"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (f"DROP TABLE results; {MINE} PRAGMA user_version = 0", "another program's tables. Move the file away"),
+        ("ALTER TABLE results RENAME TO mine; PRAGMA user_version = 0", "another program's tables. Move the file away"),
+        ("PRAGMA user_version = 2", r"\(format 2, this one knows 1\). Update this program"),
+        (
+            f"DROP TABLE results; {database_file.TABLE.replace('mode', 'more TEXT NOT NULL, mode', 1)}",
+            r"Its tables are not as .* Move the file away",
+        ),
+        (
+            "CREATE TRIGGER no BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'not today'); END",
+            r"not today. Its tables are not as .* Move the file away",
+        ),
+    ],
+    ids=["another table of that name", "other tables", "a future version", "a further column", "a trigger"],
+)
+def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: str, says: str, history: History) -> None:
+    history.append(ok_result())
+    with contextlib.closing(sqlite3.connect(history.path)) as database:
+        database.executescript(change)
+        kept = list(database.iterdump())
+        with pytest.raises(HistoryError, match=says) as told:
+            history.append(failed_result())
+        assert list(database.iterdump()) == kept
+    assert not isinstance(told.value, DamagedFile)
+    assert "room" not in str(told.value) and f"set {FOLDER_VARIABLE} to another folder" in str(told.value)
+    assert [file.name for file in history.path.parent.iterdir()] == [history.path.name]
+
+
+def test_what_is_in_the_way_of_the_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a folder").mkdir()
+    with pytest.raises(HistoryError, match="A folder is in the file's place: move that away, or set"):
+        History(tmp_path / "a folder").append(ok_result())
+    (tmp_path / "a file").write_text("in the way")
+    for path in (tmp_path / "a file" / "history.sqlite3", tmp_path / "a file" / "further" / "history.sqlite3"):
+        with pytest.raises(HistoryError, match=r"A file is in the place of .* folder"):
+            History(path).append(ok_result())
+    monkeypatch.setattr("demo.store.database.BUSY_SECONDS", 0.1)
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    with contextlib.closing(sqlite3.connect(history.path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(HistoryError, match=r"locked. Another program has held the file .* try again"):
+            history.append(failed_result())
 
 
 def test_reading_never_moves_a_damaged_file(history: History) -> None:
@@ -739,7 +858,7 @@ def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(where, what, full)
         result = last(runner)
-    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert (result.status, result.failure.phase) == ("failed", "start")
     assert "No worker process could be started: No space left on device" in result.failure.message
     assert "TMPDIR" in result.failure.remedy
     assert history.get(result.id) == result
@@ -793,8 +912,8 @@ def test_a_hub_that_fails_is_a_stored_result_with_the_way_out(
     with hub_stub.serve({}) as endpoint:
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         spec = catalog.make_spec(checkpoint, "image-classification", iterations=10)
-        result = in_the_real_worker(history, spec, "demo.backend.run")
-    assert (result.status, result.failure.stage) == ("failed", "load")
+        result = in_the_real_worker(history, spec, "demo.backend")
+    assert (result.status, result.failure.phase) == ("failed", "load")
     assert FAILING[status] in result.failure.message and checkpoint in result.failure.message
     assert result.failure.remedy.endswith(".")
 
@@ -808,7 +927,7 @@ def in_the_real_worker(history: History, spec: RunSpec = SPEC, module: str = "te
 
 def assert_no_room_in_the_cache(result: RunResult, folder: Path, reason: str) -> None:
     """The compile failed for want of room in its cache, which lies in `folder`; eager's figures are there."""
-    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
+    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
     assert reason in result.failure.message
     assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
     assert str(folder) not in result.failure.message
@@ -840,7 +959,7 @@ def test_a_compile_cache_that_cannot_even_be_made_is_a_stored_result_with_the_wa
     (tmp_path / "file").write_text("a file where a folder should be")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
     result = last(faulty(""))
-    assert (result.status, result.failure.stage) == ("failed", "start")
+    assert (result.status, result.failure.phase) == ("failed", "start")
     assert "Not a directory" in result.failure.message and "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
     assert history.get(result.id) == result
 
@@ -852,7 +971,7 @@ def test_a_cache_that_cannot_be_written_is_a_failed_compile_with_the_reason(
     monkeypatch.setenv("FAULT", "")
     subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
     result = in_the_real_worker(history)
-    assert (result.status, result.failure.stage) == ("compile_failed", "compile")
+    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
     assert "Read-only file system" in result.failure.message
     assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
 
@@ -874,10 +993,10 @@ def test_what_never_ends_is_stopped_and_says_in_which_phase(
     phase = "compile" if fault == "compile hangs" else "warm up"
     for event in runner.run(SPEC, SCENE):
         if getattr(event, "phase", "") == phase:
-            runner._timeout_seconds = 0.5  # the wait before it was for imports
+            runner.timeout_seconds = 0.5  # the wait before it was for imports
         result = event
     assert isinstance(result, RunResult)
-    assert (result.status, result.failure.stage) == ("timed_out", phase)
+    assert (result.status, result.failure.phase) == ("timed_out", phase)
     assert history.get(result.id) == result
 
 
@@ -891,6 +1010,7 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
     import torch
 
     from demo.backend import models
+    from demo.backend.load_errors import CannotLoad
 
     folder = shutil.copytree(catalog.ASSETS / "checkpoints" / "shapes-vit", tmp_path / "shapes-vit")
     data = (folder / file).read_bytes()
@@ -901,7 +1021,7 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
     else:
         (folder / file).unlink()
     monkeypatch.setattr(catalog, "config_folder", lambda checkpoint: folder)
-    with pytest.raises(models.CannotLoad, match="is damaged or missing") as told:
+    with pytest.raises(CannotLoad, match="is damaged or missing") as told:
         models.load(SPEC, torch.device("cpu"))
     assert str(tmp_path) not in str(told.value)
 
@@ -909,7 +1029,7 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
 def test_what_cannot_be_loaded_is_a_stored_result(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", "damaged checkpoint")
     result = in_the_real_worker(history)
-    assert (result.status, result.failure.stage) == ("failed", "load")
+    assert (result.status, result.failure.phase) == ("failed", "load")
     assert "damaged" in result.failure.message
     assert "again" in result.failure.remedy
 
@@ -938,7 +1058,7 @@ def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
 def test_no_duration_is_taken_from_the_clock_on_the_wall() -> None:
     """time.time jumps with the clock; perf_counter and monotonic do not."""
     wall = [file for file in (ROOT / "demo").rglob("*.py") if "time.time()" in file.read_text(encoding="utf-8")]
-    assert wall == []
+    assert [file.name for file in wall] == ["upkeep.py"]  # the age of a file is by that clock
 
 
 # ---- a Space
@@ -988,10 +1108,10 @@ def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
 READ_THE_APPS = "import os; print(b'hf_secret' in open(f'/proc/{os.getppid()}/environ', 'rb').read(), flush=True)"
 AN_APP = f"""
 import subprocess, sys
-from demo.runs.runner import hide_environment
+from demo.runs.environment import block_proc_access
 look = [sys.executable, "-I", "-S", "-c", {READ_THE_APPS!r}]
 subprocess.run(look)
-hide_environment()
+block_proc_access()
 subprocess.run(look)
 """
 
@@ -1013,7 +1133,7 @@ def test_on_a_space_a_worker_cannot_read_the_apps_environment() -> None:
     )
     assert done.stdout == "True\n"
     assert "PermissionError" in done.stderr
-    assert "if limits.on_space():\n        hide_environment()" in (ROOT / "demo" / "ui" / "serve.py").read_text(
+    assert "if limits.on_space():\n        block_proc_access()" in (ROOT / "demo" / "ui" / "serve.py").read_text(
         encoding="utf-8"
     )
 

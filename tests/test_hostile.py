@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import http.server
 import inspect
 import io
@@ -12,6 +13,7 @@ import re
 import shutil
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,26 +23,31 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.utils import get_upload_folder
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_support import handler
 from samples import ok_result
 
-from demo.cli.run import _parser, main
+from demo.cli.main import main, parser
 from demo.core import catalog, limits
 from demo.core import format as fmt
-from demo.core import result as schema
-from demo.core.result import BadInput, Machine, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
+from demo.core.machine import HostInfo
+from demo.core.result import MASK_SIDE, RunResult
+from demo.core.spec import ATTENTIONS, CACHES, DEVICES, DTYPES, MODES, PROFILES, PROTOCOLS, TASKS, WEIGHTS, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
-from demo.ui.jobs.queue import Line
+from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import form
-from demo.ui.web import request_limits as guard
-from demo.ui.web.request_limits import DEEPEST, MOST_BYTES, Refused, check
+from demo.ui.web import request_limits, upkeep
+from demo.ui.web.request_limits import MAX_BYTES, MAX_DEPTH, Refused, check
 from demo.ui.web.visitor_language import translations
 from tests import hub_stub
 from tests.backend.test_models import CLASSIFY, VIT, load_many
@@ -170,7 +177,7 @@ def test_a_batch_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
-    line = Line(longest=10)
+    line = RunQueue(longest=10)
     with line.join("one"):
         with pytest.raises(BadInput, match="Your last run is not over yet"):
             line.join("one")
@@ -409,11 +416,12 @@ def without_leaks(text: str) -> bool:
         (b'{"data": ["shapes-vit", null, null, 1e999]}', 200, "error"),
         (b"not json", 400, "JSON"),
         (b"\xff\xfe", 400, "JSON"),
-        (b'{"data": "' + b"x" * (MOST_BYTES + 1) + b'"}', 413, "2 MB"),
-        (b"[]", 422, ""),
-        (b"{}", 422, ""),
-        (b'{"data": []}', 200, "event: error"),
-        (b'{"data": [{"a": 1}]}', 200, "event: error"),
+        (b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
+        (b"[]", 422, "body: Input should be"),
+        (b"{}", 422, "body.data: Field required"),
+        (b'{"data": []}', 200, "/benchmark takes 22 values, in this order: checkpoint, task, image"),
+        (b'{"data": [{"a": 1}]}', 200, "Given: 1."),
+        (b'{"data": [' + b"1, " * 22 + b"1]}", 200, "Given: 23."),
         ("DEFAULT", 200, "event: complete"),
         ("checkpoint={}", 200, "No checkpoint was given"),
         ("image=[]", 200, "event: complete"),
@@ -536,7 +544,7 @@ def test_looking_at_a_request_writes_no_part_of_it_out_as_text(monkeypatch: pyte
 
     read = json.loads
     loads = SimpleNamespace(loads=lambda body, **more: read(body, object_hook=Part, **more), dumps=json.dumps)
-    monkeypatch.setattr(guard, "json", loads)
+    monkeypatch.setattr(request_limits, "json", loads)
     check(b'{"path": ' * 62 + b"[0, 1]" + b"}" * 62)
     assert written == []
     with pytest.raises(Refused, match="not fetched"):
@@ -547,7 +555,7 @@ def test_a_large_request_is_looked_at_beside_the_page_and_not_in_its_way(monkeyp
     import asyncio
 
     looked: list[int] = []
-    monkeypatch.setattr(guard, "check", lambda body: looked.append(threading.get_ident()))
+    monkeypatch.setattr(request_limits, "check", lambda body: looked.append(threading.get_ident()))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert await receive() == {"type": "http.request", "body": b"{}", "more_body": False}
@@ -555,8 +563,8 @@ def test_a_large_request_is_looked_at_beside_the_page_and_not_in_its_way(monkeyp
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"{}"}
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
-    asyncio.run(guard.Guard(app)(scope, receive, app))  # type: ignore[arg-type]
+    scope = {"type": "http", "method": "POST", "path": "/gradio_api/cancel", "headers": []}
+    asyncio.run(request_limits.Guard(app, gr.Blocks())(scope, receive, app))  # type: ignore[arg-type]
     assert len(looked) == 1 and looked != [threading.get_ident()]
 
 
@@ -574,25 +582,25 @@ def unreadable(tmp_path: Path) -> History:
 
 def test_an_error_of_the_store_reaches_no_browser_with_its_folder(unreadable: History) -> None:
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=unreadable)
-    tab = page.history_tab
+    tab, sweeps = page.history_tab, page.sweep_tab
 
     def raised(ask: Any) -> str:
         with pytest.raises(gr.Error) as refused:
             ask()
         return str(refused.value.message)
 
-    request: Any = SimpleNamespace(session_hash="one")
-    axes = [field.value for field in page.sweep_tab._axes.values()]
+    export = handler(page, of=(tab.exports["csv"], "click"))
+    axes = [field.value for field in sweeps.axes.values()]
     told = [
         raised(lambda: api.stored(unreadable)(search="vit")),
         raised(lambda: api.stored(unreadable)(id="one")),
-        raised(lambda: tab._export("csv", "", "")),
-        raised(lambda: tab._export("csv", "one", "")),
-        tab._show("")[0],
-        tab._compare_ticked("one two")[1],
-        tab._delete_doomed(("one",), "")[1],
-        str(page.run_tab.open("one")),
-        str(page.sweep_tab._run(request, None, *axes, "pretrained", False)),
+        raised(lambda: export("", "")),
+        raised(lambda: export("one", "")),
+        handler(page, of=(tab.search, "change"), changes=tab.runs)("")[0],
+        handler(page, of=(tab.compare_button, "click"))("one two")[1],
+        handler(page, of=(tab.for_good_button, "click"))("one", "")[1],
+        str(page.run_tab.open("one", ENGLISH, None)),
+        str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),
     ]
     for sentence in told:
         assert "history.sqlite3" in sentence
@@ -608,8 +616,9 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, mo
         with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
             api.stored(history)(search=words)
         with pytest.raises(gr.Error, match="at most 20 words"):
-            page.history_tab._export("csv", "", words)
-        assert "at most 20 words" in page.history_tab._show(words)[0]
+            handler(page, of=(page.history_tab.exports["csv"], "click"))("", words)
+        shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
+        assert "at most 20 words" in shown[0]
         assert main(["history", "--search", words]) == 2
         history.append(ok_result())
     assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
@@ -620,6 +629,141 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, mo
 def test_a_search_or_an_id_that_is_no_text_is_a_documented_error(tmp_path: Path, field: str, strange: Any) -> None:
     with pytest.raises(gr.Error, match=f"The {field} must be a text"):
         api.stored(History(tmp_path / "history.sqlite3"))(**{field: strange})
+
+
+PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        (
+            "call/v2/benchmark",
+            {"checkpoint": "shapes-vit", "nonsense": 1},
+            400,
+            "takes no argument 'nonsense'. It takes",
+        ),
+        ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
+        ("call/v2/history/", {"data": []}, 400, "/history takes no argument 'data'. It takes id, search"),
+        ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
+        ("call/v2/nothing", {}, 404, "There is no endpoint 'nothing'. There are /benchmark, /published, /history."),
+        ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
+        ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
+        ("call/history", {"data": ["", "", 1, False, 7]}, 200, "/history takes 4 values, in this order: id"),
+        ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
+        ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
+        ("call/v2/benchmark", {"image": PASSWD}, 200, "must be an uploaded file"),
+        ("call/v2/benchmark", {"image": {**PASSWD, "path": "x" * 5000}}, 200, "must be an uploaded file"),
+        ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
+        ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 404, "The page has no event 9999."),
+        ("queue/join", {"data": [], "fn_index": "-1", "session_hash": "a"}, 404, "The page has no event -1."),
+        ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
+        ("queue/join", {"data": [], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
+        ("run/predict", {"data": []}, 404, "The page has no event None."),
+        ("run/predict", {"data": [], "fn_index": "BENCHMARK"}, 404, "join the queue"),
+        ("cancel", {}, 422, "body.event_id: Field required"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_the_log(
+    served: Any, capfd: pytest.CaptureFixture[str], path: str, body: Any, status: int, says: str
+) -> None:
+    if isinstance(body, dict) and body.get("fn_index") == "BENCHMARK":
+        with urllib.request.urlopen(f"{served[0]}config", timeout=30) as config:
+            named = {fn["api_name"]: fn["id"] for fn in json.load(config)["dependencies"]}
+        body = {**body, "fn_index": named["benchmark"]}
+    name = f"gradio_api/{path}".rstrip("/")
+    answered, text = post(served[0], json.dumps(body).encode(), f"gradio_api/{path}")
+    if answered == 200 and not path.endswith("benchmark"):
+        with urllib.request.urlopen(f"{served[0]}{name}/{json.loads(text)['event_id']}", timeout=30) as events:
+            text = events.read().decode()
+    if answered == 200:
+        assert text.startswith("event: error\n")
+    else:
+        assert isinstance(json.loads(text)["detail"], str)
+    assert answered == status and says in text, text
+    assert without_leaks(text)
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err + told.out
+
+
+def test_a_result_is_given_once_and_only_for_the_id_of_a_call(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    call = f"{served[0]}gradio_api/call/history"
+    _, text = post(served[0], b'{"data": ["", "", 1, false]}', "gradio_api/call/history")
+    known = json.loads(text)["event_id"]
+    with urllib.request.urlopen(f"{call}/{known}", timeout=30) as events:
+        assert events.read().startswith(b"event: complete")
+    for id in (known, "nothing"):
+        told = ""
+        for _ in range(100):  # gradio forgets a call a moment after its last event
+            try:
+                urllib.request.urlopen(f"{call}/{id}", timeout=30).close()
+                time.sleep(0.1)
+            except urllib.error.HTTPError as refused:
+                told = json.loads(refused.read())["detail"]
+                break
+        assert f"No result waits under '{id}'" in told
+    with urllib.request.urlopen(f"{served[0]}gradio_api/queue/data?session_hash=nobody", timeout=30) as events:
+        assert b'"session_not_found":true' in events.read()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+PART = b'--a\r\nContent-Disposition: form-data; name="files"%b\r\n\r\nhello\r\n--a--\r\n'
+FORM = {"Content-Type": "multipart/form-data; boundary=a"}
+
+
+@pytest.mark.parametrize("query", ["", "?upload_id=one"])
+def test_an_upload_without_a_file_is_told_in_a_sentence(
+    served: Any, capfd: pytest.CaptureFixture[str], query: str
+) -> None:
+    request = urllib.request.Request(f"{served[0]}gradio_api/upload{query}", data=PART % b"", headers=FORM)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    assert refused.value.code == 400
+    assert 'Send each picture as a file, in a part named "files".' in json.loads(refused.value.read())["detail"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EDQUOT, "disk"), (errno.EMFILE, "files")])
+def test_a_server_without_room_for_a_picture_says_so(
+    served: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: int, says: str
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(error, os.strerror(error))
+
+    request = urllib.request.Request(f"{served[0]}gradio_api/upload", data=PART % b'; filename="a.png"', headers=FORM)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        path = json.load(answer)[0]
+    monkeypatch.setattr("gradio.route_utils.NamedTemporaryFile", full)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    assert refused.value.code == 507
+    assert says in json.loads(refused.value.read())["detail"]
+    monkeypatch.setattr("gradio.processing_utils.async_move_files_to_cache", full)
+    _, text = post(served[0], asking(image={"path": path, "meta": {"_type": "gradio.FileData"}}))
+    assert "event: error" in text and says in text
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_half_an_upload_is_removed_after_an_hour_and_a_whole_one_stays_for_a_day(served: Any) -> None:
+    folder = Path(get_upload_folder())
+    before = set(folder.glob("tmp*"))
+    request = urllib.request.Request(f"{served[0]}gradio_api/upload", data=PART % b'; filename="b.png"', headers=FORM)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        whole = Path(json.load(answer)[0])
+    host, port = served[0].removeprefix("http://").rstrip("/").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        head = "POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\nContent-Type: "
+        line.sendall(head.encode() + FORM["Content-Type"].encode() + b"\r\n\r\n" + (PART % b'; filename="c"')[:80])
+        deadline = time.monotonic() + 10
+        while not (half := set(folder.glob("tmp*")) - before) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert half
+    for hours, left in ((0.9, half), (1.1, set())):
+        upkeep.sweep(folder, (), time.time() + hours * 3600)
+        assert {path for path in half if path.exists()} == left and whole.exists()
+    upkeep.sweep(folder, (), time.time() + 25 * 3600)
+    assert not whole.exists()
 
 
 def test_text_of_100_kb_is_refused_with_the_limit(served: Any) -> None:
@@ -664,7 +808,7 @@ def test_an_upload_is_limited_file_by_file_and_as_a_whole(served: Any, tmp_path:
 @pytest.mark.parametrize("kind", ["Multipart/Form-Data; boundary=a", "text/plain", ""])
 def test_no_content_type_leads_json_around_the_guard(served: Any, kind: str) -> None:
     deep = b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}"
-    for path in ("gradio_api/call/benchmark", "gradio_api/component_server", "gradio_api/queue/join"):
+    for path in ("gradio_api/call/benchmark", "gradio_api/call/v2/benchmark", "gradio_api/queue/join"):
         request = urllib.request.Request(served[0] + path, data=deep, headers={"Content-Type": kind})
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=30)
@@ -695,7 +839,7 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
     assert told() == []
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     (sentence,) = told()
-    assert f"at most {schema.MASK_SIDE} pixels" in sentence and "everybody who opens this page" in sentence
+    assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: Any) -> None:
@@ -714,7 +858,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_matter(served: 
 def test_the_guard_lets_every_flat_json_pass_that_names_no_address(value: Any) -> None:
     body = json.dumps(value)
     strict = not re.search(r"NaN|Infinity", body.replace('"', "")) and "://" not in body
-    deep = max((body[:n].count("[") - body[:n].count("]") for n in range(len(body))), default=0) > DEEPEST - 2
+    deep = max((body[:n].count("[") - body[:n].count("]") for n in range(len(body))), default=0) > MAX_DEPTH - 2
     if strict and not deep:
         check(body.encode())
     else:
@@ -730,36 +874,36 @@ NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", "
 ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
 ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "checkpoint": st.sampled_from([c.id for c in catalog.CHECKPOINTS] + TRICKS) | ANYTHING,
-    "task": st.sampled_from(schema.TASKS) | ANYTHING,
+    "task": st.sampled_from(TASKS) | ANYTHING,
     "batch_size": NUMBERS | ANYTHING,
-    "mode": st.sampled_from(schema.MODES) | ANYTHING,
-    "dtype": st.sampled_from(schema.DTYPES) | ANYTHING,
-    "device": st.sampled_from(schema.DEVICES) | ANYTHING,
-    "weights": st.sampled_from(schema.WEIGHTS) | ANYTHING,
+    "mode": st.sampled_from(MODES) | ANYTHING,
+    "dtype": st.sampled_from(DTYPES) | ANYTHING,
+    "device": st.sampled_from(DEVICES) | ANYTHING,
+    "weights": st.sampled_from(WEIGHTS) | ANYTHING,
     "fullgraph": st.booleans() | ANYTHING,
     "text": st.text(max_size=300) | ANYTHING,
     "iterations": NUMBERS | ANYTHING,
-    "protocol": st.sampled_from(schema.PROTOCOLS) | ANYTHING,
+    "protocol": st.sampled_from(PROTOCOLS) | ANYTHING,
     "precision": NUMBERS | ANYTHING,
     "most_seconds": NUMBERS | ANYTHING,
     "channels_last": st.booleans() | ANYTHING,
-    "attention": st.sampled_from(schema.ATTENTIONS) | ANYTHING,
+    "attention": st.sampled_from(ATTENTIONS) | ANYTHING,
     "threads": NUMBERS | ANYTHING,
-    "cache": st.sampled_from(schema.CACHES) | ANYTHING,
+    "cache": st.sampled_from(CACHES) | ANYTHING,
     "graph_break": st.booleans() | ANYTHING,
-    "profile": st.sampled_from(schema.PROFILES) | ANYTHING,
+    "profile": st.sampled_from(PROFILES) | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
+    "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,
 }
-SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def benchmark() -> Any:
     choice = form.default_choice(None, hub_ok=False)
-    return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), Line(), choice)
+    return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(), choice)
 
 
-@SLOW
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
 def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
     try:
@@ -795,13 +939,13 @@ COMMANDS += ["cache save cache.bin", "cache load cache.bin", "cache"]
 
 def options_of(command: str) -> dict[str, bool]:
     """The command's options as its parser has them, and whether each takes a value."""
-    parser: Any = _parser()
+    program: Any = parser()
     for word in command.split():
-        choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        choices = [action.choices for action in program._actions if isinstance(action, argparse._SubParsersAction)]
         if not choices:
             break
-        parser = choices[0][word]
-    found = {action.option_strings[-1]: action.nargs != 0 for action in parser._actions if action.option_strings}
+        program = choices[0][word]
+    found = {action.option_strings[-1]: action.nargs != 0 for action in program._actions if action.option_strings}
     found.pop("--help")
     found.pop("--measured", None)  # writes into the project's own folder, and refuses only once the table is printed
     return found
@@ -833,7 +977,7 @@ ARGUMENTS = st.sampled_from([*COMMANDS, ""]).flatmap(
 )
 
 
-@SLOW
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))  # a tenth of a second each
 @given(ARGUMENTS)
 def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence(arguments: list[str]) -> None:
     """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
@@ -847,7 +991,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         def __init__(self, history: Any) -> None:
             super().__init__(lambda spec, image: ok_result(spec=spec))
 
-        def inspect(self) -> Machine:
+        def inspect(self) -> HostInfo:
             return MACHINE
 
     def swept(*asked: Any) -> Iterator[Any]:
@@ -863,7 +1007,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
         mock.patch("demo.runs.runner.Runner", Runner),
-        mock.patch("demo.sweep.grid.run", swept),
+        mock.patch("demo.cli.sweep.run_cells", swept),
         mock.patch("demo.sweep.autopilot.run", searched),
         mock.patch("demo.runs.cache_file._ask", lambda job, say: packed),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),

@@ -15,46 +15,28 @@ from typing import Any, get_args
 
 import pytest
 from measured_tables import write
+from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
-from demo.core.result import (
-    CACHES,
-    MODES,
-    PROFILES,
-    PROTOCOLS,
-    STATUSES,
-    WEIGHTS,
-    Compilation,
-    CompileCost,
-    EndToEnd,
-    GraphBreak,
-    MachineState,
-    Parity,
-    Predictions,
-    Progress,
-    RunResult,
-    RunSpec,
-)
+from demo.core.machine import HostSample
+from demo.core.measurement import Compilation, CompileCost, CompiledFirst, GraphBreak
+from demo.core.result import PROGRESS_CODES, STATUSES, EndToEnd, Parity, Predictions, Progress, RunResult
+from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
-from demo.present import charts
-from demo.present import guide_charts as published_charts
-from demo.present import section_texts as words
-from demo.runs.forecast import Doubt, Forecast, Range
+from demo.present import charts, guide_charts, sentences
+from demo.present.figure import wrapped
+from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
 from demo.store import measured, published
-from demo.sweep import grid as sweep
-from demo.ui import presets
-from demo.ui.html import comparison as compare
-from demo.ui.html import guide_comparison as beside
-from demo.ui.html import progress as live
-from demo.ui.html import results, sections, takeaway
+from demo.sweep.cells import Cell
+from demo.ui.html import comparison, guide_comparison, progress, results, sections, sweep_status, takeaway
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.look.theme import CSS
 from demo.ui.page import Page
 from demo.ui.tabs import published as published_tab
-from demo.ui.tabs import run as run_tab
-from demo.ui.tabs import sweep as sweep_tab
+from demo.ui.tabs import stage_mode
+from demo.ui.tabs.result_pane import published_chart
 from demo.ui.web.visitor_language import label, translations, written
 
 ARABIC = LANGUAGES["ar"]
@@ -72,6 +54,11 @@ RESULTS = {
     "full": full_result(),
     "a batch": ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4)),
     "failed": failed_result(),
+    "a graph break": ok_result(
+        spec=dataclasses.replace(ok_result().spec, graph_break=True),
+        compiled=measurement(0.0012),
+        unbroken=measurement(0.001),
+    ),
 }
 
 
@@ -132,11 +119,11 @@ def test_placeholders_and_tags_are_the_same_in_all_languages(language: Language)
 @EVERY
 def test_a_text_is_empty_only_where_the_sentence_ends_before_it(language: Language) -> None:
     empty = {key for key, text in language.texts.items() if not text.strip()}
-    assert empty <= {"faster_after", "slower_after"}
+    assert empty <= {"faster_after", "slower_after", "break_faster_after", "break_slower_after"}
 
 
 def test_no_other_language_was_left_in_english() -> None:
-    names = {"preset_3", "graph_break", "channels_last", "asked_channels_last", "forecast_time", "row_cpu"}
+    names = {"preset_3", "graph_break", "channels_last", "asked_channels_last", "forecast_time", "row_cpu", "head_p95"}
     names |= {
         "agreement",
         "sentence",
@@ -162,10 +149,10 @@ def test_every_number_in_an_arabic_text_stands_in_an_isolate() -> None:
 def test_every_mode_status_doubt_step_and_preset_has_its_text() -> None:
     keys = {f"mode_{mode.replace('-', '_')}" for mode in MODES} | {f"status_{status}" for status in STATUSES}
     keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
-    keys |= {f"{what}_{step}" for step in live.STEPS for what in ("step", "doing")}
+    keys |= {f"{what}_{step}" for step in progress.STEPS for what in ("step", "doing")}
     keys |= {f"section_{section.name}" for section in sections.SECTIONS}
     assert keys <= set(ENGLISH.texts)
-    titles = [preset.title for preset in presets.presets(gpu=False)]
+    titles = [preset.title for preset in stage_mode.presets(gpu=False)]
     assert titles == [ENGLISH.texts[f"preset_{number}"] for number in (1, 2, 3)]
 
 
@@ -177,6 +164,7 @@ def test_a_label_that_no_language_knows_is_refused() -> None:
 # ---- sentences about a result
 
 
+BROKEN = dataclasses.replace(ok_result().spec, graph_break=True)
 ANSWERS = {
     "full": full_result(),
     "a CPU": ok_result(),
@@ -185,9 +173,21 @@ ANSWERS = {
     "graphs": ok_result(compilation=Compilation(1.0, "cold", 3)),
     "breaks": ok_result(compilation=Compilation(1.0, "cold", 3, graph_breaks=(GraphBreak("a", "b"),) * 2)),
     "fallbacks": ok_result(compilation=Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a", "b"),) * 2)),
+    "compiled first": ok_result(
+        compilation=Compilation(1.0, "cold", 1, compiled_first=CompiledFirst(2, (GraphBreak("a", "b"),), "a lock")),
+    ),
+    **{
+        f"a break, {unbroken}": ok_result(spec=BROKEN, unbroken=measurement(unbroken))
+        for unbroken in (0.0008, 0.001, 0.00125)
+    },
+    "a break, noisy": ok_result(
+        spec=BROKEN,
+        unbroken=measurement(0.001),
+        compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1, break_after="vit"),
+    ),
     "warm": ok_result(compilation=Compilation(1.0, "warm", 1, warm=CompileCost(1.0, {}))),
-    "busy": ok_result(machine_states=(MachineState(0.0, 0.3, None),), end_to_end=EndToEnd(0.001, 0.0, 0.0)),
-    "idle": ok_result(machine_states=(MachineState(0.0, 0.0, None),), end_to_end=EndToEnd(0.9, 0.0, 0.0)),
+    "busy": ok_result(machine_states=(HostSample(0.0, 0.3, None),), end_to_end=EndToEnd(0.001, 0.0, 0.0)),
+    "idle": ok_result(machine_states=(HostSample(0.0, 0.0, None),), end_to_end=EndToEnd(0.9, 0.0, 0.0)),
 }
 
 
@@ -222,10 +222,10 @@ def test_a_heading_answers_with_the_same_figures_in_every_language(language: Lan
 )
 def test_the_agreement_has_the_same_figures_in_every_language(language: Language, parity: Parity) -> None:
     result = ok_result(parity=parity)
-    said, told = (ISOLATES.sub("", words.agreement(result, one)) for one in (ENGLISH, language))
+    said, told = (ISOLATES.sub("", sentences.agreement(result, one)) for one in (ENGLISH, language))
     assert told and sorted(re.findall(r"[\d.]+ ?%", told)) == sorted(re.findall(r"[\d.]+ ?%", said))
     nothing = {"eager": Predictions(boxes=()), "compiled": Predictions(boxes=())}
-    empty = words.agreement(ok_result(parity=parity, predictions=nothing), language)
+    empty = sentences.agreement(ok_result(parity=parity, predictions=nothing), language)
     assert language.texts["share_nothing"] in empty
 
 
@@ -300,14 +300,14 @@ def test_numbers_of_arabic_sections_and_figures_run_from_left_to_right(result: R
         assert not re.search(r"\d", loose(page)), (name, loose(page))
 
 
-@pytest.mark.parametrize(("message", "key"), live._MESSAGES.items())
-def test_what_the_worker_says_beyond_its_phase_is_said_in_every_language(message: str, key: str) -> None:
-    worker = Path(__file__).resolve().parent.parent / "demo" / "backend" / "run.py"
-    assert f'message="{message}"' in worker.read_text()
-    progress = dataclasses.replace(TIMING, phase="check", message=message)
+@pytest.mark.parametrize("code", PROGRESS_CODES)
+def test_what_the_worker_says_beyond_its_phase_is_said_in_every_language(code: str) -> None:
+    explaining = dataclasses.replace(TIMING, phase="check", code=code)
+    words = {language.html(f"progress_{code}") for language in LANGUAGES.values()}
+    assert len(words) == len(LANGUAGES)
     for language in LANGUAGES.values():
-        page = live.strip(progress, ok_result().spec, language)
-        assert language.html(key) in page and (message in page) is (language is ENGLISH)
+        page = progress.strip(explaining, ok_result().spec, language)
+        assert [text for text in words if text in page] == [language.html(f"progress_{code}")]
 
 
 GUIDE_RUN = full_result(
@@ -333,7 +333,7 @@ def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
     crashed = failed_result(status="crashed", eager=measurement(0.5), compiled=None)
     results_drawn = [*RESULTS.values(), GUIDE_RUN, ok_result(eager=outlier), ok_result(status="failed", compiled=None)]
     for result in (*results_drawn, crashed):
-        found = [charts.latency_bars(result, language), beside.chart(result, language)]
+        found = [charts.latency_bars(result, language), guide_comparison.chart(result, language)]
         found += [section.figure(result, language) for section in sections.SECTIONS if section.figure]
         for figure in filter(None, found):
             told = drawn(figure)
@@ -351,8 +351,8 @@ def test_the_guides_charts_hold_no_english(language: Language, tmp_path: Path, m
     held |= TERMS | {"Transformers", "DETR"}
     own = [row for row in rows if row.measured]
     for chosen in ([row for row in rows if row.gpu == "T4" and row.batch_size == 16], own):
-        for draw in (published_charts.durations, published_charts.improvements, published_charts.by_batch):
-            told = drawn(draw([*chosen, *own] if draw is published_charts.by_batch else chosen, language))
+        for draw in (guide_charts.durations, guide_charts.improvements, guide_charts.by_batch):
+            told = drawn(draw([*chosen, *own] if draw is guide_charts.by_batch else chosen, language))
             assert bool(latin(" ".join(told)) - held) is (language is ENGLISH), latin(" ".join(told)) - held
             assert language is not ARABIC or not [line for line in told if mixed(line)], told
 
@@ -375,7 +375,7 @@ def test_the_row_of_the_guide_beside_a_run_holds_no_english(language: Language) 
         dataclasses.replace(spec, **other),
         texts,
     ):
-        page = beside.section(dataclasses.replace(GUIDE_RUN, spec=one), language)
+        page = guide_comparison.section(dataclasses.replace(GUIDE_RUN, spec=one), language)
         english = own_words(page) - names(GUIDE_RUN) - {"TF32", "A100", "V100", "T4", "Transformers", "float16", "sdpa"}
         assert bool(english) is (language is ENGLISH), english
         assert language is not ARABIC or not re.search(r"\d", loose(page)), loose(page)
@@ -385,7 +385,7 @@ def test_the_row_of_the_guide_beside_a_run_holds_no_english(language: Language) 
 def test_lines_below_a_figure_are_no_longer_than_it_is_wide_and_keep_their_isolates_whole(language: Language) -> None:
     keys = [key for key in language.texts if key.startswith("chart_")]
     for key in keys:
-        lines = charts._wrapped(language.texts[key] * 4)
+        lines = wrapped(language.texts[key] * 4)
         assert len(lines) > 1 or len(language.texts[key]) < 13, key
         for line in lines:
             letters = [letter for letter in ISOLATES.sub("", line) if unicodedata.category(letter) != "Mn"]
@@ -396,7 +396,7 @@ def test_lines_below_a_figure_are_no_longer_than_it_is_wide_and_keep_their_isola
 
 def test_the_chart_of_the_guide_is_drawn_in_the_visitors_language() -> None:
     japanese = LANGUAGES["ja"]
-    drawn = run_tab._published("shapes-vit", "image-classification", japanese).to_json()
+    drawn = published_chart("shapes-vit", "image-classification", japanese).to_json()
     assert japanese.texts["chart_title"] in drawn
     assert "What the guide measured" not in drawn
 
@@ -419,12 +419,12 @@ def test_the_list_of_runs_is_told_in_the_visitors_language(language: Language) -
         ok_result(compiled=measurement(0.002)),
         failed_result(),
     ]
-    page = compare.listing(runs, 9, "", language)
+    page = comparison.listing(runs, 9, "", language)
     for name in ("started", "run", "machine", "times", "outcome"):
         assert f'<th scope="col">{language.html(f"history_{name}")}</th>' in page
     assert language.html("status_out_of_memory") in page and language.capital(language.html("answer_same")) in page
     assert language.html("runs_newest", count=4, stored=9) in page
-    assert language.html("history_not_found", search="x") in compare.listing([], 0, "x", language)
+    assert language.html("history_not_found", search="x") in comparison.listing([], 0, "x", language)
     assert language is not ARABIC or not re.search(r"\d", loose(page).replace("UTC", "")), loose(page)
 
 
@@ -434,7 +434,7 @@ def test_the_comparison_is_told_in_the_visitors_language(language: Language) -> 
     results = [full_result(), loss, failed_result(), ok_result(eager=None, compiled=None, status="crashed")]
     held = {"UTC", "batch", "checkpoint", "scene", "png"}.union(*map(names, results))
     for few in (results, results[2:], [loss, loss]):
-        page = compare.comparison(few, language)
+        page = comparison.comparison(few, language)
         reader = Own()
         reader.feed(page)
         english = latin(reader.text) - TERMS - held
@@ -472,9 +472,9 @@ def test_numbers_of_the_arabic_headline_run_from_left_to_right(result: RunResult
     assert not re.search(r"\d", loose(page)), loose(page)
 
 
-@pytest.mark.parametrize("progress", [TIMING, Progress("start", 0.0, 0.0), dataclasses.replace(TIMING, speedup=None)])
-def test_numbers_of_the_arabic_race_run_from_left_to_right(progress: Progress) -> None:
-    page = live.strip(progress, ok_result().spec, ARABIC)
+@pytest.mark.parametrize("timing", [TIMING, Progress("start", 0.0, 0.0), dataclasses.replace(TIMING, speedup=None)])
+def test_numbers_of_the_arabic_race_run_from_left_to_right(timing: Progress) -> None:
+    page = progress.strip(timing, ok_result().spec, ARABIC)
     assert re.search(r"\d", visible(page))
     assert not re.search(r"\d", loose(page)), loose(page)
 
@@ -482,12 +482,12 @@ def test_numbers_of_the_arabic_race_run_from_left_to_right(progress: Progress) -
 @pytest.mark.parametrize(
     "page",
     [
-        live.waiting(3, ARABIC),
+        progress.waiting(3, ARABIC),
         results.question("vit-base-patch16-224", ARABIC),
         results.published_note("shapes-vit", "image-classification", ARABIC),
         results.checkpoint_note(None, "someone/model-7", ARABIC),
         results.forecast(FORECAST, None, [], ARABIC),
-        results.problem("missing_run", "missing_run_words", "missing_run_remedy", ARABIC, id="0123"),
+        results.problem("missing_run", "missing_run_words", ARABIC, "missing_run_remedy", id="0123"),
     ],
 )
 def test_numbers_of_arabic_notes_run_from_left_to_right(page: str) -> None:
@@ -578,16 +578,15 @@ def test_a_sweep_is_told_in_the_visitors_language(language: Language) -> None:
     results = [ok_result(), ok_result(compiled=measurement(0.004)), failed_result(), None, None]
     specs = [dataclasses.replace(spec, batch_size=2**place) for place in range(len(results))]
     cells = [
-        sweep.Cell(one, result and dataclasses.replace(result, spec=one))
-        for one, result in zip(specs, results, strict=True)
+        Cell(one, result and dataclasses.replace(result, spec=one)) for one, result in zip(specs, results, strict=True)
     ]
-    guess = sweep_tab._guess(sweep.Forecast(2, 90.0, 1), language)
-    doing = live.doing(TIMING, language)
+    guess = sweep_status.guess(SweepForecast(2, 90.0, 1), language)
+    doing = progress.doing(TIMING, language)
     pages = [
-        sweep_tab._opening(language),
-        sweep_tab._status("running", cells, 90.0, guess + doing, language),
-        sweep_tab._status("done", cells[:3], None, sweep_tab._summary(cells[:3], language), language),
-        heatmap(cells, 3, 0.4, language),
+        sweep_status.opening(language),
+        sweep_status.status("running", cells, 90.0, guess + doing, language),
+        sweep_status.status("done", cells[:3], None, sweep_status.summary(cells[:3], language), language),
+        heatmap(cells, language, 3, 0.4),
     ]
     for page in pages:
         english = own_words(page) - names(ok_result()) - {"batch"}
@@ -631,13 +630,15 @@ def test_the_tabs_ask_for_the_visitors_language(language: Language, monkeypatch:
     told = published_tab.shown("release", "A100", "", "", "", request)
     assert language.html("published_about") in told[-1] and told[3]["choices"][0][0] == language.texts["choice_all"]
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-    page.sweep_tab._sweeps._precompiler = None
-    values = [field.value for field in page.sweep_tab._axes.values()]
-    begun = page.sweep_tab._run(request, None, *values, "pretrained", False)
-    assert language.html("heat_press") in begun[page.sweep_tab._map]
-    going = begun[page.sweep_tab._watched]
-    shown = [status for status, _ in page.sweep_tab._follow(request, going)]
+    tab = page.sweep_tab
+    values = [field.value for field in tab.axes.values()]
+    begun = handler(page, of=(tab.start_button, "click"))(None, *values, "pretrained", False, request=request)
+    assert language.html("heat_press") in begun[tab.map]
+    going = begun[tab.watched]
+    following = handler(page, takes=tab.watched, only=[tab.status, tab.map])
+    shown = [status for status, _ in following(going, request=request)]
     assert all(language.html("sweep_running") in status for status in shown)
-    assert language.html("sweep_done") in page.sweep_tab._over(request, going)[page.sweep_tab._status]
-    opened = page.sweep_tab._open(going, SimpleNamespace(place=0), request)  # type: ignore[arg-type]
+    ended = handler(page, takes=tab.watched, changes=tab.start_button)(going, request=request)
+    assert language.html("sweep_done") in ended[tab.status]
+    opened = handler(page, of=(tab.map, "select"))(going, request=request, data={"place": 0})
     assert language.html("all_figures") in opened

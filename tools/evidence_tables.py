@@ -2,14 +2,13 @@
 
     python -m tools.evidence_tables FOLDER      make the project's own tables of it
 
-That command writes the short table of the README, benchmarks/results/gpu_evidence.md, and adds the rows of the guide's
+That command writes a short table for readers, benchmarks/results/gpu_evidence.md, and adds the rows of the guide's
 table to the device's file in assets/measured/.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import gzip
 import json
@@ -22,9 +21,13 @@ from typing import Any
 
 from demo.core import agreement
 from demo.core import format as fmt
-from demo.core.result import BadInput, Roofline, RunResult, RunSpec
-from demo.present import section_texts as words
-from demo.store import measured
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
+from demo.core.measurement import Roofline
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import section_texts, sentences
+from demo.store import csv_text, measured
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -100,7 +103,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         device = side.median_device_seconds if side else None
         recipe_seconds = recipe.get(f"{name}_seconds")
         line |= {
-            f"{name}_ms": side.median_seconds * 1e3 if side else None,
+            f"{name}_ms": result.latencies[name] * 1e3 if side else None,
             f"{name}_device_ms": None if device is None else device * 1e3,
             f"{name}_recipe_ms": None if recipe_seconds is None else recipe_seconds * 1e3,
             f"{name}_peak_bytes": side.peak_memory_bytes if side else None,
@@ -119,10 +122,8 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
     cells = [record for record in book.records.values() if "result" in record]
     if cells:
         lines = [row(record) for record in cells]
-        with (folder / "cells.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
+        text = csv_text.written(list(lines[0]), lines)
+        (folder / "cells.csv").write_text(text, encoding="utf-8", newline="")
     if tables := _tables(book):
         measured.write_measured(tables, folder / "measured.csv", commit)
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
@@ -182,12 +183,11 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
         spec, compiled = result.spec, result.compilation
         dtype = spec.dtype + (" channels last" if spec.channels_last else "")
         cells = [spec.checkpoint, str(spec.batch_size), spec.mode, dtype]
-        cells += [fmt.latency(side.median_seconds) if side else "–" for side in (result.eager, result.compiled)]
-        if result.speedup and result.status == "ok":
-            speedup = result.speedup
-            told = f"{speedup.ratio:.2f}× ({speedup.low:.2f} to {speedup.high:.2f}) {speedup.verdict}"
-        else:
-            told = f"**{words.status(result)}**: {result.failure.message if result.failure else ''}"
+        latencies = result.latencies
+        cells += [fmt.latency(latencies[name]) if name in latencies else "–" for name in ("eager", "compiled")]
+        told = sentences.speedup_in_full(result, ENGLISH)
+        if result.status != "ok" or not told:
+            told = f"**{sentences.status(result, ENGLISH)}**: {result.failure.message if result.failure else ''}"
         cells.append(told)
         cells.append(
             f"{recipe['eager_seconds'] / recipe['compiled_seconds']:.2f}× of {recipe['calls']} calls" if recipe else "–"
@@ -329,7 +329,7 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        told = "; ".join(filter(None, (words.why(result), words.ceiling(result))))
+        told = "; ".join(filter(None, (section_texts.why(result, ENGLISH), section_texts.ceiling(result, ENGLISH))))
         if told:
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
     return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
@@ -339,7 +339,7 @@ def _reasons(book: Book) -> str:
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """The README's first table: the means and the extremes by batch and mode; `rows` is where all of them lie."""
+    """Means and extremes by batch and mode, short enough for the README; `rows` names the file that has every row."""
     lines = [
         "| batch | mode | speed-up, geometric mean | fastest | slowest |",
         "| --- | --- | --- | --- | --- |",

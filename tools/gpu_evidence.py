@@ -18,7 +18,7 @@ does not depend on their values. The steps, the most valuable first:
                  last), at batch 1 and 16; the best of these and of the tables, against plain eager float32
     autotune     mode max-autotune at batch 1
 
-Every cell is a run of `demo.backend.run` in a process of its own, forked after torch and transformers have been
+Every cell is a run of `demo.backend` in a process of its own, forked after torch and transformers have been
 imported. Compiling needs a core and timing a quiet machine, so a lot of cells is loaded and compiled side by side, up
 to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
 run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
@@ -64,19 +64,23 @@ os.environ.setdefault(
     "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
 )  # a look for a GPU must not start CUDA: the cells are forked
 
-from demo.backend import run as worker  # first: it sets what the libraries read when they are imported
+from demo.backend import compilation  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import compilation, models, predictions, settings, timing
-from demo.backend import profiling as profile
+from demo.backend import machine, models, passes, predictions, profiling, settings, timing
+from demo.backend.events import Events
+from demo.backend.run import Job, Run
+from demo.backend.subject import Subject
+from demo.backend.variants import Variants
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core import result as schema
-from demo.core.result import Failure, RunResult, RunSpec, Status
-from demo.present import section_texts as words
+from demo.core.machine import usable_cores
+from demo.core.result import Failure, RunResult, Status
+from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.present import sentences
 from demo.store.measured import current_commit
 from tools.evidence_tables import Book, result_of, write_tables
 
@@ -97,14 +101,14 @@ TURN_SECONDS = 150.0
 AUTOTUNE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
-LEAST_SECONDS = 60.0
+MIN_SECONDS = 60.0
 """With less time left no lot is begun."""
 TESTS_SECONDS = 240.0
 """With less time left the tests are left to the next call."""
 TIMED_SECONDS = 1.5
 RECIPE_SECONDS = 1.5
 """The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
-LEAST_RECIPE_CALLS = 10
+MIN_RECIPE_CALLS = 10
 LOOP_CALLS = 200
 BACK_TO_BACK_SECONDS = 0.3
 """Too short for the driver's energy counter, so no energy is told."""
@@ -209,66 +213,71 @@ class _NotYet(BaseException):
     """The compiled code would run now. Not an Exception, so that nothing on the way takes it for a failure."""
 
 
-class Cell(worker.Run):
+class Cell(Run):
     """A run that can be brought to where its compiled code would first run, and then waits for its turn."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
-        identity = {"id": uuid.uuid4().hex[:12], "started_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        super().__init__(spec, image, identity, worker.Events(open(os.devnull, "w")))
-        self._ahead: tuple[compilation.Watch, Any] | None = None
+        started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        job = Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
+        super().__init__(job, Events(open(os.devnull, "w")))
+        self._ahead: tuple[Subject, Any] | None = None
+        """What `get_ready` loaded, and its model under torch.compile."""
+        self._timed: tuple[Subject, Variants] | None = None
+        """What is still there after the timing; None where eager and compiled did not fit in memory together."""
 
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
         with torch.no_grad():
-            self.load()
-            self.prepare()
-            self.eager()
-            if self.device.type == "cuda":
+            subject = self.subject()
+            subject.eager()
+            if subject.device.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()  # the others need the memory
-            watch = compilation.Watch()
-            model = compilation.compiled(self.loaded.model, self.spec)
+            model = compilation.compiled(subject.loaded.model, self.spec)
             with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
-                model(**self.batch)
-            self._ahead = watch, model
+                model(**subject.batch)
+            self._ahead = subject, model
 
-    def load(self) -> None:
-        if self._ahead is None:
-            super().load()
-
-    def prepare(self) -> None:
-        if self._ahead is None:
-            super().prepare()
+    def subject(self) -> Subject:
+        return super().subject() if self._ahead is None else self._ahead[0]
 
     def finish(self) -> RunResult:
         if self._ahead is None:
             return self.execute()
-        watch, model = self._ahead
-        with (
-            mock.patch.object(compilation, "Watch", lambda: watch),
-            mock.patch.object(compilation, "compiled", lambda *_: model),
-        ):
+        _, model = self._ahead
+        with mock.patch.object(compilation, "compiled", lambda *_: model):
             return self.execute()
 
-    def explain(self) -> None:
+    def explain(self, subject: Subject, variants: Variants) -> None:
         """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
+        self._timed = subject, variants
+
+    @property
+    def explains(self) -> bool:
+        """Whether `explained` has more to say."""
+        return self._timed is not None and profiling.wanted(self.spec, self._timed[0].device)
 
     def explained(self) -> RunResult:
-        """The result once more, with what the profiler and the roofline say."""
-        with torch.no_grad():
-            super().explain()
-        return RunResult(**self.known, warnings=tuple(self.warnings))
+        """The result once more, with the profiler's figures and the roofline."""
+        if self._timed is not None:
+            with torch.no_grad():
+                super().explain(*self._timed)
+        return dataclasses.replace(self.result, warnings=tuple(self.warnings))
 
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
         if result.status != "ok" or result.eager is None or result.compiled is None:
             return None
-        if self.compiled_outputs is not None:
+        if self._timed is None:
             return None  # the two did not fit in memory together, and the compiled model is gone
+        subject, variants = self._timed
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
-        calls = min(schema.PUBLISHED_CALLS, max(LEAST_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
+        calls = min(PUBLISHED_CALLS, max(MIN_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
-            means = [statistics.mean(timing.in_a_row(call, self.clock, calls)) for call in (self.eager, self.compiled)]
+            means = [
+                statistics.mean(timing.time_fixed_count(variant.call, subject.clock, calls))
+                for variant in (variants.eager, variants.compiled)
+            ]
         return {"calls": calls, "eager_seconds": means[0], "compiled_seconds": means[1]}
 
 
@@ -314,7 +323,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
     try:
         Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-        timing.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
+        passes.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
@@ -337,12 +346,12 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
             tell({"loop": plain_loop(task.spec, image)})
         else:
             if cell is None:
-                compilation.forget()
+                compilation.reset_compiler()
                 cell = Cell(task.spec, image)
             started = time.monotonic()
             result = cell.finish()
             recipe = cell.recipe(result)
-            explains = result.status == "ok" and profile.wanted(cell.spec, cell.device)
+            explains = result.status == "ok" and cell.explains
             tell({"result": _sent(result, started, ahead, waiting), "recipe": recipe, "more": explains})
             if explains:
                 tell({"result": _sent(cell.explained(), started, ahead, waiting), "recipe": recipe})
@@ -525,8 +534,8 @@ def gpu_problem() -> str:
 def look_at_machine(device: str) -> dict[str, Any]:
     """In a child: asking for the device makes a context, which the script itself must not have."""
     ask = (
-        "import json, torch; from demo.core import result as schema; from demo.backend import machine; "
-        f"print(json.dumps(schema.plain(machine.environment(torch.device({device!r})))))"
+        "import json, torch; from demo.core import codec; from demo.backend import machine; "
+        f"print(json.dumps(codec.plain(machine.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
     facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -597,7 +606,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             "There is no git history here: name the commit with --commit, or no figure can be traced.", file=sys.stderr
         )
-    worker.warm_imports()
+    machine.warm_imports()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     book = Book(folder / "cells.jsonl.gz")
@@ -625,7 +634,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     again = {key for key, one in book.records.items() if not _is_final(one)} if options.again else set()
     try:
         for name in names:
-            if time.monotonic() > deadline - LEAST_SECONDS:
+            if time.monotonic() > deadline - MIN_SECONDS:
                 break
             if name == "machine" and name not in book.records:
                 facts = look_at_machine("cpu" if quick else "cuda") | {"commit": commit}
@@ -658,7 +667,7 @@ def _is_final(record: dict[str, Any]) -> bool:
 
 def lot_size(left: float) -> int:
     """Cells of a lot with so many seconds left."""
-    return LOT if left > SMALL_LOT_SECONDS else max(4, int((left - LEAST_SECONDS) / CELL_SECONDS))
+    return LOT if left > SMALL_LOT_SECONDS else max(4, int((left - MIN_SECONDS) / CELL_SECONDS))
 
 
 def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, processes: int, again: set[str]) -> None:
@@ -666,7 +675,7 @@ def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, p
     pending = [task for task in tasks if task.key not in book.records or task.key in again]
     while pending:
         left = deadline - time.monotonic()
-        if left < LEAST_SECONDS:
+        if left < MIN_SECONDS:
             return
         size = lot_size(left)
         lot, pending = pending[:size], pending[size:]
@@ -698,7 +707,7 @@ def _told(record: dict[str, Any]) -> str:
     if "result" not in record:
         return f"{record['key']}: {record['loop'] or record['message']}"
     result = result_of(record)
-    return f"{record['key']}: {words.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
+    return f"{record['key']}: {sentences.headline(result)} ({fmt.duration(result.elapsed_seconds)})"
 
 
 def _say(text: str) -> None:
@@ -713,7 +722,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
     parser.add_argument("--steps", type=_listed, help="only these, separated by commas, in this order")
     parser.add_argument("--checkpoints", type=_listed, help="only these, separated by commas")
-    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="compiles side by side")
+    parser.add_argument("--processes", type=int, default=usable_cores(), help="compiles side by side")
     parser.add_argument("--commit", help="of this project, where the copy has no git history")
     return parser.parse_args(arguments)
 

@@ -26,7 +26,7 @@ _SUPERSAMPLE = 4
 _LAYOUT_PIXELS = 96  # the short side of the coarse raster on which overlaps are judged
 _MAX_HIDDEN = 0.2
 _MIN_COLOUR_DISTANCE = 38.0  # CIE76 in Lab: about as far as orange is from red
-_MOST_TURN = math.radians(30)  # upright enough for a heart to look like one
+_MAX_TURN = math.radians(30)  # upright enough for a heart to look like one
 _RING_HOLE = 0.56
 
 
@@ -218,7 +218,7 @@ def _place_shapes(
     for index in range(wanted + 1):
         kind = SHAPES[int(rng.integers(len(SHAPES)))]
         radius = dominant_radius if index == 0 else rng.uniform(0.105, min(0.175, 0.6 * dominant_radius))
-        angle = rng.uniform(-_MOST_TURN, _MOST_TURN)
+        angle = rng.uniform(-_MAX_TURN, _MAX_TURN)
         for _ in range(30):
             spot = _find_room(rng, kind, radius, angle, extent, roam=0.4 if index == 0 else 1.0)
             stencil = _coarse_stencil(kind, spot, radius, angle, extent)

@@ -1,12 +1,13 @@
-"""The compile cache as a file: `python -m demo.backend.cache_file`, started by `demo.runs.cache_file`.
+"""The compile cache as a file: `demo.backend.cache_file`, run by `demo.backend.lifeline`, started by
+`demo.runs.cache_file`.
 
 One JSON line on standard input is the job: {"do": "save", "file": "...", "specs": [...], "image": "..."} or
-{"do": "load", "file": "..."}. JSON lines on standard output are the answer: {"said": "..."} as it goes on, then one of
-{"saved": ...}, {"loaded": ...} and {"refused": "..."}.
+{"do": "load", "file": "..."}. JSON lines on standard output are the answer: {"said": "..."} before each spec, then one
+of {"saved": ...}, {"loaded": ...} and {"refused": "..."}.
 
-The file is one line of JSON (what it was made with, and name and length of each part), and then the parts. A part
-without a name is what `torch.compiler.save_cache_artifacts` gave for one spec, in a process that compiled nothing else.
-Torch leaves a CPU's compiled kernels out of that, and would compile them again; they are the parts with a name.
+The file is one line of JSON (what it was made with, and the name and length of each part), followed by the parts. A
+part without a name is what `torch.compiler.save_cache_artifacts` gave for one spec, in a process that compiled nothing
+else. Torch leaves a CPU's compiled kernels out of that and would compile them again: they are the parts with a name.
 """
 
 from __future__ import annotations
@@ -20,26 +21,30 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from demo.backend import precompile
-from demo.backend import run as worker  # first: the worker sets what the libraries read when they are imported
+from demo.backend import precompile  # first: importing inductor asks for a GPU in the way that it sets
 
 import torch  # isort: skip
 from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
 from PIL import Image
 
 from demo.backend import machine
-from demo.core import result as schema
-from demo.core.result import BadInput, RunSpec
+from demo.core import codec
+from demo.core.errors import BadInput
+from demo.core.files import replacing
+from demo.core.spec import RunSpec
 
 FORMAT = "worth-compiling compile cache, 1"
-LONGEST_HEAD = 1_000_000
+MAX_HEAD_BYTES = 1_000_000
 OBJECT = re.compile(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so")
 PARTS = {"torch": "torch", "triton": "triton", "device_name": "device", "driver": "driver"}
-"""What compiled code belongs to, and how a sentence calls it."""
+"""Compiled code is valid for these fields of the head; the values are their names in a message."""
 
 
 def made_with() -> dict[str, str | None]:
-    """What a cache that is made here fits. A CPU counts by its name: inductor compiles for its instruction set."""
+    """The versions and the device that a cache made here is valid for.
+
+    A CPU counts by its name: inductor compiles for its instruction set.
+    """
     here = machine.report()
     return {
         "torch": here["torch"],
@@ -50,7 +55,11 @@ def made_with() -> dict[str, str | None]:
 
 
 def save(file: Path, specs: list[RunSpec], image: Path) -> dict[str, Any]:
-    """Compiles each spec (which is quick where it is in the cache already) and writes what that left in the cache."""
+    """Compiles each spec, which is quick where it is in the cache already, and writes its part of the cache to `file`.
+
+    Returns {"cells": number of specs saved, "bytes": size of the file, "failed": names of those that did not compile}.
+    Raises BadInput where none compiled.
+    """
     parts: list[tuple[str | None, bytes]] = []
     failed = []
     objects: set[str] = set()
@@ -80,14 +89,13 @@ def save(file: Path, specs: list[RunSpec], image: Path) -> dict[str, Any]:
             "parts": [[name, len(content)] for name, content in parts],
             "sha256": hashlib.sha256(payload).hexdigest(),
         }
-        whole = Path(folder) / "whole"
-        whole.write_bytes(json.dumps(head).encode() + b"\n" + payload)
-        whole.replace(file)
+        with replacing(file) as draft:
+            draft.write(json.dumps(head).encode() + b"\n" + payload)
     return {"cells": cells, "bytes": file.stat().st_size, "failed": failed}
 
 
 def _write_part(spec: RunSpec, image: Path, part: Path, loaded: Path) -> None:
-    """The forked process's whole life. Whatever goes wrong, the file is then not there."""
+    """All that the forked process does. Where anything fails, it writes no `part`."""
     try:
         precompile.compile_ahead(spec, image)
         saved = torch.compiler.save_cache_artifacts()
@@ -105,19 +113,22 @@ def _cache() -> Path:
 
 
 def _objects() -> set[str]:
-    """The cache's shared libraries that this process has loaded, and those by which inductor tries the vector units.
+    """Names in the cache of the shared libraries that this process has loaded, and of inductor's vector unit checks.
 
-    By their names in the cache. Where the system has no /proc the loaded ones are not known, and not saved.
+    Without /proc the loaded ones are not known, and not saved.
     """
     cache = _cache()
     maps = Path("/proc/self/maps")
     mapped = {line.split(maxsplit=5)[-1] for line in maps.read_text().splitlines()} if maps.exists() else set()
-    found = {path for path in cache.glob("*/*.so") if str(path) in mapped or not path.name.endswith(".main.so")}
-    return {str(path.relative_to(cache)) for path in found if OBJECT.fullmatch(str(path.relative_to(cache)))}
+    libraries = {path for path in cache.glob("*/*.so") if str(path) in mapped or not path.name.endswith(".main.so")}
+    return {str(path.relative_to(cache)) for path in libraries if OBJECT.fullmatch(str(path.relative_to(cache)))}
 
 
 def load(file: Path) -> dict[str, Any]:
-    """Puts the file's entries into this machine's compile cache. Raises BadInput for a file that is broken or unfit."""
+    """Puts the file's entries into this machine's compile cache.
+
+    Raises BadInput for a file that is damaged, or was made with other versions or for another device.
+    """
     head, payload = _read(file)
     here = made_with()
     other = [
@@ -146,16 +157,15 @@ def load(file: Path) -> dict[str, Any]:
 
 def _put(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
-    aside.write_bytes(content)
-    aside.replace(path)
+    with replacing(path) as draft:
+        draft.write(content)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], bytes]:
-    """The head and the parts as one; the checksum is right and the lengths add up. Raises BadInput."""
+    """The head, and all parts joined. Raises BadInput where the checksum or the lengths do not match."""
     try:
         with file.open("rb") as opened:
-            line = opened.readline(LONGEST_HEAD)
+            line = opened.readline(MAX_HEAD_BYTES)
             payload = opened.read()
     except OSError as error:
         raise BadInput(f"The cache file {file.name!r} cannot be read: {error.strerror}.") from error
@@ -191,12 +201,11 @@ def main() -> None:
     ANSWERS = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     job = json.loads(sys.stdin.buffer.readline())
-    worker.end_with_parent()
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     file = Path(job["file"])
     try:
         if job["do"] == "save":
-            say(saved=save(file, [schema.load(RunSpec, spec) for spec in job["specs"]], Path(job["image"])))
+            say(saved=save(file, [codec.load(RunSpec, spec) for spec in job["specs"]], Path(job["image"])))
         else:
             say(loaded=load(file))
     except BadInput as refused:

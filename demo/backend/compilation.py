@@ -1,7 +1,8 @@
-"""torch.compile, and what it really did: read from dynamo's and inductor's own counters, with no second trace."""
+"""torch.compile, and what it did: read from dynamo's and inductor's own counters and log, without a second trace."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import logging
@@ -15,8 +16,10 @@ import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import PyCodeCache
+from torch.utils._filelock import FileLock
 
-from demo.core.result import Compilation, CompileCost, GraphBreak, RunSpec
+from demo.core.measurement import CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
+from demo.core.spec import RunSpec
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
@@ -29,16 +32,17 @@ _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 
 
-class Watch:
-    """Listens to dynamo from its creation on: graph breaks with their source line, recompiles, cache hits.
+class CompileLog:
+    """What dynamo and inductor did since it was made: graph breaks with their source line, recompiles, cache hits.
 
-    Make it before `torch.compile`'s first call. `events` grows with every frame that dynamo looks at, so two equal
-    readings mean that nothing was compiled in between.
+    Make it before the first call of what `torch.compile` returns. There is one at a time: it clears torch's counters
+    and takes over the log of graph breaks and recompiles.
     """
 
     def __init__(self) -> None:
         counters.clear()
         clear_compilation_metrics()
+        self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self._parts: dict[str, float] = {}
         self._modules_before = len(PyCodeCache.modules)
         self._breaks = _Messages()
@@ -53,22 +57,25 @@ class Watch:
                 logger.propagate = False
 
     def events(self) -> int:
+        """Grows with every frame that dynamo traces: two equal readings mean that nothing was compiled in between."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Notes where the first call's time went, before a further compile adds to it.
+        """Notes what the first call captured and where its time went, before a further compile adds to both.
 
-        The stages lie inside one another in torch's metrics (dynamo calls AOTAutograd, that calls inductor, which waits
-        for the compiler), so each is given without the one within. With a warm cache 'aot_autograd' is mostly loading.
+        In torch's metrics each compile step contains the next: dynamo calls AOTAutograd, which calls inductor, which
+        waits for the compiler. Here each step is given without the next. With a warm cache 'aot_autograd' is mostly
+        loading.
         """
-        found = get_compilation_metrics()
+        self.first_capture = self.captured()
+        compiles = get_compilation_metrics()
         dynamo, aot_autograd, inductor, backend = (
-            sum(getattr(metrics, name, None) or 0 for metrics in found) / 1e6
+            sum(getattr(metrics, name, None) or 0 for metrics in compiles) / 1e6
             for name in (
                 "dynamo_cumulative_compile_time_us",
                 "aot_autograd_cumulative_compile_time_us",
                 "inductor_cumulative_compile_time_us",
-                "triton_compile_time_us",  # waiting for the compilers, that of C++ as well: torch kept the old name
+                "triton_compile_time_us",  # waiting for the compilers, the C++ one too, despite torch's name for it
             )
         )
         within_inductor = min(backend, inductor)
@@ -79,8 +86,12 @@ class Watch:
             "backend compile": within_inductor,
         }
 
+    def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
+        """The number of graphs so far, and the breaks between them."""
+        return int(counters["stats"]["unique_graphs"]), self._graph_breaks()
+
     def cost(self, first_call_seconds: float) -> CompileCost:
-        """Where the first call's time went; what is not compiling is the run itself."""
+        """Where the first call's time went; what no compile step took is the first run."""
         run = max(0.0, first_call_seconds - sum(self._parts.values()))
         return CompileCost(first_call_seconds, {**self._parts, "first run": run})
 
@@ -92,18 +103,17 @@ class Watch:
             return "off"
         return "cold" if misses else "warm"
 
-    def compilation(
-        self, spec: RunSpec, device: torch.device, first_call_seconds: float, recompiles: int
-    ) -> Compilation:
+    def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
+        """All that is known so far; the caller adds the recompiles during the timing."""
         cache = self.cache
+        graphs, breaks = self.captured()
         kernels, extern_kernels = self._kernels()
         cost = self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,
-            graphs=int(counters["stats"]["unique_graphs"]),
-            graph_breaks=self._graph_breaks(),
-            recompiles_while_timing=recompiles,
+            graphs=graphs,
+            graph_breaks=breaks,
             cudagraphs=self._cudagraphs(spec, device),
             cold=cost if cache == "cold" else None,
             warm=cost if cache == "warm" else None,
@@ -116,36 +126,29 @@ class Watch:
         )
 
     def _kernels(self) -> tuple[int | None, int | None]:
-        """Calls of generated kernels and of library kernels in the code that inductor wrote, over all graphs.
-
-        Read from the modules that it loaded, so that it is known with a warm cache too; None where there is no such
-        code (no graph was compiled, or it was wrapped in C++).
-        """
-        calls = [_calls(inspect.getsource(module)) for module in PyCodeCache.modules[self._modules_before :]]
-        if not any(calls):
-            return None, None
-        return tuple(sum(len(pattern.findall(call)) for call in calls) for pattern in (_KERNEL_CALL, _EXTERN_CALL))  # type: ignore[return-value]
+        """`kernel_calls` of the modules that inductor has loaded since, which are known with a warm cache too."""
+        return kernel_calls(inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :])
 
     def _graph_breaks(self) -> tuple[GraphBreak, ...]:
         breaks = []
         for message in self._breaks.texts:
             place = _PLACE.search(message)
             location = f"{Path(place['file']).name}:{place['line']}" if place else ""
-            breaks.append(GraphBreak(_reason(message), location))
+            breaks.append(GraphBreak(break_reason(message), location))
         return tuple(dict.fromkeys(breaks))
 
     def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
         if spec.mode not in CUDA_GRAPH_MODES:
             return "not asked"
         if device.type != "cuda":
-            return "skipped: there are no CUDA graphs on a CPU"
+            return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
         if int(counters["inductor"]["cudagraph_skips"]):
-            return f"skipped: {_skip_reason() or 'inductor gave no reason'}"
+            return f"{CUDAGRAPHS_SKIPPED}{_skip_reason() or 'inductor gave no reason'}"
         if not int(counters["stats"]["unique_graphs"]):
-            return "skipped: torch.compile captured no graph"
+            return f"{CUDAGRAPHS_SKIPPED}torch.compile captured no graph"
         trees = torch._inductor.cudagraph_trees
         if trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) is None:
-            return "skipped: inductor recorded none and gave no reason"
+            return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
         return "used"
 
 
@@ -158,17 +161,31 @@ class _Messages(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def _calls(source: str) -> str:
-    """The part of a module by inductor that calls kernels, '' of a module that holds one kernel only.
+def kernel_calls(sources: Iterable[str]) -> tuple[int | None, int | None]:
+    """Calls of generated kernels and of library kernels in the modules that inductor wrote, over all graphs.
 
-    With CUDA graphs the calls stand in functions of their own, one a graph, before the one that calls those.
+    None where no module calls any: no graph was compiled, or the code is wrapped in C++.
+    """
+    callers = [part for source in sources if (part := _calling_part(source))]
+    if not callers:
+        return None, None
+    generated, library = (
+        sum(len(pattern.findall(part)) for part in callers) for pattern in (_KERNEL_CALL, _EXTERN_CALL)
+    )
+    return generated, library
+
+
+def _calling_part(source: str) -> str:
+    """The part of a module by inductor that calls kernels; '' of a module that holds a single kernel.
+
+    With CUDA graphs the calls stand in functions of their own, one for each graph, before the one that calls these.
     """
     starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
     return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
 
 
-def _reason(message: str) -> str:
-    """Dynamo's own first line of the reason, without its general preamble and its hints."""
+def break_reason(message: str) -> str:
+    """The first line of dynamo's reason, and its explanation, without the preamble and the hints."""
     lines = [line.strip() for line in message.splitlines()[1:]]
     stated = [line for line in lines if line and not line.startswith(("Graph Break Reason:", "Explanation:", "Hint:"))]
     explained = [line.removeprefix("Explanation:").strip() for line in lines if line.startswith("Explanation:")]
@@ -186,18 +203,18 @@ def _recompile(message: str) -> GraphBreak:
     return GraphBreak(f"the guard {reason} failed" if guards else reason, location)
 
 
-def _given_up(found: Iterable[Any]) -> Iterable[GraphBreak]:
+def _given_up(compiles: Iterable[Any]) -> Iterable[GraphBreak]:
     """The functions that dynamo could not compile, such as one that breaks where it cannot resume."""
-    for metrics in found:
+    for metrics in compiles:
         if metrics.fail_type is None or metrics.co_name is None:
-            continue  # without a function it is the recompile limit, which its log line tells better
+            continue  # without a function it is the recompile limit, for which `_limits` has more details
         place = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
         reason = (metrics.fail_reason or metrics.fail_type).strip().splitlines()[0]
         yield GraphBreak(reason, place)
 
 
 def _limits(warnings: Iterable[str]) -> Iterable[GraphBreak]:
-    """The functions that were compiled too often: from then on dynamo silently runs them in eager."""
+    """The functions that reached the recompile limit: from then on dynamo runs them in eager, with a warning only."""
     for text in warnings:
         if limit := _LIMIT.search(text):
             place = f"{Path(limit['file']).name}:{limit['line']} in {limit['name']}"
@@ -205,10 +222,23 @@ def _limits(warnings: Iterable[str]) -> Iterable[GraphBreak]:
 
 
 def use_empty_cache(folder: Path) -> None:
-    """Compiles into, and finds again in, `folder` from now on: call it before the first compile of the process."""
+    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     torch._inductor.utils.clear_caches()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes the empty libraries that a killed compile has left in inductor's cache, `folder`.
+
+    Inductor takes such a file for a finished one, so every later run of the same kernel would fail with "file too
+    short". Inductor locks a library while it links it; a locked one stays.
+    """
+    for library in folder.glob("*/*.so"):
+        with contextlib.suppress(OSError):
+            if library.stat().st_size == 0:
+                with FileLock(folder / "locks" / f"{library.name.partition('.')[0]}.lock", timeout=0):
+                    library.unlink()
 
 
 def _skip_reason() -> str | None:
@@ -219,47 +249,25 @@ def _skip_reason() -> str | None:
 
 
 def compiled(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile as the spec asks; nothing is compiled before its first call."""
-    if spec.graph_break:
-        break_graph(model)
+    """The model under torch.compile, with the spec's mode and fullgraph. Nothing is compiled before its first call."""
     return torch.compile(model, mode=spec.mode, fullgraph=spec.fullgraph)
 
 
-GRAPH_BREAK_WARNING = (
-    "A graph break was put between the model's layers, as asked: this shows what a break costs, and is not how the "
-    "checkpoint runs by itself."
-)
-
-
-def break_graph(model: torch.nn.Module) -> None:
-    """Makes dynamo give up once in the middle of the model: before the middle one of its longest list of layers.
-
-    Eager runs the same hook, where it does nothing. A model without a list of layers breaks before its last part.
-    """
-    lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList)]
-    layers = max(lists, key=len) if lists else list(model.children())[-1:]
-    layers[len(layers) // 2].register_forward_pre_hook(_graph_break)
-
-
-def _graph_break(*_: Any) -> None:
-    torch._dynamo.graph_break("asked for by the run's own switch")
-
-
-def forget() -> None:
-    """Gives back everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
+def reset_compiler() -> None:
+    """Drops everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
     torch._dynamo.reset()
     torch._inductor.cudagraph_trees.reset_cudagraph_trees()
     gc.collect()
     torch.cuda.empty_cache()
 
 
-def own_copy(outputs: Any) -> Any:
-    """Outputs whose tensors stay as they are: those of a CUDA graph are overwritten by the next call."""
+def clone_outputs(outputs: Any) -> Any:
+    """The outputs with their tensors cloned: the next call of a CUDA graph overwrites the original ones."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
 
 
 def first_line(error: BaseException) -> str:
-    """What a compile error says, without the traceback and the advice to set debug variables."""
+    """The first two lines of an error's text, without advice to set debug variables; its type where it has no text."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     useful = [

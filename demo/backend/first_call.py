@@ -1,8 +1,14 @@
 """The first compiled call in a process of its own: `python -m demo.backend.first_call`, started by the worker.
 
-Over a cache that another process has filled it tells what a restart of a server costs. Reads the job (a spec and the
-picture's path, as JSON) from standard input and writes a schema.CompileCost, with the state of the cache, to its last
-line of standard output.
+Covered: the wall time of one first call over a compile cache that another process has filled, as after the restart of
+a server, and its compile steps. Not covered: importing torch, loading the model and the first eager call; and the disk
+cache of the system, which is warm.
+
+No eager call comes first, as in the documentation of torch.compile. Where a model compiles to other graphs then, the
+job asks for an eager call: the cache holds the graphs of a run, which calls eager first.
+
+Standard input is the job as JSON (a spec, the picture's path and that switch). The last line of standard output is the
+answer: a CompileCost, and the state of the cache.
 """
 
 from __future__ import annotations
@@ -15,17 +21,21 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, models, predictions, settings, timing
-from demo.core import images
-from demo.core import result as schema
-from demo.core.result import CompileCost, RunSpec
+from demo.backend import compilation, graph_breaks
+from demo.backend.subject import Subject
+from demo.core import codec
+from demo.core.measurement import CompileCost
+from demo.core.spec import RunSpec
 
 TIMEOUT_SECONDS = 600.0
 
 
-def measure_elsewhere(spec: RunSpec, image: Path) -> CompileCost:
-    """Starts the process over this one's compile cache and waits. Raises RuntimeError where it gives no warm figure."""
-    job = json.dumps({"spec": schema.plain(spec), "image": str(image)})
+def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool) -> CompileCost:
+    """The same in a further process with the compile cache of this one.
+
+    Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
+    """
+    job = json.dumps({"spec": codec.plain(spec), "image": str(image), "eager_first": eager_first})
     command = [sys.executable, "-m", "demo.backend.first_call"]
     try:
         done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -37,31 +47,29 @@ def measure_elsewhere(spec: RunSpec, image: Path) -> CompileCost:
     answer = json.loads(done.stdout.splitlines()[-1])
     if answer["cache"] != "warm":
         raise RuntimeError("inductor did not find what it had compiled before")
-    cost: CompileCost = schema.load(CompileCost, answer["cost"])
+    cost: CompileCost = codec.load(CompileCost, answer["cost"])
     return cost
 
 
-def measure(spec: RunSpec, image: Path) -> tuple[CompileCost, str]:
-    """The cost of the first compiled call here and now, and the state that its cache was in."""
-    device = torch.device(spec.device)
-    settings.apply(spec, device)
-    picture, _ = images.read(image)
-    loaded = models.load(spec, device)
-    batch = predictions.to_batch(predictions.prepare(loaded, picture, spec.text), spec, device)
-    clock = timing.WallClock(device)
+def measure(spec: RunSpec, image: Path, eager_first: bool) -> tuple[CompileCost, str]:
+    """The cost of the first compiled call in this process, and the state of the compile cache ('warm' or 'cold')."""
+    subject = Subject.read(spec, image)
+    model = subject.loaded.model
     with torch.no_grad():
-        loaded.model(**batch)
-        watch = compilation.Watch()
-        model = compilation.compiled(loaded.model, spec)
-        seconds = clock.time(lambda: model(**batch))
-        watch.first_call_ended()
-        return watch.cost(seconds), watch.cache
+        if eager_first:
+            subject.eager()
+        if spec.graph_break:
+            model, _ = graph_breaks.with_break(model, subject.batch)
+        log = compilation.CompileLog()
+        seconds = subject.clock.time(subject.compiled(model))
+        log.first_call_ended()
+        return log.cost(seconds), log.cache
 
 
 def main() -> None:
     job = json.loads(sys.stdin.read())
-    cost, cache = measure(schema.load(RunSpec, job["spec"]), Path(job["image"]))
-    print(json.dumps({"cost": schema.plain(cost), "cache": cache}), flush=True)
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), Path(job["image"]), job["eager_first"])
+    print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
 
 

@@ -1,4 +1,4 @@
-"""What machine this is: versions, device, driver, compiler. Nothing here makes a CUDA context but `environment`."""
+"""What machine this is: versions, device, driver, compiler. Only `environment` makes a CUDA context."""
 
 from __future__ import annotations
 
@@ -18,36 +18,53 @@ from typing import Any
 import torch
 import transformers
 
-from demo.core.result import BadInput, Environment
+from demo.core.errors import BadInput
+from demo.core.machine import Environment, usable_cores
 
 
-def pick_device(asked: str) -> torch.device:
-    """The device to use. Raises BadInput where CUDA was asked for and there is none, with the likely cause."""
+def warm_imports() -> None:
+    """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
+    for name in (
+        "ViTForImageClassification",
+        "SegformerForSemanticSegmentation",
+        "RTDetrForObjectDetection",
+        "ViTImageProcessorPil",
+        "SegformerImageProcessorPil",
+        "RTDetrImageProcessorPil",
+    ):
+        getattr(transformers, name, None)
+
+
+def pick_device(choice: str) -> torch.device:
+    """The device to use, by a spec's choice of 'auto', 'cpu' or 'cuda'.
+
+    Raises BadInput where CUDA was asked for and there is none, with the likely cause.
+    """
     available = usable()
-    if asked == "cuda" and not available:
+    if choice == "cuda" and not available:
         raise BadInput(
             f"Device cuda was asked for, but {gpu_problem() or 'this machine has no GPU that torch can use'}. "
             "Choose device cpu or auto."
         )
-    return torch.device("cuda" if asked != "cpu" and available else "cpu")
+    return torch.device("cuda" if choice != "cpu" and available else "cpu")
 
 
 def usable() -> bool:
-    """Whether torch can compute on a GPU here: it sees one, and holds code for it."""
+    """Whether torch can compute on a GPU here: it sees one, and was built with code for it."""
     return torch.cuda.is_available() and not _without_code()
 
 
 def _without_code() -> bool:
     """True for a GPU that torch sees and has no code for, such as a Volta card under a build for CUDA 13.
 
-    A build runs on the compute capabilities of its list, on later minors of the same major, and, from PTX, on later
-    ones. False where either side does not say: then it is tried.
+    A build runs on the compute capabilities in its list, on later minor versions of these, and from PTX on all later
+    ones. False where the driver or the build does not say: the GPU is then tried.
     """
-    found = first_gpu()
+    gpu = first_gpu()
     names = [name.rstrip("af").partition("_")[::2] for name in torch.cuda.get_arch_list()]
-    if found is None or not names:
+    if gpu is None or not names:
         return False
-    own = found.capability
+    own = gpu.capability
     built = [(kind, divmod(int(number), 10)) for kind, number in names if number.isdigit()]
     return not any(
         (kind == "sm" and have[0] == own[0] and have[1] <= own[1]) or (kind == "compute" and have <= own)
@@ -56,13 +73,13 @@ def _without_code() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Why torch can use no GPU although the machine seems to have one; None where there is nothing to explain."""
+    """Why torch cannot use the GPU that the machine seems to have; None where it can, and where there is none."""
     if usable():
         return None
-    if torch.cuda.is_available() and (found := first_gpu()) is not None:
-        major, minor = found.capability
+    if torch.cuda.is_available() and (gpu := first_gpu()) is not None:
+        major, minor = gpu.capability
         return (
-            f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {found.name} (compute "
+            f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {gpu.name} (compute "
             f"capability {major}.{minor}); install a torch built for an older CUDA"
         )
     card = nvidia_smi()
@@ -126,14 +143,14 @@ class Gpu:
 def first_gpu() -> Gpu | None:
     """The GPU that torch calls cuda:0; None where the driver does not say.
 
-    CUDA's own driver is asked, as torch asks it: unlike nvidia-smi it is there wherever torch can compute, minds
-    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. It
-    makes no context for these questions; they are asked in a child all the same, since a process that has
-    started CUDA can fork none that uses it. Importing torch there would take seconds of every worker's start.
+    Asks CUDA's driver, as torch does. Unlike nvidia-smi it is present wherever torch can compute, respects
+    CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
+    questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
+    them. The child does not import torch, which would add seconds to the start of every worker.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
-        asked = [sys.executable, "-I", "-S", "-c", FIRST_GPU]
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30)
+        command = [sys.executable, "-I", "-S", "-c", FIRST_GPU]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
         if answer.returncode == 0:
             name, size, major, minor = json.loads(answer.stdout)
             return Gpu(str(name), int(size), (int(major), int(minor)))
@@ -169,7 +186,7 @@ def environment(device: torch.device) -> Environment:
         platform=platform.platform(terse=True),
         device_name=name,
         cpu=cpu,
-        cpu_count=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cpu_count=usable_cores(),
         threads=torch.get_num_threads(),
         memory_bytes=memory,
         driver=driver_version() if device.type == "cuda" else None,
@@ -245,11 +262,10 @@ def too_few_multiprocessors() -> bool:
 
 
 def report() -> dict[str, Any]:
-    """What a waiting worker can tell of the machine without a CUDA context: for the form and for the doctor."""
+    """What a waiting worker can tell of the machine without a CUDA context: the fields of a HostInfo."""
     can_use = usable()
     gpu = first_gpu() if can_use else None
     card = nvidia_smi() if gpu is None else None  # a name that may be another card's is better than none
-    found = compiler()
     return {
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -257,7 +273,7 @@ def report() -> dict[str, Any]:
         "cpu": cpu_name(),
         "memory_bytes": machine_memory(),
         "modes": list(modes()),
-        "compiler": found,
+        "compiler": compiler(),
         "gpu": gpu.name if gpu else card["name"] if card and can_use else None,
         "driver": driver_version(),
         "gpu_problem": gpu_problem(),

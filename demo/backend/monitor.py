@@ -1,28 +1,24 @@
-"""What else the machine is doing while it times: looked at between blocks, never inside one.
+"""Samples what else the machine does during the timing.
 
-On a GPU the driver tells through NVML (`nvidia-ml-py`); where that is missing or refuses, nothing is known of the GPU
-and the run goes on.
+Covered: the share of all cores that other processes keep busy (Linux), and on an NVIDIA GPU its clock, temperature,
+power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`). Not covered: what happens within a
+block, since samples are taken between blocks and half a second apart; memory bandwidth and caches that others use; a
+virtual machine's neighbours. Where /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from demo.core import format as fmt
-from demo.core.result import GpuState, MachineState
+from demo.core.machine import GpuSample, HostSample
 
-LOOK_EVERY_SECONDS = 0.5
-"""A look costs about a millisecond on a GPU: five NVML calls."""
-BUSY_CPU = 0.10
-CLOCK_CHANGE = 0.10
-LOW_CLOCK = 0.75
-"""nvbench sets aside what was measured under three quarters of the largest clock."""
+SAMPLE_SECONDS = 0.5
+"""Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
 
 _THROTTLES = {
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
@@ -30,66 +26,36 @@ _THROTTLES = {
     "hardware": ("HwSlowdown",),
     "software": ("ApplicationsClocksSetting", "SyncBoost"),
 }
-"""Our words, and NVML's, which begin with nvmlClocksThrottleReason."""
+"""Names in a result, and in NVML after the prefix nvmlClocksThrottleReason."""
 
 
 class Observer:
-    """Takes looks at the machine from its creation on, and reads the GPU's energy counter."""
+    """Samples the machine from its creation on, and reads the GPU's energy counter."""
 
     def __init__(self, device: torch.device) -> None:
-        self._gpu = _Nvml.of(device)
+        self._gpu = Nvml.of(device)
         self._start = time.perf_counter()
-        self._looked_at = -LOOK_EVERY_SECONDS
+        self._sampled_at = -SAMPLE_SECONDS
         self._jiffies = _jiffies()
-        self.states: list[MachineState] = []
+        self.samples: list[HostSample] = []
 
-    def look(self) -> None:
-        """One more `MachineState`, unless the last one is half a second young."""
+    def sample(self) -> None:
+        """Takes a sample, unless the last one is less than half a second old."""
         now = time.perf_counter() - self._start
-        if now - self._looked_at < LOOK_EVERY_SECONDS:
+        if now - self._sampled_at < SAMPLE_SECONDS:
             return
-        self._looked_at = now
+        self._sampled_at = now
         before, self._jiffies = self._jiffies, _jiffies()
-        self.states.append(MachineState(now, _foreign(before, self._jiffies), self._gpu.state() if self._gpu else None))
+        gpu = self._gpu.sample() if self._gpu else None
+        self.samples.append(HostSample(now, foreign_share(before, self._jiffies), gpu))
 
     def energy_joules(self) -> float | None:
         """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""
         return self._gpu.energy_joules() if self._gpu else None
 
 
-def warnings(states: Sequence[MachineState]) -> list[str]:
-    """What the looks say against the figures, in plain words."""
-    told = []
-    foreign = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
-    if foreign and (mean := sum(foreign) / len(foreign)) > BUSY_CPU:
-        told.append(f"Other processes kept {fmt.percent(mean)} of the processor busy while it was timed.")
-    gpus = [state.gpu for state in states if state.gpu is not None]
-    neighbours = max((gpu.foreign_processes for gpu in gpus), default=0)
-    if neighbours:
-        told.append(f"{neighbours} other {'process' if neighbours == 1 else 'processes'} used this GPU as well.")
-    clocks = [gpu.sm_clock_hz for gpu in gpus if gpu.sm_clock_hz]
-    if clocks and max(clocks) > min(clocks) * (1 + CLOCK_CHANGE):
-        told.append(
-            f"The GPU's clock moved between {min(clocks) / 1e6:.0f} and {max(clocks) / 1e6:.0f} MHz while it was timed."
-        )
-    limits = [gpu.largest_sm_clock_hz for gpu in gpus if gpu.largest_sm_clock_hz]
-    if clocks and limits and sum(clocks) / len(clocks) < LOW_CLOCK * max(limits):
-        told.append(
-            f"The GPU ran at {sum(clocks) / len(clocks) / 1e6:.0f} MHz, well below its {max(limits) / 1e6:.0f} MHz."
-        )
-    reasons = {reason for gpu in gpus for reason in gpu.throttle_reasons}
-    if "thermal" in reasons:
-        hottest = max((gpu.temperature_celsius for gpu in gpus if gpu.temperature_celsius is not None), default=None)
-        told.append("The GPU slowed down because it was hot" + (f" ({hottest:.0f} °C)." if hottest else "."))
-    if "power" in reasons:
-        told.append("The GPU slowed down at its power limit.")
-    if "hardware" in reasons:
-        told.append("The GPU's hardware slowed it down (heat or power supply).")
-    return told
-
-
 def _jiffies() -> tuple[int, int, int] | None:
-    """(all, busy, own) processor time so far, in clock ticks of all cores; None where /proc does not say."""
+    """(all, busy, this process's) processor time so far, in ticks of all cores; None where /proc does not say."""
     try:
         ticks = [int(value) for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -99,23 +65,23 @@ def _jiffies() -> tuple[int, int, int] | None:
     return sum(ticks), sum(ticks) - idle, int(after_name[11]) + int(after_name[12])
 
 
-def _foreign(before: tuple[int, int, int] | None, after: tuple[int, int, int] | None) -> float | None:
-    """Share of all cores that was busy for others between two readings."""
+def foreign_share(before: tuple[int, int, int] | None, after: tuple[int, int, int] | None) -> float | None:
+    """Share of all cores, 0 to 1, that other processes kept busy between two readings of `_jiffies`."""
     if before is None or after is None or after[0] <= before[0]:
         return None
     total, busy, own = (late - early for early, late in zip(before, after, strict=True))
     return min(1.0, max(0.0, (busy - own) / total))
 
 
-class _Nvml:
-    """The device by NVML, found by its UUID: CUDA and NVML count devices in different orders."""
+class Nvml:
+    """A GPU in NVML, found by its UUID: CUDA and NVML count devices in different orders."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
         self._handle = handle
 
     @classmethod
-    def of(cls, device: torch.device) -> _Nvml | None:
+    def of(cls, device: torch.device) -> Nvml | None:
         """None on a CPU, without `nvidia-ml-py`, or where the driver refuses (some containers, MIG)."""
         if device.type != "cuda":
             return None
@@ -128,13 +94,13 @@ class _Nvml:
         except Exception:
             return None
 
-    def state(self) -> GpuState:
+    def sample(self) -> GpuSample:
         nvml = self._nvml
         clock = self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM)
         largest = self._ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
         power = self._ask("nvmlDeviceGetPowerUsage")
         temperature = self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
-        return GpuState(
+        return GpuSample(
             sm_clock_hz=clock * 1e6 if clock is not None else None,
             largest_sm_clock_hz=largest * 1e6 if largest is not None else None,
             temperature_celsius=float(temperature) if temperature is not None else None,
@@ -156,14 +122,14 @@ class _Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """In a container the driver names processes by the host's numbers: then one of them is taken for this one."""
+        """In a container the driver gives the host's process numbers: one of them is then taken to be this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         return sum(pid != os.getpid() for pid in holders) if os.getpid() in holders else max(0, len(holders) - 1)
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """The driver's answer; None where this GPU or this driver does not know the question.
+        """The driver's answer; None where this GPU or this driver does not support the question.
 
-        Of a driver that is older than it NVML's Python says so with errors that are no NVMLError.
+        All exceptions count: with a driver older than itself nvidia-ml-py raises errors that are no NVMLError.
         """
         try:
             return getattr(self._nvml, question)(self._handle, *more)

@@ -1,4 +1,9 @@
-"""Do eager and compiled agree? Raw outputs as PyTorch's dynamo benchmarks judge them, and answers as a user does."""
+"""Do eager and compiled agree? Raw outputs as PyTorch's dynamo benchmarks judge them, and predictions as a user does.
+
+Covered: every floating-point tensor of the output, one input, one call of each variant; a difference beyond the
+tolerance is judged by a float64 run of the same model, as dynamo's benchmarks do. Not covered: other inputs, whether
+the predictions are right, tensors of integers, and gradients.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,7 @@ from demo.core.result import Box, Parity, Predictions, Segment
 TOLERANCE = 1e-3
 """dynamo's tolerance for inference of transformers and timm models."""
 MULTIPLES = {"float32": 2.0, "tf32": 2.0, "float16": 3.0, "bfloat16": 3.0}
-"""How many times eager's own error compiled may be away from float64: dynamo's `same()`."""
-MATCHING_IOU = 0.9
+"""Compiled may be this many times as far from float64 as eager is: dynamo's `same()`."""
 
 
 def compare(
@@ -33,18 +37,18 @@ def compare(
     """Compares one eager and one compiled output of the same input.
 
     `again` is a second eager output: a model that differs from itself cannot be compared. `reference` computes the
-    same in float64; it is called only when the simple comparison fails. Where it raises torch.OutOfMemoryError or
-    MemoryError nobody can decide, and the reason says so. Source: `same()` in torch/_dynamo/utils.py, as
+    same in float64, and is called only where the outputs differ by more than the tolerance. Where it raises, the
+    verdict is 'not comparable', with the error in the reason. Source: `same()` in torch/_dynamo/utils.py, as
     benchmarks/dynamo uses it.
     """
     ours, second, theirs = _tensors(eager), _tensors(again), _tensors(compiled)
-    task = _task(*predictions) if predictions else {}
+    task = task_agreement(*predictions) if predictions else {}
     if _kinds(eager) != _kinds(compiled):
         return Parity("differ", None, "Compiled returns tensors of other shapes or number formats than eager.", task)
     if not _close(ours, second):
         return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
-        # Compiled's NaN would match eager's, and a model that answers nothing would pass for one that agrees.
+        # NaN would match NaN, and a model without any finite output would pass as one that agrees.
         why = "Eager gives no finite number: this number format overflows, or the weights hold none."
         return Parity("not comparable", None, why, task)
     error = _largest_error(ours, theirs)
@@ -58,7 +62,7 @@ def compare(
         )
     try:
         exact = _tensors(reference())
-    except Exception as reason:  # a model may refuse float64 in any way; the answer then is that it was skipped
+    except Exception as reason:  # a model may fail in float64 in any way
         why = str(reason).splitlines()[0][:120] if str(reason) else type(reason).__name__
         return Parity(
             "not comparable",
@@ -87,9 +91,9 @@ def compare(
 
 
 def float64_reference(model: Any, batch: dict[str, torch.Tensor], peak_memory_bytes: int | None) -> Callable[[], Any]:
-    """A call that runs a float64 copy of the model on the same batch, on the same device.
+    """A call that runs a float64 copy of the model on the same batch and device.
 
-    It raises MemoryError, with the figures, where it would not fit: judged by eager's peak, which grows as numbers do.
+    It raises MemoryError where that would not fit: the need is eager's peak times the ratio of the number sizes.
     """
 
     def run() -> Any:
@@ -107,7 +111,7 @@ def float64_reference(model: Any, batch: dict[str, torch.Tensor], peak_memory_by
 
 
 def _free_memory(device: torch.device) -> int | None:
-    """Bytes that could still be had on the device; None where the system does not say."""
+    """Bytes that are free on the device; None where the system does not say."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
@@ -146,7 +150,8 @@ def _rmse(value: torch.Tensor, true: torch.Tensor) -> float:
     return float((value - true).square().mean().sqrt())
 
 
-def _task(eager: Predictions, compiled: Predictions) -> dict[str, float]:
+def task_agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
+    """How far the predictions agree, by the names of `Parity.task`; {} where there is nothing to compare."""
     if eager.labels is not None and compiled.labels is not None:
         names = {label.label for label in eager.labels}
         shared = names & {label.label for label in compiled.labels}
@@ -159,11 +164,11 @@ def _task(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 
 
 def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, float]:
-    """Share of all boxes that have a partner of the same label at IoU 0.9 or more; 1.0 where there are none.
+    """The share of boxes with a partner of the same label at IoU 0.9 or more, 1.0 where there are no boxes.
 
-    Of those that have one: the worst IoU and the largest difference of scores.
+    Of the pairs, the lowest IoU and the largest difference of scores.
     """
-    pairs = agreement.pairs(eager, compiled, MATCHING_IOU)
+    pairs = agreement.pairs(eager, compiled, agreement.SAME_BOX_IOU)
     total = max(len(eager), len(compiled))
     shares = {"matched_boxes": len(pairs) / total if total else 1.0}
     if pairs:

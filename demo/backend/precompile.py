@@ -1,9 +1,10 @@
-"""Compiles specs side by side into inductor's cache: `python -m demo.backend.precompile`, started by a sweep.
+"""Compiles specs side by side into inductor's cache: `demo.backend.precompile`, started by a sweep.
 
-One JSON line on standard input is the job: {"specs": [...], "image": "...", "processes": 2}. Each spec has a process
-of its own, forked after torch and transformers are imported, in which nothing else was ever compiled: what it leaves in
-the cache is what the run's own process will look for. A line on standard output says that one of them has ended, well
-or not. When standard input closes, the parent is gone and the whole process group is killed.
+One JSON line on standard input is the job: {"specs": [...], "image": "...", "processes": 2}. Each spec is compiled in a
+process of its own, forked after torch and transformers are imported, so that what it leaves in the cache is what the
+run's own process will look for. A line on standard output says that one of them has ended, whether it failed or not.
+It is run by `demo.backend.lifeline`: when standard input closes, the parent is gone, and the whole process group is
+killed.
 """
 
 from __future__ import annotations
@@ -12,54 +13,45 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-# What is forked from a process that has asked CUDA can never use it, and importing inductor asks (torch 2.11). So let
-# torch ask NVML, where there is one.
+# A process that has asked CUDA cannot fork another that uses it, and importing inductor asks (torch 2.11). With this
+# torch asks NVML instead, where there is one.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
-from demo.backend import run as worker  # first: it sets what the libraries read when they are imported
-
-import torch  # isort: skip
+import torch
 from PIL import Image
 
-from demo.backend import compilation
-from demo.core import result as schema
-from demo.core.result import RunSpec
-
-
-class Silent(worker.Events):
-    """Nobody watches the stages of a compile ahead."""
-
-    def __init__(self) -> None:
-        super().__init__(sys.stderr)
-
-    def send(self, event: str, **content: Any) -> None:
-        pass
+from demo.backend import graph_breaks, machine
+from demo.backend.subject import Subject
+from demo.core import codec
+from demo.core.spec import RunSpec
 
 
 def compile_ahead(spec: RunSpec, image: Path) -> None:
     """What a run does until its compiled model has been called: the same loading, picture and settings.
 
-    One eager call comes first, as in a run: models keep some tensors from their first call on, and a graph that is
-    traced before it is another graph. Raises whatever the run would fail with.
+    One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
+    it is another graph. Raises whatever the run would fail with.
     """
-    run = worker.Run(spec, image, {"id": "", "started_at": ""}, Silent())
+    subject = Subject.read(spec, image)
+    model = subject.loaded.model
     with torch.no_grad():
-        run.load()
-        run.prepare()
-        run.eager()
-        model = compilation.compiled(run.loaded.model, run.spec)
-        for _ in range(2):  # what is compiled again at the second call belongs into the cache too
-            model(**run.batch)
+        subject.eager()
+        models = [model]
+        if spec.graph_break:
+            models.insert(0, graph_breaks.with_break(model, subject.batch)[0])
+        for one in models:
+            call = subject.compiled(one)
+            for _ in range(2):  # what is compiled again at the second call belongs into the cache too
+                call()
 
 
 def _in_a_process(spec: RunSpec, image: Path) -> None:
     """The forked process's whole life."""
     code = 1
     try:
-        # Neither is part of the cache's key. The processes share the cores already; and a kernel that was tuned while
-        # others used the GPU is not to be kept: the run tunes it again, alone.
+        # Neither setting is part of the cache's key. The processes share the cores already. And a kernel that was tuned
+        # while others used the GPU must not be kept: the run tunes it again, alone.
         torch._inductor.config.compile_threads = 1
         torch._inductor.config.autotune_local_cache = False
         compile_ahead(spec, image)
@@ -71,26 +63,25 @@ def _in_a_process(spec: RunSpec, image: Path) -> None:
 
 
 def main() -> None:
-    answers = os.dup(1)  # for this process alone: what it starts must not keep the parent waiting for the end
+    answers = os.dup(1)  # not inherited: a process that it starts must not keep the parent waiting for the pipe's end
     os.dup2(2, 1)
     job = json.loads(sys.stdin.buffer.readline())
 
-    worker.warm_imports()
-    worker.end_with_parent()
+    machine.warm_imports()
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     running = 0
     for spec in job["specs"]:
         if running == job["processes"]:
-            _tell_one_ended(answers)
+            _report_one_ended(answers)
             running -= 1
         if os.fork() == 0:
-            _in_a_process(schema.load(RunSpec, spec), Path(job["image"]))
+            _in_a_process(codec.load(RunSpec, spec), Path(job["image"]))
         running += 1
     for _ in range(running):
-        _tell_one_ended(answers)
+        _report_one_ended(answers)
 
 
-def _tell_one_ended(answers: int) -> None:
+def _report_one_ended(answers: int) -> None:
     os.wait()
     os.write(answers, b"\n")
 

@@ -12,47 +12,61 @@ import numpy as np
 import torch
 from PIL import Image
 
-from demo.backend import models, settings
-from demo.backend.models import MOST_SIDE, Loaded
+from demo.backend import missing_weights, settings
+from demo.backend.load_errors import OTHER, named
+from demo.backend.model_limits import MAX_SIDE
+from demo.backend.models import Loaded
 from demo.core import images
-from demo.core.result import BadInput, Box, Label, Predictions, RunSpec, Segment
+from demo.core.errors import BadInput
+from demo.core.result import Box, Label, Predictions, Segment
+from demo.core.spec import RunSpec
 
 TOP = 5
 BOX_THRESHOLD = 0.55
 ZERO_SHOT_THRESHOLD = 0.1
-"""OWL-ViT's scores are low by nature; 0.1 is the threshold of its own processor."""
-SMALLEST_SEGMENT = 0.002
-"""Share of the image under which a semantic class is left out: a few stray pixels are no finding."""
-MOST_SEGMENTS = 40
-MOST_BOXES = 100
+"""OWL-ViT's scores are low; 0.1 is the default threshold of its own processor."""
+MIN_SEGMENT = 0.002
+"""A semantic class with less than this share of the image is left out as stray pixels."""
+MAX_SEGMENTS = 40
+MAX_BOXES = 100
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 
 
 def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[str, torch.Tensor]:
-    """The model's inputs for one picture, on the CPU: `pixel_values` [1, 3, height, width] and what goes with it.
+    """The model's inputs for one picture, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
-    A text model's queries become `input_ids` [queries, 16]. With random weights no tokenizer is at hand (its
-    vocabulary does not ship): each word then becomes one id by its checksum, which costs the model the same time.
+    A text model's queries become `input_ids` [queries, 16]. With random weights there is no tokenizer (its vocabulary
+    is not part of this project): each word then becomes one id, by its checksum, which takes the model the same time.
 
-    Raises BadInput where the processor makes of this picture one with a side above `MOST_SIDE`, and for a
+    Raises BadInput where the processor resizes this picture to a side above `MAX_SIDE` or below one pixel, and for a
     model that takes more than a picture.
     """
-    inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    try:
+        inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    except (ValueError, RuntimeError, ArithmeticError) as error:
+        width, height = _resized(loaded.processor, image.width, image.height)
+        if min(width, height) < 1:
+            raise BadInput(
+                f"The picture has {image.width} × {image.height} pixels, and the checkpoint's processor makes of it "
+                f"one of {width} × {height}, in which nothing is left. Choose a picture whose sides differ less, or "
+                "another checkpoint."
+            ) from error
+        raise
     wanted = {"pixel_values", "pixel_mask"}
     text_inputs = {"input_ids", "attention_mask"} if loaded.checkpoint.takes_text else set()
-    needed, known = _arguments(loaded.model.__class__)
+    required, accepted = _arguments(loaded.model.__class__)
     given = {name for name, value in inputs.items() if len(value)}  # EoMT's gives an empty list of its cuts
-    more = (needed | (known & given)) - wanted - text_inputs
+    more = (required | (accepted & given)) - wanted - text_inputs
     if more or "pixel_values" not in inputs:
         raise BadInput(
-            f"{models.named(loaded.checkpoint.id)} takes more than a picture's pixels "
-            f"({', '.join(sorted(more or inputs))}), which is not supported here; {models.OTHER}."
+            f"{named(loaded.checkpoint.id)} takes more than a picture's pixels "
+            f"({', '.join(sorted(more or inputs))}), which is not supported here; {OTHER}."
         )
     height, width = inputs["pixel_values"].shape[-2:]
-    if max(height, width) > MOST_SIDE:
+    if max(height, width) > MAX_SIDE:
         raise BadInput(
             f"The checkpoint's processor makes of this picture one of {width} × {height} pixels, the limit is "
-            f"{MOST_SIDE} a side. Choose a smaller picture, or another checkpoint."
+            f"{MAX_SIDE} a side. Choose a smaller picture, or another checkpoint."
         )
     inputs = {name: value for name, value in inputs.items() if name in wanted}
     if loaded.checkpoint.takes_text:
@@ -66,9 +80,20 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
     return inputs
 
 
+def _resized(processor: Any, width: int, height: int) -> tuple[int, int]:
+    """The size to which a processor resizes a picture if it keeps the aspect ratio, else the picture's own size."""
+    size = getattr(processor, "size", None) or {}
+    shortest, longest = (
+        size.get(f"{which}_edge") if hasattr(size, "get") else None for which in ("shortest", "longest")
+    )
+    scales = [edge / side for edge, side in ((shortest, min(width, height)), (longest, max(width, height))) if edge]
+    scale = min(scales, default=1.0)
+    return int(width * scale), int(height * scale)
+
+
 @functools.cache
 def _arguments(kind: Any) -> tuple[set[str], set[str]]:
-    """The names of what a model's forward cannot do without, and of all that it takes."""
+    """The names of the required and of all arguments of a model's forward."""
     parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
     named = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     return {one.name for one in named if one.default is one.empty}, {one.name for one in named}
@@ -98,14 +123,17 @@ def to_batch(inputs: dict[str, torch.Tensor], spec: RunSpec, device: torch.devic
 def decode(
     loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
 ) -> Predictions:
-    """What the model says of the first picture of the batch. `inputs` are the prepared ones of that one picture."""
-    found = find(loaded, outputs, inputs, image, text)
+    """The predictions for the first picture of the batch, in the form that is stored.
+
+    `inputs` are those of `prepare`, for that one picture.
+    """
+    decoded = find(loaded, outputs, inputs, image, text)
     if loaded.checkpoint.task == "image-classification":
-        return Predictions(labels=found)
+        return Predictions(labels=decoded)
     if loaded.checkpoint.task == "object-detection":
-        return Predictions(boxes=found)
-    segments = (Segment(mask.label, mask.score, mask.area, images.encode_mask(mask.pixels)) for mask in found)
-    return Predictions(segments=tuple(segments))
+        return Predictions(boxes=decoded)
+    segments = (Segment(mask.label, mask.score, mask.area, images.encode_mask(mask.pixels)) for mask in decoded)
+    return Predictions(segments=tuple(segments), segmentation=loaded.checkpoint.segmentation)
 
 
 @dataclass(frozen=True)
@@ -121,7 +149,7 @@ class Mask:
 def find(
     loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
 ) -> Any:
-    """A tuple of Label, Box or Mask, by the checkpoint's task: what a request needs, before anything is stored."""
+    """A tuple of Label, Box or Mask, by the checkpoint's task: what a server would answer a request with."""
     first = _first_picture(outputs)
     task = loaded.checkpoint.task
     if task == "image-classification":
@@ -132,11 +160,10 @@ def find(
 
 
 def _first_picture(outputs: Any) -> Any:
-    """The same output object for a batch of one, in float32 on the CPU. Nested parts that no decoder reads go."""
-    wanted = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
+    """The output object for a batch of one, in float32 on the CPU, without the parts that no decoder reads."""
     kept = {
         name: outputs[name][:1].detach().float().cpu()
-        for name in wanted
+        for name in missing_weights.OUTPUTS
         if name in outputs and isinstance(outputs[name], torch.Tensor)
     }
     return type(outputs)(**kept)
@@ -158,24 +185,24 @@ def _labels(loaded: Loaded, outputs: Any) -> tuple[Label, ...]:
 
 def _boxes(loaded: Loaded, outputs: Any, image: Image.Image, text: tuple[str, ...]) -> tuple[Box, ...]:
     threshold = ZERO_SHOT_THRESHOLD if loaded.checkpoint.takes_text else BOX_THRESHOLD
-    found = loaded.processor.post_process_object_detection(
+    decoded = loaded.processor.post_process_object_detection(
         outputs, threshold=threshold, target_sizes=[(image.height, image.width)]
     )[0]
     boxes = []
-    for score, label, corners in zip(found["scores"], found["labels"], found["boxes"], strict=True):
+    for score, label, corners in zip(decoded["scores"], decoded["labels"], decoded["boxes"], strict=True):
         x0, y0, x1, y1 = (float(value) for value in corners)
         x0, x1 = (min(max(value, 0.0), float(image.width)) for value in (x0, x1))
         y0, y1 = (min(max(value, 0.0), float(image.height)) for value in (y0, y1))
         index = int(label)
         name = text[index] if loaded.checkpoint.takes_text else _name(loaded, index)
         boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
-    return tuple(sorted(boxes, key=lambda box: -box.score)[:MOST_BOXES])
+    return tuple(sorted(boxes, key=lambda box: -box.score)[:MAX_BOXES])
 
 
 def _masks(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image) -> tuple[Mask, ...]:
     width, height = images.mask_size(image.size)
-    left, top, right, bottom = seen(loaded.processor, image.width, image.height)
-    # The processor may have cropped to the centre: the model's answer belongs to that part of the picture only.
+    left, top, right, bottom = crop_of(loaded.processor, image.width, image.height)
+    # The processor may have cropped to the centre: the masks then belong to that part of the picture only.
     column, row = round(left * width), round(top * height)
     inner_width, inner_height = max(1, round((right - left) * width)), max(1, round((bottom - top) * height))
     # It may also have padded to a multiple of 32. The decoders stretch the whole padded field over the target,
@@ -194,22 +221,24 @@ def _masks(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image:
         if area > 0:
             masks.append(Mask(label, score, area, mask))
 
-    if loaded.checkpoint.segmentation == "panoptic":
-        found = loaded.processor.post_process_panoptic_segmentation(outputs, target_sizes=[target])[0]
-        for part in found["segments_info"]:
-            inner = (found["segmentation"] == part["id"]).numpy()
+    kind = loaded.checkpoint.segmentation
+    if kind in ("instance", "panoptic"):
+        decoder = getattr(loaded.processor, f"post_process_{kind}_segmentation")
+        decoded = decoder(outputs, target_sizes=[target])[0]
+        for part in decoded["segments_info"]:
+            inner = (decoded["segmentation"] == part["id"]).numpy()
             add(_name(loaded, int(part["label_id"])), float(part["score"]), inner)
     else:
-        found = loaded.processor.post_process_semantic_segmentation(outputs, target_sizes=[target])[0]
-        for index in torch.unique(found).tolist():
-            inner = (found == index).numpy()
-            if inner.mean() >= SMALLEST_SEGMENT:
+        decoded = loaded.processor.post_process_semantic_segmentation(outputs, target_sizes=[target])[0]
+        for index in torch.unique(decoded).tolist():
+            inner = (decoded == index).numpy()
+            if inner.mean() >= MIN_SEGMENT:
                 add(_name(loaded, int(index)), None, inner)
-    return tuple(sorted(masks, key=lambda mask: -mask.area)[:MOST_SEGMENTS])
+    return tuple(sorted(masks, key=lambda mask: -mask.area)[:MAX_SEGMENTS])
 
 
 def _unpadded(inputs: dict[str, torch.Tensor]) -> tuple[int, int]:
-    """Height and width of the part of `pixel_values` that shows the picture."""
+    """Height and width of the part of `pixel_values` that holds the picture, without padding."""
     mask = inputs.get("pixel_mask")
     if mask is None:
         height, width = inputs["pixel_values"].shape[-2:]
@@ -217,8 +246,8 @@ def _unpadded(inputs: dict[str, torch.Tensor]) -> tuple[int, int]:
     return int(mask[0].any(dim=1).sum()), int(mask[0].any(dim=0).sum())
 
 
-def seen(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom, as shares, of the part of a picture that is left after a centre crop."""
+def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of the part of a picture that the processor's centre crop keeps, as shares."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)

@@ -1,6 +1,6 @@
-"""Why a variant is as fast as it is: its kernels by torch.profiler, and the least that one call asks of the device.
+"""Why a variant is as fast as it is: its kernels by torch.profiler, and the least work and traffic of one call.
 
-Both are passes of their own, after the timing: a profiler slows down what it watches.
+Both are passes of their own after the timing, since a profiler slows down what it watches.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from demo.backend import timing
-from demo.core.result import Kernel, Profile, Roofline, RunSpec
+from demo.core.measurement import Kernel, Profile, Roofline
+from demo.core.spec import RunSpec
 
 Call = Callable[[], Any]
 
 CALLS = 3
-"""Watched calls of each variant, after one that pays for the profiler's own start."""
-LONGEST = 5
-LONGEST_NAME = 120
+"""Profiled calls of each variant, after one that takes the profiler's own start."""
+MAX_KERNELS = 5
+MAX_NAME = 120
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
 OPERATORS = ("cpu_op", "user_annotation")
 SIDE = {"cuda": 4096, "cpu": 1024}
-LARGEST_SIDE = 16_384
+MAX_SIDE = 16_384
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
-"""Several times what the caches of the device hold, but for CPUs with very large ones."""
+"""Several times the size of the device's caches, except on CPUs with very large ones."""
 RATE_CALLS = 5
-SHORTEST_SECONDS = 0.005
-"""A matrix product on a GPU that takes less is measured again with sides of twice the length."""
+MIN_SECONDS = 0.005
+"""A matrix product on a GPU that takes less is repeated with sides twice as long."""
 
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
@@ -48,9 +49,9 @@ def wanted(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """What the profiler saw of each variant; `trace` is where to keep all of it, as JSON packed with gzip.
+    """A profile of each variant. `trace` is a file for the whole trace, as JSON packed with gzip.
 
-    Raises RuntimeError where it saw no work of the GPU, as in a container that may not use CUPTI.
+    Raises RuntimeError where the profiler saw no work of the GPU, as in a container that may not use CUPTI.
     """
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
@@ -73,9 +74,9 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Profile:
-    """One variant's part of a trace in Chrome's format (times in microseconds), between its two marks.
+    """The profile of one variant from a trace in Chrome's format (times in microseconds), within the variant's mark.
 
-    Raises RuntimeError where nothing of it is there.
+    Raises RuntimeError where the trace has no such mark, or no work of the GPU within it.
     """
     spans = [event for event in events if event.get("ph") == "X"]
     marks = [event for event in spans if event["name"] == MARK + variant and event.get("cat") == "user_annotation"]
@@ -100,7 +101,7 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
 
 
 def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], float, bool]]:
-    """Each event of one thread with its time without the events within it, and whether it has none within."""
+    """Each event of one thread, its time without the events nested in it, and whether none is nested in it."""
     ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
     own = [event["dur"] for event in ordered]
     leaf = [True] * len(ordered)
@@ -116,7 +117,7 @@ def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], f
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The length of the union of spans: two streams that work at once count once."""
+    """The length of the union of spans: two streams that work at the same time count once."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, reached))
@@ -125,15 +126,15 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """The names with the most microseconds in all watched calls."""
+    """The names with the most microseconds in all profiled calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
         times[name].append(microseconds)
     everything = sum(map(sum, times.values())) or 1.0
-    names = sorted(times, key=lambda name: -sum(times[name]))[:LONGEST]
+    names = sorted(times, key=lambda name: -sum(times[name]))[:MAX_KERNELS]
     return tuple(
         Kernel(
-            name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…",
+            name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…",
             len(times[name]) / CALLS,
             sum(times[name]) / 1e6 / CALLS,
             sum(times[name]) / everything,
@@ -143,7 +144,7 @@ def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
 
 
 def roofline(model: Any, batch: dict[str, torch.Tensor], device: torch.device) -> Roofline:
-    """What one call asks for at least, and what this device gives. Runs the model eagerly once more."""
+    """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
     operations, least_bytes = demand(model, batch)
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -165,7 +166,7 @@ def demand(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
 
 
 class _Reads(TorchDispatchMode):
-    """Which of the model's weights and buffers the operators read, in bytes by where they lie."""
+    """Bytes that the operators read of the model's weights and buffers, by storage address."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -201,7 +202,7 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     while True:
         left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
         seconds = _best(functools.partial(torch.matmul, left, right), device)
-        if device.type == "cpu" or seconds >= SHORTEST_SECONDS or side >= LARGEST_SIDE:
+        if device.type == "cpu" or seconds >= MIN_SECONDS or side >= MAX_SIDE:
             return 2 * side**3 / seconds
         side *= 2
 

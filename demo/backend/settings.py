@@ -1,4 +1,4 @@
-"""How torch is to compute: number format, memory format and threads, from the spec to the process and back as found."""
+"""How torch computes: number format, memory format and threads, set from the spec and read back from the process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from demo.core.result import BadInput, RunSpec
+from demo.core.errors import BadInput
+from demo.core.spec import RunSpec
 
 TF32_CAPABILITY = (8, 0)
 
@@ -14,7 +15,7 @@ TF32_CAPABILITY = (8, 0)
 def apply(spec: RunSpec, device: torch.device) -> None:
     """Sets this process's threads and TF32 switches. Raises BadInput for tf32 where the device has none.
 
-    float32 means float32 here, also in convolutions, for which torch allows TF32 unless told otherwise.
+    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
     """
     if spec.dtype == "tf32":
         if device.type != "cuda":
@@ -30,24 +31,24 @@ def apply(spec: RunSpec, device: torch.device) -> None:
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
     """The type that weights and inputs are stored in."""
-    found: torch.dtype = getattr(torch, {"tf32": "float32"}.get(spec.dtype, spec.dtype))
-    return found
+    dtype: torch.dtype = getattr(torch, {"tf32": "float32"}.get(spec.dtype, spec.dtype))
+    return dtype
 
 
 def memory_format_of(spec: RunSpec) -> torch.memory_format:
     return torch.channels_last if spec.channels_last else torch.contiguous_format
 
 
-def found(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
-    """The settings as they are in force, read back from torch and the model rather than from the spec."""
+def in_force(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
+    """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
     pixels = batch["pixel_values"]
     last = pixels.is_contiguous(memory_format=torch.channels_last) and not pixels.is_contiguous()
-    told = {
+    settings = {
         "attention": str(getattr(model.config, "_attn_implementation", None) or "none"),
         "memory format": "channels last" if last else "contiguous",
         "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
     if pixels.is_cuda:
-        told["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
-    return told
+        settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+    return settings

@@ -1,40 +1,45 @@
-"""The measurement protocol: verified warm-up, interleaved A B B A blocks with an A/A control, two clocks.
+"""The measurement protocol: verified warm-up, then interleaved A B B A blocks with an A/A control.
 
-Knows nothing of models: it times callables. A clock is passed in, so tests run the protocol on a simulated one.
+Covered: drift of the machine (it falls on both sides of each comparison), warm-up that has not ended, compiling during
+the timing (the caller compares the log's events), Python's garbage collector, and the noise floor of this machine.
+Not covered: what is wrong for both variants alike (a throttled clock, a busy machine: `monitor` watches those), and
+what differs from process to process or from day to day. Stopping by the interval's width lowers its coverage a little:
+`benchmarks/results/honesty.md` has the figures.
+
+The functions time callables and know nothing of models. The clock is a parameter, so that tests can simulate one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from demo.core import stats
-from demo.core.result import BackToBack, RunSpec
+from demo.core.spec import RunSpec
 
 Call = Callable[[], Any]
 
 SETTLED = 0.10
 """Warm-up has settled when its last three calls lie within 10 % of one another (torch.utils.benchmark's limit)."""
-WARMUP_CALLS, WARMUP_MOST, WARMUP_SECONDS = 3, 50, 2.0
+WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
-"""A CUDA-graph mode runs once eagerly, records, and replays from the third call on: two calls more to settle."""
+"""Further warm-up calls of a CUDA-graph mode, which runs once eagerly, then records, and replays from the third on."""
 BLOCK_SECONDS = 0.03
-MOST_CALLS_HALF_BLOCK = 20
-LEAST_BLOCKS = 6
-DEVICE_CALLS, LEAST_DEVICE_CALLS = 20, 3
-DEVICE_SECONDS = 1.0
-LOOK_SECONDS = 0.3
-RENEW = 1.1
-BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
-"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
+MAX_CALLS_HALF_BLOCK = 20
+MIN_BLOCKS = 6
+REPORT_SECONDS = 0.3
+"""Between two reports of `time_fixed_count`."""
+NEW_ESTIMATE = 1.1
+"""The speed-up is estimated anew when there are this many times as many blocks."""
 
 
 class Clock(Protocol):
@@ -46,7 +51,7 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """What one caller waits: the call, and on a GPU the work that it queued."""
+    """The time that one caller waits: for the call, and on a GPU for the work that it queued."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
@@ -67,120 +72,155 @@ class Plan:
     """When to stop. All seconds are of timing, without warm-up and compiling."""
 
     precision: float = 0.01
-    """Stop when the 95 % interval of the speed-up is within this share of the estimate on both sides ..."""
-    least_calls: int = 10
-    least_seconds: float = 0.5
+    """Stop when both ends of the speed-up's 95 % interval are within this share of the estimate ..."""
+    min_calls: int = 10
+    min_seconds: float = 0.5
     """... and each variant has had this many calls and this much time."""
-    most_seconds: float = 3.5
-    """Stop all the same after this long, once every variant has had `least_calls`; go on to twice as long where the
-    verdict would be 'unsure'. It is looked at once only: looking until it is sure would make it wrong more often."""
-    most_calls: int = 5_000
+    max_seconds: float = 3.5
+    """Stop in any case after this long, once every variant has had `min_calls`. Where the verdict would be 'unsure'
+    the time is doubled. That is decided once: extending until the verdict is sure would make it wrong more often."""
+    max_calls: int = 5_000
     iterations: int | None = None
     """Exactly this many calls of each variant instead, rounded up to whole blocks."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> Plan:
-        return cls(precision=spec.precision, most_seconds=spec.most_seconds, iterations=spec.iterations)
+        return cls(precision=spec.precision, max_seconds=spec.most_seconds, iterations=spec.iterations)
 
 
 @dataclass
 class Samples:
-    """Times in seconds as they come in. One block is `half` eager, 2 x `half` compiled, `half` eager calls."""
+    """Seconds of the timed calls, as they come in.
 
-    half: int
+    With h for `calls_per_half_block`, a block is h eager, 2 h compiled and h eager calls.
+    """
+
+    calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
     compiled: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
+    """Eager calls of the A/A control blocks."""
+    unbroken: list[float] = field(default_factory=list)
+    """A third variant in the middle of the compiled calls: the compiled model without the added graph break."""
     seconds: float = 0.0
-    """Clock time from the first call to the last, what lies between calls included."""
-    _known: tuple[int, stats.Interval | None] = (0, None)
+    """Clock time from the first call to the last, with what lies between calls."""
+    _latest: tuple[int, tuple[stats.Interval, ...], tuple[float, ...]] = (0, (), ())
+    """Of the last estimate: blocks, intervals, seconds of a call."""
 
     @property
     def blocks(self) -> int:
-        return len(self.compiled) // (2 * self.half)
+        return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def interval(self) -> stats.Interval | None:
-        """The speed-up so far.
+        """The speed-up so far."""
+        return next(iter(self.intervals()), None)
 
-        Looked at anew only when there is a tenth more to know: who looks at every block stops at every lucky one, and
-        the interval then keeps its word less often.
+    def intervals(self) -> tuple[stats.Interval, ...]:
+        """The speed-up so far, and with a third variant how many times longer compiled takes than that one.
+
+        Estimated anew only when there are a tenth more blocks: checking after every block would stop on lucky
+        fluctuations and lower the interval's coverage.
         """
-        if self.blocks < 2:
-            return None
-        if self.blocks >= max(2, self._known[0] * RENEW):
-            size = 2 * self.half
-            eager, compiled = stats.block_medians(self.eager, size), stats.block_medians(self.compiled, size)
-            self._known = (self.blocks, stats.paired_ratio(eager, compiled))
-        return self._known[1]
+        return self._estimate()[1]
+
+    def seconds_of_a_call(self) -> tuple[float, ...]:
+        """Of eager, compiled and a third variant, from the blocks of `intervals`, whose estimates are their quotients.
+
+        Empty before the first block.
+        """
+        return self._estimate()[2]
+
+    def _estimate(self) -> tuple[int, tuple[stats.Interval, ...], tuple[float, ...]]:
+        if self.blocks >= max(1, self._latest[0] * NEW_ESTIMATE):
+            eager, compiled, *unbroken = self._medians()
+            seconds: tuple[float, ...] = stats.paired_seconds(eager, compiled)
+            for third in unbroken:
+                slow, fast = stats.paired_seconds(compiled, third)
+                seconds += (seconds[1] * fast / slow,)
+            self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
+        return self._latest
+
+    def _medians(self) -> list[np.ndarray]:
+        variants = (self.eager, self.compiled, *([self.unbroken] if self.unbroken else []))
+        return [stats.block_medians(times, 2 * self.calls_per_half_block) for times in variants]
+
+    def _ratios(self) -> tuple[stats.Interval, ...]:
+        return tuple(stats.paired_ratio(slow, fast) for slow, fast in itertools.pairwise(self._medians()))
 
     def unsure(self) -> bool:
-        """Whether the verdict would be 'unsure' if this were the end."""
-        size = 2 * self.half
-        control = stats.control_ratio(self.eager, self.control, size)
-        if control is None:
-            return True
-        eager, compiled = stats.block_medians(self.eager, size), stats.block_medians(self.compiled, size)
-        return stats.verdict(stats.paired_ratio(eager, compiled), control) == "unsure"
+        """Whether a verdict on the calls so far would be 'unsure'."""
+        control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block)
+        return control is None or any(stats.verdict(ratio, control) == "unsure" for ratio in self._ratios())
 
 
 def warm_up(
     call: Call,
     clock: Clock,
     compile_events: Callable[[], int],
-    least: int = WARMUP_CALLS,
+    min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Calls until the last three agree and none of them compiled anything; the times, and whether it settled.
+    """Calls until the last three agree and none of them compiled anything.
 
-    At least `least` calls, at most `WARMUP_MOST` or `WARMUP_SECONDS` beyond the first call (which compiles).
+    Returns the seconds of each call, and whether they settled. At least `min_calls` calls; at most `MAX_WARMUP_CALLS`,
+    or `MAX_WARMUP_SECONDS` after the first call, which compiles. `compile_events` counts what was compiled so far.
     """
     times: list[float] = []
-    quiet = 0
+    without_compiling = 0
     while True:
         before = compile_events()
         times.append(clock.time(call))
         if len(times) == 1:
             first_call_ended()
-        quiet = quiet + 1 if compile_events() == before else 0
-        if len(times) < least:
+        without_compiling = without_compiling + 1 if compile_events() == before else 0
+        if len(times) < min_calls:
             continue
         last = times[-3:]
-        if quiet >= 3 and max(last) <= min(last) * (1 + SETTLED):
+        if without_compiling >= 3 and max(last) <= min(last) * (1 + SETTLED):
             return times, True
-        if len(times) >= WARMUP_MOST or (sum(times[1:]) >= WARMUP_SECONDS and quiet >= 2):
+        if len(times) >= MAX_WARMUP_CALLS or (sum(times[1:]) >= MAX_WARMUP_SECONDS and without_compiling >= 2):
             return times, False
 
 
 def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:
-    """Median seconds of `calls` calls at most, no more once `seconds` have passed: for what is not the model."""
+    """Median seconds of at most `calls` calls, none of them begun after `seconds`. For what surrounds the model."""
     times = [clock.time(call)]
     while len(times) < calls and sum(times) < seconds:
         times.append(clock.time(call))
     return statistics.median(times)
 
 
-def half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """Calls in half a block: so many that a block takes the slower variant about 30 ms, and six blocks or more fit in.
+def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
+    """So many that a block takes the slower variant about 30 ms, and six blocks or more fit into `iterations`.
 
-    Judged by the last three warm-up calls of each.
+    The seconds of a call are the median of the last three warm-up calls.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
-    half = max(1, min(MOST_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2)))
+    half = max(1, min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2)))
     if iterations is not None:
-        half = min(half, max(1, iterations // (2 * LEAST_BLOCKS)))
+        half = min(half, max(1, iterations // (2 * MIN_BLOCKS)))
     return half
 
 
-def interleaved(
-    eager: Call, compiled: Call, clock: Clock, plan: Plan, half: int, look: Callable[[Samples], None]
+def time_interleaved(
+    eager: Call,
+    compiled: Call,
+    clock: Clock,
+    plan: Plan,
+    half: int,
+    on_block_end: Callable[[Samples], None],
+    unbroken: Call | None = None,
 ) -> Samples:
-    """Times the two in blocks A B B A, an A/A control block between each two of them, until the plan is met.
+    """Times the two in blocks A B B A, with an A/A control block between two of them, until the plan is met.
 
-    The stream of calls is, for half = 5: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    So the control lies between two runs of eager calls just as the compiled calls do, and answers what the
-    protocol makes of two equal variants on this machine. Drift falls on both sides of each comparison.
+    With `half` = 5 calls per half block the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager,
+    10 compiled, ... The control lies between two runs of eager calls just as the compiled calls do: it shows what the
+    protocol reports for two equal variants on this machine. Drift falls on both sides of each comparison.
 
-    `look` is called between blocks, never inside one.
+    With the third variant `unbroken` a block is A B C C B A: 5 eager, 5 compiled, 10 unbroken, 5 compiled, 5 eager.
+    Eager is then compared with compiled, and compiled with `unbroken`.
+
+    `on_block_end` is called between blocks, never inside one.
     """
     samples = Samples(half)
 
@@ -188,71 +228,77 @@ def interleaved(
         for _ in range(count):
             into.append(clock.time(call))
 
-    most_seconds, extended = plan.most_seconds, False
-    with _no_collection():
+    max_seconds, extended = plan.max_seconds, False
+    with garbage_collection_off():
         start = clock.now()
         while True:
             run(eager, samples.eager, half)
-            run(compiled, samples.compiled, 2 * half)
+            run(compiled, samples.compiled, half)
+            if unbroken is not None:
+                run(unbroken, samples.unbroken, 2 * half)
+            run(compiled, samples.compiled, half)
             run(eager, samples.eager, half)
             samples.seconds = clock.now() - start
-            look(samples)
-            if _done(samples, plan, most_seconds):
-                if extended or samples.seconds < most_seconds or plan.iterations is not None or not samples.unsure():
+            on_block_end(samples)
+            if _done(samples, plan, max_seconds):
+                if extended or samples.seconds < max_seconds or plan.iterations is not None or not samples.unsure():
                     return samples
-                most_seconds, extended = 2 * most_seconds, True
+                max_seconds, extended = 2 * max_seconds, True
             run(eager, samples.control, 2 * half)
 
 
-def _done(samples: Samples, plan: Plan, most_seconds: float) -> bool:
+def _done(samples: Samples, plan: Plan, max_seconds: float) -> bool:
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
-    if calls < plan.least_calls or samples.blocks < 2:
+    if calls < plan.min_calls or samples.blocks < 2:
         return False
-    if samples.seconds >= most_seconds or calls >= plan.most_calls:
+    if samples.seconds >= max_seconds or calls >= plan.max_calls:
         return True
-    if samples.blocks < LEAST_BLOCKS or min(sum(samples.eager), sum(samples.compiled)) < plan.least_seconds:
+    if samples.blocks < MIN_BLOCKS or min(sum(samples.eager), sum(samples.compiled)) < plan.min_seconds:
         return False
-    interval = samples.interval()
-    return interval is not None and interval.half_width <= plan.precision
+    return all(interval.half_width <= plan.precision for interval in samples.intervals())
 
 
-def in_a_row(
-    call: Call, clock: Clock, calls: int, look: Callable[[list[float]], None] = lambda times: None
+def time_fixed_count(
+    call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
 ) -> list[float]:
-    """So many calls of one variant: the guide's recipe. `look` is called between two calls, a few times a second."""
+    """Times `calls` calls of one variant: the guide's recipe.
+
+    `between_calls` is called with the times so far, between two calls, every `REPORT_SECONDS`.
+    """
     times: list[float] = []
-    with _no_collection():
-        looked = clock.now()
+    with garbage_collection_off():
+        reported = clock.now()
         for _ in range(calls):
             times.append(clock.time(call))
-            if clock.now() - looked > LOOK_SECONDS:
-                look(times)
-                looked = clock.now()
+            if clock.now() - reported > REPORT_SECONDS:
+                between_calls(times)
+                reported = clock.now()
     return times
 
 
-def alone(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
-    """Times one variant by itself, for half of the plan's time: where the two do not fit in memory together."""
+def time_one(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
+    """Times one variant by itself for half of the plan's time, where the two do not fit in memory together.
+
+    Ends with a whole block of 2 x `half` calls.
+    """
     times: list[float] = []
-    needed = plan.iterations or plan.least_calls
-    with _no_collection():
+    min_calls = plan.iterations or plan.min_calls
+    with garbage_collection_off():
         start = clock.now()
         while (
             len(times) % (2 * half)
-            or len(times) < needed
-            or (
-                plan.iterations is None and clock.now() - start < plan.most_seconds / 2 and len(times) < plan.most_calls
-            )
+            or len(times) < min_calls
+            or (plan.iterations is None and clock.now() - start < plan.max_seconds / 2 and len(times) < plan.max_calls)
         ):
             times.append(clock.time(call))
     return times
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Python's garbage collector off, as `timeit` does: it would fall on whichever variant is running."""
+def garbage_collection_off() -> Iterator[None]:
+    """Switches Python's garbage collector off, as `timeit` does: it would run in calls of either variant by chance."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -260,89 +306,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def device_calls(wall_seconds: float, most: int) -> int:
-    """How many calls of so many seconds `device_times` makes, each behind a sleep of 1.5 times its length.
-
-    About `DEVICE_SECONDS` in all, but `LEAST_DEVICE_CALLS` of a slow model.
-    """
-    return max(LEAST_DEVICE_CALLS, min(most, int(DEVICE_SECONDS / (2.5 * wall_seconds))))
-
-
-def device_times(call: Call, wall_seconds: float, calls: int = DEVICE_CALLS) -> tuple[float, ...]:
-    """Seconds of GPU work of `calls` further calls at most (see `device_calls`), by CUDA events, launches queued.
-
-    Events around a call on an idle GPU would count the gaps in which it waits for the next launch. So the
-    stream is first kept busy for longer than the launches take (a sleep kernel, as nvbench blocks its stream): what
-    is left between the events is the work alone. A model that waits for the GPU in its own forward is
-    still timed with its gaps.
-    """
-    cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
-    times = []
-    for _ in range(device_calls(wall_seconds, calls)):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        torch.cuda._sleep(cycles)
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return tuple(times)
-
-
-def back_to_back(
-    call: Call, device: torch.device, wall_seconds: float, energy: Callable[[], float | None]
-) -> BackToBack:
-    """Calls that do not wait for one another, for 0.2 s on a CPU and 1 s on a GPU, three at least.
-
-    `wall_seconds` is what one call took. `energy` reads the device's counter, in joules, before and after.
-    """
-    calls = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds))
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
-    with _no_collection():
-        wait()
-        before, start = energy(), time.perf_counter()
-        for _ in range(calls):
-            call()
-        wait()
-        seconds, after = time.perf_counter() - start, energy()
-    drawn = after - before if before is not None and after is not None else None
-    return BackToBack(calls, seconds, drawn)
-
-
-def peak_memory(call: Call, device: torch.device, replays: bool = False) -> tuple[int | None, int | None]:
-    """Peak bytes (in use, reserved) during one more call, in a pass of its own; None where the system does not tell.
-
-    On CUDA those of torch's allocator, weights included; on a CPU the peak resident set of the whole process (Linux),
-    and nothing is known of a reserve.
-
-    A CUDA graph holds the memory of all that it computes in a pool of its own, for as long as it lives, and asks the
-    allocator for none when it is replayed. So that pool counts as in use for the variant that `replays` it, whole, and
-    not at all for the other.
-    """
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()  # else the reserve would still be that of whatever ran before
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        torch.cuda.synchronize()
-        held, live = _graph_pools()
-        used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
-        return (used - live + held, reserved) if replays else (used - live, reserved - held)
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-        call()
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024, None
-    except OSError:
-        pass
-    return None, None
-
-
-def _graph_pools() -> tuple[int, int]:
-    """Bytes that the pools of CUDA graphs hold of the GPU, and how many of them are given out."""
-    pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
-    return sum(part["total_size"] for part in pools), sum(part["allocated_size"] for part in pools)

@@ -13,21 +13,25 @@ from typing import Any
 
 from demo.cli import sweep as sweep_command
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, picture
+from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, given_options, picture, wanted
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.result import BadInput, RunResult, RunSpec
-from demo.present import section_texts as words
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import OPTIONS, SWITCHES, RunSpec
+from demo.present import sentences
 from demo.present.script import script
+from demo.runs.forecast import forecast_sweep
 from demo.runs.precompiler import Precompiler
-from demo.store.export import check_place
 from demo.store.history import History
 from demo.sweep import autopilot
-from demo.sweep import grid as sweep
 from demo.sweep.autopilot import Answer
-from demo.sweep.grid import Done
+from demo.sweep.cells import make_cells, unfinished
+from demo.sweep.grid import PICTURE
+from demo.sweep.run import Done
 
-SETTINGS = {"mode": "--mode", "dtype": "--dtype", "attention": "--attention"}
+ASKED = ("batch_size", "device", "weights", "text")
+"""The options of a run that are asked for; the others are what the search tries."""
 
 
 def add_to(commands: Any) -> None:
@@ -35,43 +39,40 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=_autopilot)
     parser.add_argument("--checkpoint", metavar="ID", help="a name of `list`, a hub id or a local folder")
     parser.add_argument("--task", help="only for a checkpoint that is not in the list")
-    parser.add_argument("--batch-size", metavar="N", default="1", help="default: 1")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--weights", default="pretrained", help="pretrained or random")
-    parser.add_argument("--text", action="append", metavar="QUERIES", help="what to look for, separated by commas")
+    add_options(parser, ASKED)
     parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
     for name in ("mode", "dtype"):
         parser.add_argument(f"--{name}", action="append", metavar=name.upper(), help="try only these; default: all")
     parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
+    parser.add_argument("--yes", action="store_true", help="on a terminal: start without asking")
 
 
 def _autopilot(options: argparse.Namespace) -> int:
     from demo.runs.runner import Runner
 
-    spec = catalog.make_spec(
-        options.checkpoint or "",
-        options.task,
-        batch_size=options.batch_size,
-        device=options.device,
-        weights=options.weights,
-        text=",".join(options.text or ()),
-        folders=True,
-    )
-    image = picture(options.image or sweep.PICTURE)
-    to = _script_file(options.script)
+    asked = given_options(options, ASKED)
+    spec = catalog.make_spec(options.checkpoint or "", options.task, folders=True, **asked)
+    image = picture(options.image or PICTURE)
+    to = file_to_write(options.script, "script")
     history = History()
     with closing(Runner(history)) as runner:
         machine = runner.inspect()
         chosen = _chosen(autopilot.candidates(spec, machine), mode=options.mode, dtype=options.dtype)
         stored = history.all(search=spec.checkpoint)
         search, last = autopilot.planned(spec, chosen, machine)
-        plan = sweep.cells(search, stored, machine, image) + sweep.cells(last, stored, machine, image, fresh=True)
-        told = sweep_command.plan_text(plan, sweep.forecast(plan, stored, machine), "run")
+        plan = make_cells(search, stored, machine, image) + make_cells(last, stored, machine, image, fresh=True)
+        told = sweep_command.plan_text(plan, forecast_sweep(unfinished(plan), stored, machine), "run")
         print(f"{len(chosen)} settings to choose from; {told}", file=sys.stderr)
+        if not options.yes and not wanted():
+            return OK
         steps = autopilot.run(spec, chosen, runner, machine, stored, image, threading.Event(), Precompiler())
-        with closing(steps):
-            answer = _followed(steps)
-    print(report(answer))
+        try:
+            with closing(steps):
+                answer = _followed(steps)
+        except KeyboardInterrupt:
+            print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
+            raise
+    print(report(answer, options.image))
     if to is not None and answer.winner is not None:
         _write_script(to, answer.winner)
     return OK if answer.verdict == "faster" else FAILED
@@ -88,15 +89,6 @@ def _chosen(candidates: Sequence[RunSpec], **only: list[str] | None) -> list[Run
                 raise BadInput(f"There is no {name} {value!r} to try here ({device}). Allowed: {', '.join(offered)}.")
         chosen = [one for one in chosen if not values or getattr(one, name) in values]
     return chosen
-
-
-def _script_file(given: str | None) -> Path | None:
-    """Raises BadInput, before anything is run, where the file could not be written."""
-    if given is None:
-        return None
-    path = Path(given)
-    check_place(path, "script")
-    return path
 
 
 def _write_script(path: Path, winner: RunResult) -> None:
@@ -121,19 +113,24 @@ def _followed(steps: Any) -> Answer:
 
 def _told(event: Done) -> str:
     result = event.cell.result
-    return words.times(result) if result and result.failure is None else event.cell.value
+    return sentences.times(result) if result and result.failure is None else event.cell.value
 
 
 def setting(spec: RunSpec) -> str:
     """'default, bfloat16, channels last, attention sdpa'."""
-    parts = [spec.mode, spec.dtype, *(["channels last"] if spec.channels_last else []), f"attention {spec.attention}"]
-    return ", ".join(parts)
+    switches = [name.replace("_", " ") for name in SWITCHES if getattr(spec, name)]
+    return ", ".join([spec.mode, spec.dtype, *switches, f"attention {spec.attention}"])
 
 
-def report(answer: Answer) -> str:
-    """The answer, what it rests on, everything that was tried, and how to run the winner again."""
+def report(answer: Answer, image: str | None = None) -> str:
+    """The answer, what it rests on, everything that was tried, and how to run the winner again on this picture."""
     lines = [_headline(answer)]
-    if answer.ratio is not None:
+    if answer.ratio is not None and answer.ratio.vague:
+        lines.append(
+            f"The {autopilot.ROUNDS} runs of each, in alternation, differ too much from one another for a useful "
+            "interval. Close other programs and run it again."
+        )
+    elif answer.ratio is not None:
         lines.append(
             f"{fmt.ratio_interval(answer.ratio.low, answer.ratio.high)}, 95 % confidence, from {autopilot.ROUNDS} runs "
             "of each in alternation. They are different processes whose calls cannot be paired, so this holds what "
@@ -154,7 +151,7 @@ def report(answer: Answer) -> str:
     lines += ["", *terminal.table([head, *rows])]
     if answer.winner is not None:
         lines += ["", "The winner once more, and as a script of its own:"]
-        lines += [f"  {again(answer.winner.spec)}", f"  python -m demo script {answer.winner.id} > run.py"]
+        lines += [f"  {again(answer.winner.spec, image)}", f"  python -m demo script {answer.winner.id} > run.py"]
     return "\n".join(lines)
 
 
@@ -169,18 +166,18 @@ def _headline(answer: Answer) -> str:
             return f"{named}: {fmt.ratio(answer.ratio.ratio)} as fast as plain eager float32, and it agrees."
         case "slower":
             return f"Plain eager float32 is the fastest: the best compiled setting, {named}, is slower."
+        case "same":
+            return f"No difference: the best setting, {named}, is as fast as plain eager float32."
         case _:
             return f"The best setting, {named}, cannot be told from plain eager float32 with this many runs."
 
 
-def again(spec: RunSpec) -> str:
-    """The command that runs exactly this."""
-    parts = ["python", "-m", "demo", "run", "--checkpoint", spec.checkpoint, "--batch-size", str(spec.batch_size)]
-    parts += ["--task", spec.task] if catalog.find(spec.checkpoint) is None else []
-    parts += ["--device", spec.device]
-    for name, option in SETTINGS.items():
-        parts += [option, getattr(spec, name)]
-    parts += ["--channels-last"] if spec.channels_last else []
-    parts += ["--weights", spec.weights] if spec.weights != "pretrained" else []
-    parts += ["--text", ", ".join(spec.text)] if spec.text else []
-    return " ".join([shlex.join(parts), "--image", "PICTURE"])
+def again(spec: RunSpec, image: str | None = None) -> str:
+    """The command that runs exactly this, on this picture or on the one that both commands take by themselves."""
+    asked = catalog.arguments(spec)
+    parts = [*PROGRAM.split(), "run", "--checkpoint", asked.pop("checkpoint")]
+    parts += ["--task", asked.pop("task")] if "task" in asked else []
+    for name, value in asked.items():
+        parts += [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
+    parts += ["--image", image] if image else []
+    return shlex.join(parts)

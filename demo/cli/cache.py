@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import sweep
-from demo.cli.common import FAILED, OK, picture
+from demo.cli.common import FAILED, OK, picture, print_help
 from demo.core import format as fmt
 from demo.runs import cache_file
 from demo.sweep.grid import PICTURE
@@ -16,7 +16,7 @@ from demo.sweep.grid import PICTURE
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("cache", help="the compile cache as a file: save it here, load it elsewhere")
-    parser.set_defaults(command=lambda options: parser.print_help() or OK)
+    parser.set_defaults(command=lambda options: print_help(parser))
     actions = parser.add_subparsers(metavar="ACTION", parser_class=type(parser))
     saving = actions.add_parser("save", help="compile a grid, and write what that left in the compile cache")
     saving.set_defaults(command=_save)

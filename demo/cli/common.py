@@ -1,18 +1,98 @@
-"""The commands of `python -m demo`, one module each; `run` and the shortest ones stand in `demo.cli.run`."""
+"""What the commands share: exit codes, the options of a run, files to write, questions on a terminal."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import stat
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from demo.core.result import BadInput
+from demo.core.codec import plain
+from demo.core.errors import BadInput
+from demo.core.spec import OPTIONS, Option
+from demo.store.export import check_place
 
+PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes."""
 
 
+def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
+    """Adds the options of a run with these names. What is not given is None."""
+    for option in (OPTIONS[name] for name in names):
+        note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
+        match option.kind:
+            case "switch":
+                parser.add_argument(*option.flags, action="store_true", default=None, **note)
+            case "queries":
+                parser.add_argument(*option.flags, action="append", metavar="QUERIES", **note)
+            case kind:
+                metavar = {"whole": "N", "number": "X"}.get(kind, option.name.upper())
+                parser.add_argument(*option.flags, metavar=metavar, **note)
+
+
+def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
+    """What was given of the options with these names, as it was typed: `make_spec` reads and checks it."""
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: ",".join(value) if OPTIONS[name].kind == "queries" else value for name, value in given.items()}
+
+
+def _help(option: Option) -> str:
+    """'auto (default), cpu or cuda. "auto" takes the GPU where there is one.', safe for argparse's formatting."""
+    values = [f"{option.values[0]} (default)", *option.values[1:]] if option.values else []
+    text = f"{listed(values)}. {option.help}" if values else option.help
+    if option.kind in ("whole", "number") and option.default is not None:
+        text += f" Default: {option.default:g}."
+    return text.replace("%", "%%")
+
+
+def listed(names: Sequence[str]) -> str:
+    """'a, b or c'."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def print_help(parser: argparse.ArgumentParser) -> int:
+    """What a command does that needs a further word."""
+    parser.print_help()
+    return OK
+
+
+def to_json(value: Any) -> str:
+    """Dataclasses as indented JSON."""
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def file_to_write(given: str | None, what: str) -> Path | None:
+    """The file to write a `what` to. Raises BadInput, before anything runs, where it could not be written."""
+    if given is None:
+        return None
+    path = Path(given)
+    check_place(path, what)
+    return path
+
+
+def write_markdown(path: Path, table: str) -> None:
+    """Raises BadInput where it cannot be written; the results are stored by then."""
+    try:
+        path.write_text(table, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
+
+
+def wanted() -> bool:
+    """Whether to start: asks on a terminal, and is True anywhere else."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    sys.stderr.write("Start? [Y/n] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
+
+
 def picture(given: str | Path) -> Path:
-    """The picture's path. Whether it is a picture is for the worker to find out. Raises BadInput for no file."""
+    """The picture's path. Raises BadInput where there is no file; the worker finds out whether it is a picture."""
     path = Path(given)
     try:
         what = None if stat.S_ISREG(path.stat().st_mode) else "is not a file"

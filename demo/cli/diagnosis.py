@@ -11,7 +11,9 @@ from pathlib import Path
 from huggingface_hub import constants, try_to_load_from_cache
 
 from demo.core import catalog, hub
-from demo.core.result import Checkpoint, Lost, Machine
+from demo.core.catalog import Checkpoint
+from demo.core.errors import WorkerDied
+from demo.core.machine import HostInfo
 from demo.runs.runner import Runner
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
@@ -33,7 +35,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    machine: Machine | None
+    machine: HostInfo | None
     """None where the worker process does not start."""
     hub: str
     """The address that is asked."""
@@ -82,11 +84,11 @@ def examine() -> Diagnosis:
     )
 
 
-def _machine(problems: list[Finding], notes: list[Finding]) -> Machine | None:
+def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except Lost as error:
+        except WorkerDied as error:
             problems.append(
                 Finding(
                     f"The worker process does not start: {error.reason}",

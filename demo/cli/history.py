@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK
-from demo.core.result import BadInput, RunResult
-from demo.present import section_texts as words
+from demo.core.errors import BadInput
+from demo.core.files import replacing
+from demo.core.languages import ENGLISH
+from demo.core.numbers import whole_number
+from demo.core.result import RunResult
+from demo.present import markdown, sentences
 from demo.store import export
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -22,7 +26,7 @@ _HELP = """the stored results, newest first
 
   history                       list them
   history ID                    show this one in full
-  history export FILE           write them to a .csv, .json or .parquet file
+  history export FILE           write them to a .csv, .json, .parquet or .md file
   history delete ID [ID ...]    remove these for good
 """
 
@@ -52,7 +56,7 @@ def _history(options: argparse.Namespace) -> int:
         case ["export", file]:
             return _export(history, Path(file), options)
         case ["export", *_]:
-            raise BadInput("history export takes one file, named .csv, .json or .parquet.")
+            raise BadInput("history export takes one file, named .csv, .json, .parquet or .md.")
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case ["delete"]:
@@ -66,7 +70,9 @@ def _history(options: argparse.Namespace) -> int:
 def _list(history: History, options: argparse.Namespace) -> int:
     limit = _limit(options.limit)
     if options.json:
-        print(_json(history.all(limit, options.search)))
+        for lines in export.json_lines(history.each(limit, options.search), indent=2):
+            sys.stdout.write(lines)
+        print()
         return OK
     results = history.all(limit or LISTED, options.search)
     if results:
@@ -88,15 +94,31 @@ def _show(history: History, id: str, options: argparse.Namespace) -> int:
 
 def _export(history: History, file: Path, options: argparse.Namespace) -> int:
     format = file.suffix.lower().removeprefix(".")
-    if format not in export.FORMATS:
-        raise BadInput(f"The file's name says how to write it: .csv, .json or .parquet. Given: {str(file)!r}.")
-    results = history.all(_limit(options.limit), options.search)
+    if format not in (*export.FORMATS, "md"):
+        raise BadInput(f"The file's name says how to write it: .csv, .json, .parquet or .md. Given: {str(file)!r}.")
+    limit, written = _limit(options.limit), 0
+
+    def results() -> Iterator[RunResult]:
+        nonlocal written
+        for result in history.each(limit, options.search):
+            written += 1
+            yield result
+
     try:
-        file.write_bytes(export.encoded(results, format))
+        with replacing(file) as draft:
+            if format == "md":
+                draft.write(_listed(results()).encode())
+            else:
+                export.write(results(), format, draft)
     except OSError as error:
         raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
-    print(f"{words.count(len(results), 'result')} written to {file}.", file=sys.stderr)
+    print(f"{sentences.count(written, 'result', ENGLISH)} written to {file}.", file=sys.stderr)
     return OK
+
+
+def _listed(results: Iterable[RunResult]) -> str:
+    """Markdown, a line for each."""
+    return markdown.of_cells((result.spec, result, sentences.status(result, ENGLISH)) for result in results)
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
@@ -109,7 +131,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
-    print(f"{words.count(history.delete(ids), 'result')} deleted.", file=sys.stderr)
+    print(f"{sentences.count(history.delete(ids), 'result', ENGLISH)} deleted.", file=sys.stderr)
     return OK
 
 
@@ -123,10 +145,7 @@ def _get(history: History, id: str) -> RunResult:
 def _limit(given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isascii() or not given.isdigit() or len(given) > 9 or int(given) == 0:
+    limit = whole_number(given)
+    if limit is None or not 1 <= limit <= 999_999_999:
         raise BadInput(f"The limit must be a whole number from 1 to 999,999,999. Given: {given[:80]!r}.")
-    return int(given)
-
-
-def _json(results: list[RunResult]) -> str:
-    return json.dumps([result.to_json() for result in results], allow_nan=False, ensure_ascii=False, indent=2)
+    return limit

@@ -9,9 +9,9 @@ from typing import Any
 from demo.cli import terminal
 from demo.cli.common import OK
 from demo.core import format as fmt
-from demo.core.result import PublishedRow
 from demo.store import published
 from demo.store.measured import OOM
+from demo.store.tables import PublishedRow
 
 
 def add_to(commands: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from demo.cli.common import OK
-from demo.core.result import BadInput
+from demo.core.errors import BadInput
 from demo.present.script import script
 from demo.store.history import History
 

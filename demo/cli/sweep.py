@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, picture
+from demo.cli.common import FAILED, OK, add_options, file_to_write, given_options, picture, wanted, write_markdown
 from demo.core import format as fmt
-from demo.core.result import BadInput, RunResult, RunSpec
-from demo.present import section_texts as words
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import markdown, sentences
+from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
-from demo.sweep import grid as sweep
-from demo.sweep.grid import Cell, Done, Forecast, Grid, Precompiling, Timing
+from demo.sweep.cells import Cell, make_cells, unfinished
+from demo.sweep.grid import AXES, PICTURE, PRESETS, SETTINGS, Grid, read_grid
+from demo.sweep.run import Done, Event, Precompiling, Timing, run_cells
+from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
 LISTS = {
     "checkpoints": ("--checkpoint", "ID", "a name of `list`, a hub id or a local folder"),
@@ -28,19 +33,6 @@ LISTS = {
     "modes": ("--mode", "MODE", "a compile mode"),
     "dtypes": ("--dtype", "DTYPE", "a dtype"),
 }
-WORDS = (
-    "task",
-    "device",
-    "weights",
-    "iterations",
-    "protocol",
-    "precision",
-    "most-seconds",
-    "attention",
-    "threads",
-    "cache",
-)
-SWITCHES = ("fullgraph", "channels-last")
 
 
 def add_to(commands: Any) -> None:
@@ -52,7 +44,8 @@ def add_to(commands: Any) -> None:
         metavar="PATH",
         help="the picture for every cell (default: a drawn scene, 4:3)",
     )
-    parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(sweep.KINDS)}")
+    parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
+    parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
     parser.add_argument(
         "--measured", action="store_true", help="make it this project's own table of the device: assets/measured/"
     )
@@ -66,15 +59,12 @@ def add_to(commands: Any) -> None:
 def add_grid(parser: argparse.ArgumentParser) -> None:
     """The options that make a grid, for every command that takes one."""
     parser.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
-    parser.add_argument("--preset", help=f"a grid by its name: {', '.join(sweep.PRESETS)}")
+    parser.add_argument("--preset", help=f"a grid by its name: {', '.join(PRESETS)}")
     for name, (option, what, told) in LISTS.items():
         told = f"{told}; give it several times, or with commas, for more"
         parser.add_argument(option, dest=name, action="append", metavar=what, help=told)
-    for word in WORDS:
-        parser.add_argument(f"--{word}", metavar="X", help="as of `run`, for every cell")
-    for word in SWITCHES:
-        parser.add_argument(f"--{word}", action="store_true", default=None, help="as of `run`, for every cell")
-    parser.add_argument("--text", action="append", metavar="QUERIES", help="for the checkpoints that take queries")
+    parser.add_argument("--task", help="only for checkpoints that are not in the list")
+    add_options(parser, SETTINGS)
 
 
 def grid(options: argparse.Namespace) -> Grid:
@@ -83,24 +73,21 @@ def grid(options: argparse.Namespace) -> Grid:
     if options.preset and options.file:
         raise BadInput("Give a preset or a file, not both.")
     if options.preset:
-        if options.preset not in sweep.PRESETS:
-            raise BadInput(f"Unknown preset {options.preset!r}. Allowed: {', '.join(sweep.PRESETS)}.")
-        preset = sweep.PRESETS[options.preset]
-        given = {**{name: getattr(preset, name) for name in sweep.AXES}, **preset.settings}
+        if options.preset not in PRESETS:
+            raise BadInput(f"Unknown preset {options.preset!r}. Allowed: {', '.join(PRESETS)}.")
+        preset = PRESETS[options.preset]
+        given = {**{name: getattr(preset, name) for name in AXES}, **preset.settings}
     elif options.file:
         given = _read_yaml(Path(options.file))
     for name in LISTS:
         if (values := getattr(options, name)) is not None:
             given[name] = [part for value in values for part in value.split(",") if part.strip()]
-    for word in (*WORDS, *SWITCHES):
-        name = word.replace("-", "_")
-        if (value := getattr(options, name)) is not None:
-            given[name] = value
-    if options.text is not None:
-        given["text"] = ",".join(options.text)
+    given |= given_options(options, SETTINGS)
+    if options.task is not None:
+        given["task"] = options.task
     if not given:
         raise BadInput("No grid was given. Name a preset (--preset smoke), a YAML file, or --checkpoint.")
-    return sweep.read_grid(given, options.file or "The sweep")
+    return read_grid(given, options.file or "The sweep")
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -145,9 +132,10 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
-    image, out = picture(options.image or sweep.PICTURE), Path(options.out) if options.out else None
+    image, out = picture(options.image or PICTURE), Path(options.out) if options.out else None
     if out:
-        sweep.check_table(out)
+        check_table(out)
+    options.export_markdown = file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     with _ended_by_sigterm():
@@ -160,7 +148,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _kept_as_measured(cells: Sequence[Cell]) -> Path:
     try:
-        return sweep.keep_as_measured(cells)
+        return write_device_table(cells)
     except OSError as error:
         raise BadInput(f"The measured table was not written: {error}. The results are in the store.") from error
 
@@ -173,12 +161,12 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, ou
     with closing(Runner(history)) as runner:
         machine = runner.inspect()
         stored = history.all()
-        cells = sweep.cells(specs, stored, machine, image, options.fresh)
-        print(plan_text(cells, sweep.forecast(cells, stored, machine)), file=sys.stderr)
-        if not options.yes and not _wanted():
+        cells = make_cells(specs, stored, machine, image, options.fresh)
+        print(plan_text(cells, forecast_sweep(unfinished(cells), stored, machine)), file=sys.stderr)
+        if not options.yes and not wanted():
             return []
-        events = sweep.run(cells, runner, image, threading.Event(), Precompiler())
-        with _kept(cells, out), closing(events):
+        events = run_cells(cells, runner, image, threading.Event(), Precompiler())
+        with _kept(cells, out, options.export_markdown, options.fresh), closing(events):
             _follow(events, cells)
     return cells
 
@@ -190,29 +178,32 @@ def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pa
     history = History()
     with cluster.connected(options.address):
         fleet = cluster.nodes(options.gpu_type)
-        cells = cluster.cells(specs, options.gpu_type, fleet, history.all(), image, options.fresh)
+        cells = cluster.make_cells(specs, options.gpu_type, fleet, history.all(), image, options.fresh)
         slots = sum(node.slots for node in fleet)
         todo = sum(not cell.done for cell in cells)
         print(f"{len(cells)} cells, {todo} to run, {slots} at a time on {len(fleet)} nodes.", file=sys.stderr)
-        if not options.yes and not _wanted():
+        if not options.yes and not wanted():
             return []
-        events = cluster.run(cells, fleet, image, history, threading.Event())
-        with _kept(cells, out), closing(events):
+        events = cluster.run_cells(cells, fleet, image, history, threading.Event())
+        with _kept(cells, out, options.export_markdown, options.fresh), closing(events):
             _follow(events, cells)
     return cells
 
 
-def _follow(events: Iterable[sweep.Event], cells: list[Cell]) -> None:
+def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
     """Fills `cells` as their values come, shows how it goes, and at the end prints the table."""
     show = Shown(cells)
-    for event in events:
-        if isinstance(event, Done):
-            cells[event.place] = event.cell
-        show(event)
+    try:
+        for event in events:
+            if isinstance(event, Done):
+                cells[event.place] = event.cell
+            show(event)
+    finally:
+        show.end()
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: Forecast, one: str = "cell") -> str:
+def plan_text(cells: list[Cell], forecast: SweepForecast, one: str = "cell") -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
     count = f"{len(cells)} {one if len(cells) == 1 else f'{one}s'}"
@@ -223,26 +214,26 @@ def plan_text(cells: list[Cell], forecast: Forecast, one: str = "cell") -> str:
     return " ".join(parts)
 
 
-def _wanted() -> bool:
-    """Asks on a terminal; where nobody sits there, nobody is asked."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    sys.stderr.write("Start? [Y/n] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
-
-
 @contextmanager
-def _kept(cells: list[Cell], out: Path | None) -> Iterator[None]:
-    """Whatever ends the sweep, the cells that have a value by then are in the table."""
+def _kept(cells: list[Cell], out: Path | None, table: Path | None = None, fresh: bool = False) -> Iterator[None]:
+    """Whatever ends the sweep, the cells that have a value by then are in the tables; a signal is told what it left."""
     try:
         yield
+    except (KeyboardInterrupt, SystemExit):
+        stored = sum(cell.result is not None for cell in cells)
+        again = "the same command without --fresh" if fresh else "the same command"
+        print(f"Stopped: {stored} of {len(cells)} stored; {again} resumes.", file=sys.stderr)
+        raise
     finally:
-        if out is not None and any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
-            try:
-                sweep.write_table(out, cells)
-            except OSError as error:
-                raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
+        if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
+            if out is not None:
+                try:
+                    write_table(out, cells)
+                except OSError as error:
+                    raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
+            if table is not None:
+                rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
+                write_markdown(table, markdown.of_cells(rows))
 
 
 class Shown:
@@ -253,7 +244,10 @@ class Shown:
         self._line = terminal.ProgressLine(sys.stderr)
         self._told = 0.0
 
-    def __call__(self, event: sweep.Event) -> None:
+    def end(self) -> None:
+        self._line.end()
+
+    def __call__(self, event: Event) -> None:
         if isinstance(event, Timing) and sys.stderr.isatty():
             self._line.show(event.progress)
         elif isinstance(event, Done):
@@ -273,7 +267,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def _latencies(result: RunResult | None) -> str:
-    return f" ({times})" if result and result.failure is None and (times := words.times(result)) else ""
+    return f" ({times})" if result and result.failure is None and (times := sentences.times(result)) else ""
 
 
 def table(cells: list[Cell]) -> str:

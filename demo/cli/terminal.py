@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
+from importlib import metadata
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from demo.core import format as fmt
+from demo.core import scenes
+from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
-from demo.core.result import Checkpoint, Machine, Predictions, Progress, RunResult
-from demo.present import section_texts as words
-from demo.present.guide_comparison import beside, sentences_of
+from demo.core.machine import HostInfo
+from demo.core.result import Predictions, Progress, RunResult
+from demo.present import details, section_texts, sentences
+from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.store import published
+from demo.store.measured import current_commit
 
 if TYPE_CHECKING:
     from demo.cli.diagnosis import Diagnosis
 
 SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
-MOST_PREDICTIONS = 5
+MAX_PREDICTIONS = 5
 WIDEST = 100
 
 
@@ -72,11 +78,17 @@ def progress_text(progress: Progress) -> str:
         parts.append(progress.message)
     figures = [
         f"{name} {fmt.latency(seconds)}"
-        for name, seconds in (("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds))
+        for name, seconds in (
+            ("eager", progress.eager_seconds),
+            ("compiled", progress.compiled_seconds),
+            ("without the break", progress.unbroken_seconds),
+        )
         if seconds is not None
     ]
     if progress.speedup is not None:
-        figures.append(f"{fmt.ratio(progress.speedup.ratio)} ±{fmt.percent(progress.speedup.half_width)}")
+        interval = progress.speedup
+        known = f"{fmt.ratio(interval.ratio)} ±{fmt.percent(interval.half_width)}"
+        figures.append("too early to tell the speed-up" if interval.vague else known)
     if figures:
         parts.append(", ".join(figures))
     return f"{progress.fraction * 100:3.0f} %  " + " · ".join(parts)
@@ -84,20 +96,49 @@ def progress_text(progress: Progress) -> str:
 
 def report(result: RunResult) -> str:
     """A result for somebody who reads it once: the answer, how sure it is, the details, what the model saw."""
-    sections = [[words.headline(result)]]
+    sections = [[sentences.headline(result)]]
     if result.failure is not None:
         sections[0].append(result.failure.remedy)
     else:
-        sections[0] += [words.interval(result), words.noise_floor(result)]
-    told = (ENGLISH.plain("row_speedup"), ENGLISH.plain("row_noise_floor"))
-    sections.append(table((name, value) for name, value, _ in words.details(result) if name not in told))
+        sections[0] += [
+            sentences.interval(result, ENGLISH),
+            sentences.noise_floor(result, ENGLISH),
+            sentences.break_cost(result, ENGLISH),
+        ]
+        sections[0] += sentences.compiled_first(result, ENGLISH)
+    told = [ENGLISH.plain(f"row_{name}") for name in ("speedup", "noise_floor", "break_cost", "compiled_first")]
+    rows = [(name, value) for name, value, _ in details.all_figures(result, ENGLISH) if name not in told]
+    sections.append(table([*_asked(result), *rows]))
     if result.predictions:
-        sections.append([*_side_by_side(result.predictions), words.agreement(result)])
-    if found := beside(result, published.rows()):
-        sections.append([line for text in sentences_of(found) for line in _bullet(text)])
+        warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
+        sections.append([*_side_by_side(result.predictions), sentences.agreement(result, ENGLISH), *warned])
+    if found := compare_with_guide(result, published.rows(), ENGLISH):
+        sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
     if result.warnings:
         sections.append([line for warning in result.warnings for line in _bullet(warning)])
+    if summary := sentences.summary(result):
+        sections.append([summary])
     return "\n\n".join("\n".join(line for line in lines if line) for lines in sections)
+
+
+def _asked(result: RunResult) -> list[tuple[str, str]]:
+    """What a reader who gets nothing but the report has to know of it."""
+    image, started = result.image, result.started_at[:16].replace("T", " ")
+    rows = [("Run", sentences.asked(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
+    return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
+
+
+def versions() -> str:
+    """`--version`: this project's commit and the libraries that a figure depends on, none of which is imported."""
+
+    def of(library: str) -> str:
+        try:
+            return f"{library} {metadata.version(library)}"
+        except metadata.PackageNotFoundError:
+            return f"{library} not installed"
+
+    libraries = [f"Python {platform.python_version()}", *map(of, ("torch", "transformers", "gradio"))]
+    return f"Worth Compiling?, commit {current_commit() or 'not known'}\n{', '.join(libraries)}"
 
 
 def _side_by_side(predictions: dict[str, Predictions]) -> list[str]:
@@ -117,8 +158,8 @@ def _seen(predictions: Predictions) -> list[str]:
         lines = [f"{item.label}, {fmt.percent(item.area)} of the picture" for item in predictions.segments or ()]
     if not lines:
         return ["nothing"]
-    more = len(lines) - MOST_PREDICTIONS
-    return lines[:MOST_PREDICTIONS] + ([f"and {more} more"] if more > 0 else [])
+    more = len(lines) - MAX_PREDICTIONS
+    return lines[:MAX_PREDICTIONS] + ([f"and {more} more"] if more > 0 else [])
 
 
 def checkpoint_table(checkpoints: Iterable[Checkpoint]) -> str:
@@ -151,7 +192,7 @@ def history_table(results: Sequence[RunResult]) -> str:
             result.spec.dtype,
             result.environment.device_name if result.environment else result.spec.device,
             result.status,
-            f"{fmt.ratio(result.speedup.ratio)} {result.speedup.verdict}" if result.speedup else "",
+            _answer(result),
             result.id,
         )
         for result in results
@@ -159,15 +200,21 @@ def history_table(results: Sequence[RunResult]) -> str:
     return "\n".join(table([head, *rows]))
 
 
-def _gpu(machine: Machine) -> str:
+def _answer(result: RunResult) -> str:
+    """'2.00× faster', or why there is no such figure."""
+    known = result.speedup if sentences.outcome(result) in ("faster", "slower") else None
+    return section_texts.faster(known.ratio, ENGLISH) if known else sentences.speedup(result, ENGLISH)
+
+
+def _gpu(machine: HostInfo) -> str:
     memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
     return f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
 
 
-def doctor_report(found: Diagnosis) -> str:
+def doctor_report(diagnosis: Diagnosis) -> str:
     """`doctor`: what is there, then whether a run would work, then what to do."""
     rows: list[tuple[str, str]] = []
-    if machine := found.machine:
+    if machine := diagnosis.machine:
         rows += [
             ("versions", f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}"),
             ("processor", f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory"),
@@ -176,19 +223,19 @@ def doctor_report(found: Diagnosis) -> str:
             ("c++ compiler", machine.compiler or "not found"),
             ("modes", ", ".join(machine.modes)),
         ]
-    rows.append(("hub", f"{found.hub}, {'reachable' if found.hub_reachable else 'not reachable'}"))
-    rows.append(("in its cache", ", ".join(found.cached) or "no checkpoint of the list"))
-    for name, folder in (("hub cache", found.hub_cache), ("compile cache", found.inductor_cache)):
+    rows.append(("hub", f"{diagnosis.hub}, {'reachable' if diagnosis.hub_reachable else 'not reachable'}"))
+    rows.append(("in its cache", ", ".join(diagnosis.cached) or "no checkpoint of the list"))
+    for name, folder in (("hub cache", diagnosis.hub_cache), ("compile cache", diagnosis.inductor_cache)):
         if folder is not None:
             rows.append((name, f"{folder.path}, {fmt.size(folder.bytes)}"))
-    if found.results:
-        rows.append(("results", f"{found.results}, {found.stored} stored"))
+    if diagnosis.results:
+        rows.append(("results", f"{diagnosis.results}, {diagnosis.stored} stored"))
     lines = [line for name, value in rows for line in _hanging(f"{name:<14}", value)]
-    lines += ["", "A run would fail here:" if found.problems else "A run would work here."]
-    lines += [line for problem in found.problems for line in _bullet(f"{problem.what} {problem.remedy}")]
-    if found.notes:
-        lines += ["", "To know:"]
-        lines += [line for note in found.notes for line in _bullet(f"{note.what} {note.remedy}")]
+    lines += ["", "A run would fail here:" if diagnosis.problems else "A run would work here."]
+    lines += [line for problem in diagnosis.problems for line in _bullet(f"{problem.what} {problem.remedy}")]
+    if diagnosis.notes:
+        lines += ["", "Notes:"]
+        lines += [line for note in diagnosis.notes for line in _bullet(f"{note.what} {note.remedy}")]
     return "\n".join(lines)
 
 

@@ -1,12 +1,14 @@
-"""Whether two runs of one checkpoint on one picture saw the same, as a user would judge it: by labels, boxes, masks.
+"""Whether two sets of predictions agree as a user would judge it: by labels, boxes and masks.
 
-A run compares its compiled model with its own eager one (`demo.backend.parity`); this compares across runs, whose
-settings may differ, where raw outputs are no longer at hand. How far boxes and masks overlap both ask here.
+Covered: predictions of two runs of one checkpoint on one picture (`difference`), and the matching of boxes and masks
+that `demo.backend.parity` and the drawn differences use as well, so that figures and pictures count the same pairs.
+Not covered: raw outputs, which only a run has at hand: `demo.backend.parity` compares those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,17 +16,21 @@ from demo.core import format as fmt
 from demo.core import images
 from demo.core.result import Box, Parity, Predictions, Segment
 
+T = TypeVar("T")
+SAME_BOX_IOU = 0.9
+"""Eager's and compiled's boxes of one run are the same from this IoU on."""
 BOX_IOU = 0.8
+"""The same for boxes of two runs, whose settings may differ."""
 MASK_IOU = 0.95
-"""On average over the labels."""
+"""Smallest mean IoU over the labels at which the masks of two runs agree."""
 SCORE = 0.05
-"""How far the first label's score may move."""
+"""Largest difference of the first label's score at which two runs agree."""
 
 
 def with_own_eager(parity: Parity | None) -> str:
-    """Why a run's compiled model cannot be said to agree with its own eager one; '' where nothing speaks against it.
+    """Why a run's compiled model does not count as agreeing with its own eager one; '' where it does.
 
-    Where only the float64 reference was missing there is a largest error, and the doubt is no reason to drop it.
+    A run that only lacks the float64 reference (it has a `max_abs_error`) counts as agreeing.
     """
     if parity is None:
         return "was not compared with its own eager"
@@ -37,7 +43,7 @@ def with_own_eager(parity: Parity | None) -> str:
 
 def difference(reference: Predictions, other: Predictions) -> str | None:
     """What a user would see change, as the end of a sentence; None where the two agree."""
-    if reference.labels and other.labels is not None and not other.labels:  # a score that is no number makes no label
+    if reference.labels and other.labels is not None and not other.labels:  # a NaN score gives no label
         return f"gives no finite score where plain eager sees {reference.labels[0].label}"
     if reference.labels and other.labels:
         first, second = reference.labels[0], other.labels[0]
@@ -56,16 +62,30 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
     return None
 
 
-def pairs(first: Sequence[Box], second: Sequence[Box], least_iou: float) -> list[tuple[Box, Box]]:
-    """Boxes of one label that overlap by `least_iou` or more; each box of `first` takes the best one that is left."""
-    left, found = list(second), []
-    for box in first:
-        alike = [other for other in left if other.label == box.label]
-        partner = max(alike, key=lambda other: iou(box, other), default=None)
-        if partner is not None and iou(box, partner) >= least_iou:
-            left.remove(partner)
-            found.append((box, partner))
-    return found
+def pairs(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[Box, Box]]:
+    """The boxes of `match_boxes` themselves."""
+    return [(first[i], second[j]) for i, j in match_boxes(first, second, min_iou)]
+
+
+def match_boxes(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
+    """`match` of boxes by their IoU, which has to be at least `min_iou`; boxes of different labels never match."""
+    return match(first, second, lambda one, other: iou(one, other) if one.label == other.label else 0.0, min_iou)
+
+
+def match(
+    first: Sequence[T], second: Sequence[T], likeness: Callable[[T, T], float], least: float = 0.0
+) -> list[tuple[int, int]]:
+    """Pairs (index in `first`, index in `second`), each item in one pair at most, with the largest total likeness.
+
+    Only items whose likeness is above 0 and at least `least` make a pair; a likeness that is NaN makes none. Solved as
+    a linear assignment problem.
+    """
+    from scipy.optimize import linear_sum_assignment  # takes 0.3 s to import, which the page's start need not wait for
+
+    scores = np.array([[likeness(one, other) for other in second] for one in first]).reshape(len(first), len(second))
+    scores[~((scores > 0) & (scores >= least))] = 0.0
+    rows, columns = linear_sum_assignment(scores, maximize=True)
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if scores[i, j] > 0]
 
 
 def iou(one: Box, other: Box) -> float:
@@ -86,11 +106,11 @@ def _area(box: Box) -> float:
 
 def masks(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
     """One mask for each label: those of several segments together."""
-    found: dict[str, np.ndarray] = {}
+    by_label: dict[str, np.ndarray] = {}
     for segment in segments:
         mask = images.decode_mask(segment.mask_png)
-        found[segment.label] = found[segment.label] | mask if segment.label in found else mask
-    return found
+        by_label[segment.label] = by_label[segment.label] | mask if segment.label in by_label else mask
+    return by_label
 
 
 def _overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:

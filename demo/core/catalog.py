@@ -1,7 +1,7 @@
 """The checkpoints to choose from: the guide's twelve, and three small ones that ship with the project.
 
-Knows what a checkpoint is and where its config lies, not how it is loaded: neither torch nor transformers is imported.
-`make_spec` is the one door from what somebody typed to a `RunSpec`.
+Says what a checkpoint is and where its config lies. `demo.backend` loads it: neither torch nor transformers is imported
+here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking for a run uses it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,48 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from demo.core import limits
-from demo.core.result import TASKS, BadInput, Checkpoint, RunSpec
+from demo.core.errors import BadInput
+from demo.core.spec import OPTIONS, TASKS, RunSpec
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One entry of the catalogue, or a checkpoint that somebody named by a hub id or a folder."""
+
+    id: str
+    task: str
+    family: str
+    """The guide's name for the model: 'ViT', 'Mask2former', ..."""
+    title: str
+    revision: str | None
+    input_size: tuple[int, int]
+    """Height and width that the processor feeds the model for a 4:3 photograph."""
+    parameters: int
+    """As `model.parameters()` counts them; 0 where they were not counted."""
+    licence: str
+    auto_class: str
+    """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""
+    segmentation: str | None = None
+    """'semantic', 'instance' or 'panoptic': how a segmentation model's output is decoded."""
+    takes_text: bool = False
+    bundled: bool = False
+    drawn_only: bool = False
+    """It was trained on this project's drawn shapes and on nothing else."""
+
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
+QUERIES = ("a lion", "a tree")
+"""The queries for a zero-shot detector where the page, a link or a preset names none: both are on the first photograph
+among the page's examples. The command line and the API refuse a run without queries instead."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
-    "Give it one or more text queries, such as: a cat, a remote control."
+    f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 
 _NOT_NAMED = "other (not named on its card)"
@@ -180,6 +210,7 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
         licence="apache-2.0",
         auto_class="AutoModelForImageClassification",
         bundled=True,
+        drawn_only=True,
     ),
     Checkpoint(
         id="shapes-segformer",
@@ -193,6 +224,7 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
         auto_class="AutoModelForSemanticSegmentation",
         segmentation="semantic",
         bundled=True,
+        drawn_only=True,
     ),
     Checkpoint(
         id="shapes-rtdetr",
@@ -205,37 +237,9 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
         licence="apache-2.0",
         auto_class="AutoModelForObjectDetection",
         bundled=True,
+        drawn_only=True,
     ),
 )
-
-
-def _timm_resnet_to_transformers(backbone: str) -> dict[str, str]:
-    """Renamings from timm's ResNet keys below `backbone` to those of transformers' ResNet.
-
-    Made for `from_pretrained(key_mapping=...)`, which applies every rule that matches, one after the other, and knows
-    only one back-reference. So a key goes there in two steps: layer1.0.conv2 -> encoder.stages.0.layers.0.conv2 ->
-    encoder.stages.0.layers.0.layer.1.convolution. For bottleneck blocks (ResNet-50 and deeper), without a classifier.
-    """
-    escaped = re.escape(backbone)
-    rules = {
-        rf"{escaped}\.conv1": f"{backbone}.embedder.embedder.convolution",
-        rf"{escaped}\.bn1": f"{backbone}.embedder.embedder.normalization",
-    }
-    rules |= {rf"{escaped}\.layer{n}": f"{backbone}.encoder.stages.{n - 1}.layers" for n in (1, 2, 3, 4)}
-    block = rf"({escaped}\.encoder\.stages\.\d+\.layers\.\d+)"
-    for n in (1, 2, 3):
-        rules[rf"{block}\.conv{n}"] = rf"\1.layer.{n - 1}.convolution"
-        rules[rf"{block}\.bn{n}"] = rf"\1.layer.{n - 1}.normalization"
-    rules[rf"{block}\.downsample\.0"] = r"\1.shortcut.convolution"
-    rules[rf"{block}\.downsample\.1"] = r"\1.shortcut.normalization"
-    return rules
-
-
-KEY_MAPPINGS: dict[str, dict[str, str]] = {
-    # Published with a timm backbone only. Loaded with the shipped config, which builds the same ResNet-50 from
-    # transformers, and with these renamings. The DETRs need none: their `no_timm` revision already has such keys.
-    "microsoft/conditional-detr-resnet-50": _timm_resnet_to_transformers("backbone.conv_encoder.model"),
-}
 
 
 def find(id: str) -> Checkpoint | None:
@@ -257,6 +261,21 @@ def config_folder(checkpoint: Checkpoint) -> Path:
     return ASSETS / "configs" / checkpoint.id.replace("/", "--")
 
 
+def segmentation_in(name: str) -> str | None:
+    """'semantic', 'instance' or 'panoptic' where exactly one of these words is in the name."""
+    words = [word for word in ("semantic", "instance", "panoptic") if word in name.lower()]
+    return words[0] if len(words) == 1 else None
+
+
+def arguments(spec: RunSpec) -> dict[str, Any]:
+    """The arguments of `make_spec`, or of `/benchmark`, that give this spec; defaults are left out."""
+    asked: dict[str, Any] = {"checkpoint": spec.checkpoint}
+    if find(spec.checkpoint) is None:
+        asked["task"] = spec.task
+    asked |= spec.departures()
+    return asked | ({"text": ", ".join(spec.text)} if spec.text else {})
+
+
 def is_folder(given: str) -> bool:
     """Whether this names a folder on this machine rather than a model on the Hub; such a folder need not exist."""
     return given.startswith((".", "~", "/", "\\")) or os.path.isabs(given) or os.path.isdir(given)
@@ -266,41 +285,46 @@ def make_spec(
     checkpoint: str,
     task: str | None = None,
     *,
-    text: str | Iterable[str] = (),
     folders: bool = False,
     **asked: Any,
 ) -> RunSpec:
-    """The one door from what somebody typed to a spec that checked itself. Raises BadInput.
+    """A checked spec of what somebody typed. Raises BadInput.
 
-    Numbers may come as text, queries as one text with commas. The task is needed only for a checkpoint that is not in
-    the catalogue. `folders` lets a local folder be named, and any model of the Hub: for the command line, never for a
-    visitor of the page.
+    `asked` holds options by name; numbers may be text, queries one text with commas. The task is needed only for a
+    checkpoint that is not in the catalogue. `folders` allows a local folder and any model of the Hub: for the command
+    line, never for a visitor of the page.
     """
-    known, named = _checkpoint(checkpoint, folders)
-    if known is None and not task:
+    entry, named = _checkpoint(checkpoint, folders)
+    if entry is None and not task:
         raise BadInput(f"{named} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
-    for name in ("batch_size", "iterations", "threads"):
-        if name in asked:
-            asked[name] = _whole_number(asked[name])
-    for name in ("precision", "most_seconds"):
-        if name in asked:
-            asked[name] = _number(asked[name])
-    spec = RunSpec(checkpoint=named, task=task or (known.task if known else ""), text=_queries(text), **asked)
+    read = {name: OPTIONS[name].parsed(value) if name in OPTIONS else value for name, value in asked.items()}
+    spec = RunSpec(checkpoint=named, task=task or (entry.task if entry else ""), **read)
     if spec.batch_size > (most := limits.current().batch):
         raise BadInput(f"Batch size may be at most {most} here. Given: {spec.batch_size}.")
-    if known is not None:
-        _fits(spec, known)
+    if spec.graph_break and spec.fullgraph:
+        raise BadInput("A run with an added graph break cannot be one full graph: switch graph_break or fullgraph off.")
+    if entry is not None:
+        _fits(spec, entry)
     return spec
 
 
+def refusal(given: str) -> str:
+    """Why the page cannot run a checkpoint of this name, as a sentence; '' where it can."""
+    try:
+        _checkpoint(given, folders=False)
+    except BadInput as refused:
+        return str(refused)
+    return ""
+
+
 def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
-    """The entry, where there is one, and the name to put into the spec. Raises BadInput where it names nothing."""
+    """The catalogue's entry, if any, and the name for the spec. Raises BadInput for a name that cannot be run."""
     named = str(given).strip() if isinstance(given, str | int | float) else ""  # YAML reads a bare 3 as a number
     if not named:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
-    known = find(named)
-    if known is not None:
-        return known, named
+    entry = find(named)
+    if entry is not None:
+        return entry, named
     if is_folder(named):
         if not folders:
             raise BadInput(f"{_shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
@@ -319,7 +343,7 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
 
 
 def _is_hub_id(named: str) -> bool:
-    """owner/name as the Hub allows it. A single word would be an id too, but is nearly always a slip."""
+    """Whether this is owner/name as the Hub allows it. A single word is an id too, but nearly always a typing error."""
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", named) and len(named) <= 96
     return bool(allowed) and "--" not in named and ".." not in named and not named.endswith(".git")
@@ -327,43 +351,19 @@ def _is_hub_id(named: str) -> bool:
 
 def _alike(named: str) -> str | None:
     ids = {part: checkpoint.id for checkpoint in CHECKPOINTS for part in (checkpoint.id, checkpoint.id.split("/")[-1])}
-    found = difflib.get_close_matches(named.lower(), ids, n=1)
-    return ids[found[0]] if found else None
+    close = difflib.get_close_matches(named.lower(), ids, n=1)
+    return ids[close[0]] if close else None
 
 
-def _fits(spec: RunSpec, known: Checkpoint) -> None:
-    if spec.task != known.task:
+def _fits(spec: RunSpec, entry: Checkpoint) -> None:
+    if spec.task != entry.task:
         others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task))
-        raise BadInput(f"{known.id} does {known.task}, not {spec.task}. For {spec.task} there are: {others}.")
-    if known.takes_text and not spec.text:
-        raise BadInput(TEXT_MISSING.format(checkpoint=known.id))
-    if spec.text and not known.takes_text:
+        raise BadInput(f"{entry.id} does {entry.task}, not {spec.task}. For {spec.task} there are: {others}.")
+    if entry.takes_text and not spec.text:
+        raise BadInput(TEXT_MISSING.format(checkpoint=entry.id))
+    if spec.text and not entry.takes_text:
         takers = ", ".join(checkpoint.id for checkpoint in CHECKPOINTS if checkpoint.takes_text)
-        raise BadInput(f"{known.id} takes no text queries. Leave them out, or choose {takers}.")
-
-
-def _whole_number(given: Any) -> Any:
-    """An int where that is what was typed; anything else as it came, for the spec to complain about."""
-    if isinstance(given, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", given):
-        return int(given)
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    return given
-
-
-def _number(given: Any) -> Any:
-    """As `_whole_number`, for a number with decimals."""
-    if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{0,9}\.?[0-9]{1,9}\s*", given):
-        return float(given)
-    return given
-
-
-def _queries(given: str | Iterable[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        return tuple(query for part in re.split(r"[,;\n]", given) if (query := part.strip()))
-    if not isinstance(given, Iterable):
-        return (given,)  # for the spec to complain about
-    return tuple(query.strip() if isinstance(query, str) else query for query in given)
+        raise BadInput(f"{entry.id} takes no text queries. Leave them out, or choose {takers}.")
 
 
 def _shown(text: str) -> str:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+_UNSEEN = "\N{COMBINING GRAPHEME JOINER}\N{HANGUL CHOSEONG FILLER}\N{HANGUL JUNGSEONG FILLER}\N{HANGUL FILLER}\uffa0"
+"""Invisible, although Unicode calls them letters and a mark."""
+_FLAG = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f)")
+"""The flag of a region, such as Scotland's: a black flag and letters that are not drawn."""
+_EMOJI = range(0x1F000, 0x1FB00)
+"""Blocks of emoji. Some are newer than the Unicode that Python knows."""
 
 
 def milliseconds(seconds: float) -> float:
@@ -29,7 +37,7 @@ def latency(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long somebody waits: '0.4 s', '12 s', '4 min 20 s'."""
+    """A waiting time: '0.4 s', '12 s', '4 min 20 s'."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:
@@ -73,20 +81,41 @@ def parameters(count: int) -> str:
 
 
 def rate(per_second: float) -> str:
-    """'694': of anything, a second."""
+    """A number per second: '694'."""
     return _significant(per_second)
 
 
 def without_folders(text: str) -> str:
-    """`text` with every absolute path cut down to its last part: what a stranger may read of an error."""
+    """`text` with every absolute path cut down to its last part, so that it shows no folder of this machine."""
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
-def for_a_stranger(text: str) -> str:
-    """An error's text as it may reach a browser: no folder of this machine, nothing that moves a cursor."""
+def redact(text: str) -> str:
+    """An error's text for a browser: without folders of this machine, without control characters."""
     return printable(without_folders(text))
 
 
-def printable(text: str) -> str:
-    """`text` with what moves a terminal's cursor or turns its letters around replaced; line ends and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+def printable(text: str, kept: str = "\n\t") -> str:
+    """`text` with characters that could mislead a reader replaced by U+FFFD.
+
+    Replaced: control characters, characters that change the direction of writing, and invisible ones such as the
+    zero-width space, with which two different names look the same.
+    Kept: `kept`; visible letters, marks, symbols and spaces; joiners (U+200C, U+200D) after a character that is not
+    ASCII, because Persian, Hindi and composed emoji need them.
+    """
+
+    def shown(before: str, character: str) -> bool:
+        if character in _JOINERS:
+            return before > "\x7f"
+        if character in _UNSEEN:
+            return False
+        seen = character.isprintable() or ord(character) in _EMOJI or unicodedata.category(character) == "Zs"
+        return seen or character in kept
+
+    def cleaned(part: str) -> str:
+        return "".join(
+            character if shown(before, character) else "\N{REPLACEMENT CHARACTER}"
+            for before, character in zip(" " + part, part, strict=False)
+        )
+
+    return "".join(part if _FLAG.fullmatch(part) else cleaned(part) for part in _FLAG.split(text))

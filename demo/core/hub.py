@@ -1,4 +1,4 @@
-"""Can the Hugging Face Hub be reached? One short question, its answer kept for a minute."""
+"""Whether the Hugging Face Hub can be reached: one short request, its answer kept for a minute."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def endpoint() -> str:
 
 def can_load(checkpoint: str) -> bool:
     """Whether a checkpoint's weights lie in the local cache, or the Hub answers."""
-    return _holds_weights(checkpoint) or reachable()
+    return holds_weights(checkpoint) or reachable()
 
 
 def reachable() -> bool:
-    """True where anything answers at the Hub's address, whatever it says.
+    """True where anything answers at the Hub's address, with whatever status.
 
     `from_pretrained` retries for some 26 s before it gives up on a dead network; this asks first, for at most
     2 s, and remembers the answer for a minute.
@@ -56,15 +56,9 @@ def _probe(address: str) -> bool:
         return False
 
 
-def cache_folder() -> Path:
-    """Where huggingface_hub keeps what it has fetched, by its own rules."""
-    if folder := os.environ.get("HF_HUB_CACHE"):
-        return Path(folder).expanduser()
-    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return Path(home).expanduser() / "hub"
-
-
-def _holds_weights(checkpoint: str) -> bool:
+def holds_weights(checkpoint: str) -> bool:
     """True where the local cache holds safetensors of this model: it can be run without a network."""
-    folder = cache_folder() / f"models--{checkpoint.replace('/', '--')}"
+    from huggingface_hub import constants  # here, because importing it takes some 60 ms
+
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{checkpoint.replace('/', '--')}"
     return any(folder.glob("snapshots/*/*.safetensors"))

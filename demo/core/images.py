@@ -1,4 +1,4 @@
-"""A picture file from a stranger, made into an upright RGB image or a sentence that says why not.
+"""A picture file from a visitor, read as an upright RGB image or refused with a reason.
 
 Called in the worker's process, before the model: what a hostile file may still do to a decoder, it does there.
 Only the decoders named in `FORMATS` are ever reached; Pillow knows forty more, one of which calls Ghostscript.
@@ -22,8 +22,10 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from demo.core import limits
+from demo.core.errors import BadInput
+from demo.core.format import printable
 from demo.core.format import size as size_text
-from demo.core.result import MASK_SIDE, BadInput, ImageInfo
+from demo.core.result import MASK_SIDE, ImageInfo
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
@@ -42,8 +44,8 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What undoes each EXIF orientation. `ImageOps.exif_transpose` does the same and then rewrites the EXIF block, which
-fails on blocks that are merely odd."""
+"""The operation that undoes each EXIF orientation. `ImageOps.exif_transpose` also rewrites the EXIF block, which fails
+on blocks that are only unusual."""
 
 
 def read(path: Path) -> tuple[Image.Image, ImageInfo]:
@@ -66,6 +68,27 @@ def decode(path: Path) -> Image.Image:
     """The picture alone, as `read` gives it: what a request pays before the processor. Raises BadInput."""
     name = _shown(Path(path).name)
     return _decode(_bytes(Path(path), name), name)
+
+
+def look_over(path: Path, name: str | None = None) -> None:
+    """Checks a picture without decoding it: its size in bytes and, of most formats, its header.
+
+    Raises BadInput as `read` would. WebP and AVIF, whose headers only their decoders read, and damage further on are
+    left to `read`. `name` is what the file is called where `path` does not say.
+    """
+    shown = _shown(name or Path(path).name)
+    data = _bytes(Path(path), shown)
+    if _kind(data) in ("WEBP", "AVIF"):
+        return
+    with _opened(data, shown, tuple(kind for kind in FORMATS if kind not in ("WEBP", "AVIF"))) as image:
+        image.verify()  # the checksums of a PNG
+
+
+def _kind(data: bytes) -> str:
+    """By the first bytes; '' for the formats whose header Pillow reads by itself, and for what is none."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    return "AVIF" if data[4:8] == b"ftyp" and data[8:12] in (b"avif", b"avis", b"mif1", b"msf1") else ""
 
 
 def encode_mask(mask: np.ndarray) -> str:
@@ -92,7 +115,7 @@ def decode_preview(preview_jpeg: str) -> Image.Image:
 
 
 def _bytes(path: Path, name: str) -> bytes:
-    """What the file holds. Asks what it is before opening it: opening a pipe would wait for ever."""
+    """The file's bytes. Checks first that it is a regular file: opening a pipe would block for ever."""
     most = limits.current().file_bytes
     try:
         status = path.stat()
@@ -124,7 +147,7 @@ _strict_pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Pillow's own limit lowered to ours, its bomb warning an error, its other warnings silent; then as it was.
+    """Lowers Pillow's limit of pixels to ours, makes its bomb warning an error and silences its other warnings.
 
     The limit is a global of Pillow and decoders look at it while they open and load (a GIF frame larger than its
     screen, a TIFF tile larger than its picture), so that a check of our own on the header would not be enough.
@@ -140,12 +163,19 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> Image.Image:
+    with _opened(data, name) as image:
+        image.load()
+        return _rgb(_upright(image))
+
+
+@contextmanager
+def _opened(data: bytes, name: str, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
+    """The picture with its header read; whatever fails on it in the `with` block too becomes BadInput."""
     with _strict_pillow():
         try:
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            with Image.open(io.BytesIO(data), formats=formats) as image:
                 _check_shape(image.size, name)
-                image.load()
-                return _rgb(_upright(image))
+                yield image
         except BadInput:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
@@ -184,7 +214,7 @@ def _too_many_pixels(name: str, error: Warning | Exception) -> str:
 
 
 def _looks_like(data: bytes) -> str:
-    """A guess for the sentence only, at files that people take for pictures."""
+    """A guess, for the message only, at what a file is that people take for a picture."""
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if b"<svg" in start:
         return "it looks like an SVG drawing, which has no pixels"
@@ -198,7 +228,7 @@ def _looks_like(data: bytes) -> str:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The loaded image turned as its EXIF says; a block that cannot be read says nothing."""
+    """The loaded image turned as its EXIF says; an EXIF block that cannot be read is ignored."""
     try:
         method = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
     except Exception:
@@ -221,7 +251,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _stretched(values: np.ndarray) -> np.ndarray:
-    """Any numbers to 0...255, the smallest black and the largest white; a flat picture keeps its value, clipped.
+    """Scales the values to 0...255, the smallest black and the largest white; a flat picture keeps its value, clipped.
 
     NaN and the infinities count as the smallest.
     """
@@ -265,6 +295,6 @@ def _stored(text: str, kind: str) -> Image.Image:
 
 
 def _shown(name: str) -> str:
-    """A file's name fit to be shown: what cannot be printed, turns text around or never ends is replaced."""
-    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    """A file's name for display: unprintable and direction-changing characters replaced, long names cut."""
+    clean = printable(name, kept="")
     return clean if len(clean) <= 80 else f"{clean[:50]}…{clean[-25:]}"

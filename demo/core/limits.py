@@ -1,19 +1,22 @@
-"""What a stranger may ask of this machine: every limit with its safe default, settable by an environment variable.
+"""What a visitor may ask of this machine: every limit, its default, and the environment variable that sets it.
 
-Read once. A value that makes no sense stops the program with a sentence instead of running it with another one.
+The variables are read once. A value that is not allowed stops the program with a message; no other value is used in
+its place.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from demo.core.result import MAX_BATCH_SIZE, BadInput
+from demo.core import numbers
+from demo.core.errors import BadInput
+from demo.core.spec import MAX_BATCH_SIZE
 
 
 def _setting(default: float, variable: str, unit: str, low: float, high: float, factor: int = 1) -> Any:
@@ -37,33 +40,39 @@ class Limits:
     seconds: float = _setting(1800.0, "WORTH_COMPILING_TIMEOUT", "seconds", 1e-3, 7 * 86_400)
     """Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
     queue: int = _setting(20, "WORTH_COMPILING_QUEUE", "runs", 1, 1000)
-    """Runs that wait or run at once; more would wait for an hour, and it is kinder to say so."""
+    """Runs that wait or run at once. Further ones are refused: they would wait for an hour."""
     runs_a_visitor: int = _setting(1, "WORTH_COMPILING_RUNS_A_VISITOR", "runs", 1, 1000)
     """Of those, from one browser tab or one session of the API."""
     history_bytes: int = _setting(2_000_000_000, "WORTH_COMPILING_HISTORY_MB", "megabytes", 1, 10_000_000, 1_000_000)
-    """Of the file of results. A full one takes no further results, and says so; nothing is ever deleted for room."""
+    """Of the file of results. When it is full, further results are refused; nothing is deleted to make room."""
     sweep_cells: int = _setting(2000, "WORTH_COMPILING_SWEEP_CELLS", "cells", 1, 2000)
-    """Of one sweep from the page. On a Space, where a sweep of a stranger delays others at each cell, fewer."""
+    """Of one sweep from the page. Fewer on a Space, where each cell delays other visitors."""
     hub_ids: bool = True
     """Whether a visitor may name a model of the Hub that is not in the list."""
+    hosts: tuple[str, ...] = ()
+    """Host names of the page besides localhost and IP addresses. Pages on these hosts may send requests as well.
+    On a Space: its own host and its custom domains."""
 
 
 SPACE_SWEEP_CELLS = 24
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
+HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def on_space(environment: Mapping[str, str] = os.environ) -> bool:
-    """On a Hugging Face Space, where the visitors are strangers."""
+    """Whether this runs on a Hugging Face Space, which anybody may visit."""
     return bool(environment.get("SPACE_ID"))
 
 
 def read(environment: Mapping[str, str]) -> Limits:
-    """The limits that these variables set. Raises BadInput for a value that is not one."""
+    """The limits that these variables set. Raises BadInput for a value that is not allowed."""
     strangers = on_space(environment)
     values: dict[str, Any] = {"hub_ids": _switch(environment, HUB_IDS_VARIABLE, default=not strangers)}
+    values["hosts"] = _hosts(environment.get(HOSTS_VARIABLE, ""))
     if strangers:
         values["sweep_cells"] = SPACE_SWEEP_CELLS
+        values["hosts"] += tuple(environment.get("SPACE_HOST", "").lower().replace(",", " ").split())
     for setting in dataclasses.fields(Limits):
         if setting.metadata and (given := environment.get(setting.metadata["variable"], "").strip()):
             values[setting.name] = _number(given, whole=isinstance(setting.default, int), **setting.metadata)
@@ -82,14 +91,21 @@ def variable(name: str) -> str:
 
 
 def _number(given: str, variable: str, unit: str, low: float, high: float, factor: int, whole: bool) -> float:
-    try:
-        value = int(given) if whole else float(given)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:
+    value = numbers.whole_number(given) if whole else numbers.number(given)
+    if value is None or not low <= value <= high:
         kind = "a whole number" if whole else "a number"
         raise BadInput(f"{variable} must be {kind} of {unit} from {low:,} to {high:,}. Given: {given[:80]!r}.")
     return value * factor
+
+
+def _hosts(given: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in given.split(",") if name.strip())
+    if not all(re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?", name) for name in names):
+        raise BadInput(
+            f"{HOSTS_VARIABLE} must be names of hosts with commas between them, without a port, "
+            f"such as demo.example.org,box.local. Given: {given[:80]!r}."
+        )
+    return names
 
 
 def _switch(environment: Mapping[str, str], variable: str, default: bool) -> bool:

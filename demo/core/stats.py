@@ -1,4 +1,8 @@
-"""Pure statistics of timings: the speed-up, its interval and the verdict. Knows nothing of models or clocks."""
+"""Statistics of timings: the speed-up, its interval and the verdict.
+
+Covered: differences between the calls of one run, by the protocol that timed them. Not covered: differences between
+processes, days or machines.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,12 @@ CONFIDENCE = 0.95
 SEED = 0
 """Of the resampling, so that the same times always give the same interval."""
 TRIMMED = 0.1
-"""Share of the blocks that is left out at either end."""
+"""Share of the blocks that is trimmed at either end."""
 SMALLEST_DIFFERENCE = 0.01
 """Nothing under 1 % is called faster or slower: criterion's noise threshold."""
 SAME_WITHIN = 0.03
+VAGUE = 0.5
+"""The estimate is not shown where the half-width of its interval is this or more."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,11 @@ class Interval:
         """The larger side of the interval, relative to the estimate: 0.01 reads 'known to +-1 %'."""
         return max(self.high / self.ratio - 1, 1 - self.low / self.ratio)
 
+    @property
+    def vague(self) -> bool:
+        """Whether it is too wide to be shown."""
+        return self.half_width >= VAGUE
+
 
 def block_medians(seconds: Sequence[float], calls: int) -> np.ndarray:
     """Median of each run of `calls` consecutive timings; a last, incomplete run is left out."""
@@ -46,11 +57,11 @@ def block_medians(seconds: Sequence[float], calls: int) -> np.ndarray:
 def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
     """How many times longer `slow` takes than `fast`, from blocks timed side by side.
 
-    `slow[i]` and `fast[i]` (seconds) come from the same A B B A block, so that what slows the machine for a
-    while falls on both and cancels in their ratio. The estimate is the geometric mean of the blocks' ratios,
-    trimmed by a tenth at either end so that one disturbed block cannot carry it; the interval is Tukey and
+    `slow[i]` and `fast[i]` (seconds) come from the same A B B A block, so that a slower machine affects both and
+    cancels in their ratio. The estimate is the geometric mean of the blocks' ratios, trimmed by a tenth at either end
+    against single disturbed blocks; the interval is Tukey and
     McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised logarithms. Unlike a
-    bootstrap it keeps its word for the handful of blocks that a slow model leaves time for.
+    bootstrap it keeps its coverage for the handful of blocks that a slow model leaves time for.
 
     Raises ValueError when the two differ in length or hold fewer than two blocks.
     """
@@ -61,7 +72,7 @@ def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int) -> Interval | None:
-    """Eager over eager by the same protocol: what a machine answers when the truth is 1; None with too few blocks.
+    """Eager over eager by the same protocol: the ratio shown where the true one is 1; None with too few blocks.
 
     Takes the single times in seconds. Each control block of `calls` calls was timed between the last eager calls of
     one block and the first of the next, so it is compared with those: the eager times shifted by half a block.
@@ -85,11 +96,28 @@ def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | n
     return _interval(above - below, error * t_quantile(freedom))
 
 
+def paired_seconds(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """One call of each in seconds, whose quotient is the estimate of `paired_ratio` for the same blocks.
+
+    Geometric means over the blocks that the trimming of their ratios keeps. Medians of all calls would have another
+    quotient where the machine was disturbed. One block is enough.
+    """
+    above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
+    kept = _kept(above - below)
+    return math.exp(above[kept].mean()), math.exp(below[kept].mean())
+
+
+def trimmed_seconds(times: Sequence[float] | np.ndarray) -> float:
+    """One call in seconds: of two such variants the quotient is the estimate of `unpaired_ratio`."""
+    logs = np.log(np.asarray(times, dtype=float))
+    return math.exp(logs[_kept(logs)].mean())
+
+
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
     """The ratio of two plain means of calls, as the guide's recipe reports it; each side is resampled on its own.
 
-    The interval, by bootstrap, takes the calls for independent: drift between the two runs is neither cancelled nor
-    seen.
+    The interval, by bootstrap, assumes independent calls: drift between the two runs is neither cancelled nor
+    covered.
     """
     rng = np.random.default_rng(SEED)
 
@@ -106,36 +134,26 @@ def _interval(mean: float, half_width: float) -> Interval:
     return Interval(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width))
 
 
+def _kept(values: np.ndarray) -> np.ndarray:
+    """Indices of the values that the trimming keeps, from the lowest to the highest."""
+    cut = int(len(values) * TRIMMED)
+    return np.argsort(values, kind="stable")[cut : len(values) - cut]
+
+
 def _trimmed(values: np.ndarray) -> tuple[float, float, float]:
     """The mean without the lowest and the highest tenth, its standard error, and the degrees of freedom of that."""
     count = len(values)
-    cut = int(count * TRIMMED)
-    ordered = np.sort(values)
-    kept = ordered[cut : count - cut]
-    winsorised = np.clip(ordered, kept[0], kept[-1])
+    kept = values[_kept(values)]
+    winsorised = np.clip(values, kept[0], kept[-1])
     error = float(winsorised.std(ddof=1)) * math.sqrt(count) / len(kept)
     return float(kept.mean()), error, float(len(kept) - 1)
 
 
 def t_quantile(freedom: float) -> float:
-    """Student's t that leaves 2.5 % above it, to three digits.
+    """The 97.5 % quantile of Student's t."""
+    from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
-    By the expansion for many degrees of freedom (Abramowitz and Stegun 26.7.5), and from a table for the very few,
-    where that does not hold; between the table's lines the smaller number of degrees is taken.
-    """
-    for few, found in _FEW_DEGREES:
-        if freedom < few + 1:
-            return found
-    z = 1.959964
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + sum(float(term) / freedom**power for power, term in enumerate(terms, 1))
-
-
-_FEW_DEGREES = ((1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def noise_floor(control: Interval | None) -> float:

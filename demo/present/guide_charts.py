@@ -1,7 +1,7 @@
-"""The guide's charts, drawn again from its tables and from this project's own: see `charts` for how they are dressed.
+"""The charts of the published tab: the guide's tables and this project's own.
 
-GPUs have a colour and a shape each, none of them eager's or compiled's; a device that this project measured is drawn
-open and dashed, and named so.
+Each GPU has a colour and a shape, none of them eager's or compiled's; a device that this project measured has open
+marks, a dashed line and a label that says so.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from itertools import pairwise
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, Language
-from demo.core.result import PUBLISHED_CALLS, PublishedRow, RunResult, RunSpec
-from demo.present import section_texts as words
-from demo.present.canvas import COMPILED, EAGER
-from demo.present.charts import LINE, NAMES, bars, directed, dressed, room, scale_of, titled
-from demo.present.guide_comparison import Beside
+from demo.core.languages import Language
+from demo.core.result import RunResult
+from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.present import sentences
+from demo.present.figure import LINE, NAMES, bars, directed, dressed, room, scale_of, titled
+from demo.present.guide_comparison import GuideComparison
+from demo.present.palette import COMPILED, EAGER
 from demo.store import published
 from demo.store.measured import subset_of
+from demo.store.tables import PublishedRow
 
 PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Told apart with every kind of colour blindness only together with `SHAPES`; at least 3:1 on both backgrounds."""
+"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
 SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 _SIGNS = ("●", "◆", "■", "▲", "✕")
 _OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
@@ -37,10 +39,10 @@ _MODELS, _SMALL = 15, 14
 """Pixels of the letters of models' names, and of those of GPUs with a batch size."""
 
 
-def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """Time of one call with and without compiling, by model. `rows` are of one subset, one GPU and one batch size.
 
-    A variant that ran out of memory has these words instead of a bar. None where there are no rows.
+    A variant that ran out of memory has that text instead of a bar. None without rows.
     """
     if not rows:
         return None
@@ -62,7 +64,7 @@ def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figur
             )
         )
         for at, value, row in zip(where, seconds, rows, strict=True):
-            text = words.out_of_memory(say) if value is None else _bare(value * scale)
+            text = sentences.out_of_memory(lang) if value is None else _bare(value * scale)
             if name == "compiled" and row.speedup is not None:
                 text += f"  <b>{fmt.ratio(row.speedup)}</b>"
             figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
@@ -70,14 +72,16 @@ def durations(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figur
     _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
     figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
     figure.update_layout(barmode="overlay")
-    key = "   ".join(f'<span style="color:{colour}">■</span> {words.variant(name, say)}' for name, colour in variants)
+    key = "   ".join(
+        f'<span style="color:{colour}">■</span> {sentences.variant(name, lang)}' for name, colour in variants
+    )
     figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
-    title, source = titled("chart_time", unit, say), _source(rows, say)
+    title, source = titled("chart_time", unit, lang), _source(rows, lang)
     dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
     return _written(figure, _MODELS)
 
 
-def improvements(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+def improvements(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """Share of the eager time that compiling saves, by model, in per cent; `rows` as for `durations`."""
     if not rows:
         return None
@@ -95,21 +99,21 @@ def improvements(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Fi
         )
     )
     for at, value in zip(where, saved, strict=True):
-        text = words.out_of_memory(say) if value is None else f"{_signed(value)} %"
+        text = sentences.out_of_memory(lang) if value is None else f"{_signed(value)} %"
         figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
     _models(figure, rows, where, _PAIR)
     low, high = min([0.0, *known]), max([0.0, *known])
     figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
-    title, source = titled("chart_saved", "%", say), [say.plain("chart_saved_why"), *_source(rows, say)]
+    title, source = titled("chart_saved", "%", lang), [lang.plain("chart_saved_why"), *_source(rows, lang)]
     dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
     return _written(figure, _MODELS)
 
 
-def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure | None:
+def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """Speed-up against batch size, one line a GPU: the geometric mean of the models that ran, or the one model's.
 
-    `rows` are of one subset of the guide, or of one measured setting, or of both: those which this project measured
-    are lines of their own, of a device measured twice the later day. None where no row has a speed-up.
+    `rows` are of one subset of the guide, of one measured setting, or of both. Each device that this project measured
+    has its own line; if it was measured twice, the later one. None where no row has a speed-up.
     """
     rows = published.newest(rows)
     series: dict[tuple[str, str], list[PublishedRow]] = {}
@@ -124,14 +128,14 @@ def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure
     low, high = min([1.0, *every]), max([1.0, *every])
     pad = (high - low or 0.1) * 0.08
     low, high = low - pad, high + pad
-    hover = say.composed("asked_batch", size=say.plain_value("%{x}")) + ": " + say.plain_value("%{y:.3f}×")
+    hover = lang.composed("asked_batch", size=lang.plain_value("%{x}")) + ": " + lang.plain_value("%{y:.3f}×")
     figure = go.Figure()
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
-        whose = say.plain("published_measured" if own else "chart_published")
+        whose = lang.plain("published_measured" if own else "chart_published")
         figure.add_trace(
             go.Scatter(
-                name=say.listed([say.plain_value(gpu), whose]),
+                name=lang.listed([lang.plain_value(gpu), whose]),
                 x=list(means),
                 y=list(means.values()),
                 mode="lines+markers",
@@ -141,7 +145,7 @@ def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure
                 cliponaxis=False,
             )
         )
-    _write_points(figure, points, batches, low, high, say)
+    _write_points(figure, points, batches, low, high, lang)
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(
         type="log",
@@ -152,72 +156,72 @@ def by_batch(rows: Sequence[PublishedRow], say: Language = ENGLISH) -> go.Figure
     )
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
-    what = say.plain_value(models[0]) if len(models) == 1 else say.plain("chart_mean_models")
-    source = [say.composed("chart_axes", what=what)]
+    what = lang.plain_value(models[0]) if len(models) == 1 else lang.plain("chart_mean_models")
+    source = [lang.composed("chart_axes", what=what)]
     versions = dict.fromkeys(
-        say.listed([_versions([row], say), *([say.plain_value(row.measured.dtype)] if row.measured else [])])
+        lang.listed([_versions([row], lang), *([lang.plain_value(row.measured.dtype)] if row.measured else [])])
         for row in rows
     )
-    source.append(say.texts["semicolon"].join(versions))
-    source += [_counted(gpu, origin, series[origin, gpu], batches, say) for origin, gpu in points if len(models) > 1]
-    source += _origins(rows, say.plain("chart_dashed"), say)
+    source.append(lang.texts["semicolon"].join(versions))
+    source += [_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points if len(models) > 1]
+    source += _origins(rows, lang.plain("chart_dashed"), lang)
     early = any(origin == published.MEASURED and max(means) < batches[-1] for (origin, _), means in points.items())
     right = max(172 if early else 128, *(40 + 9 * len(_name(gpu)) for _, gpu in points))
-    title = titled("chart_by_batch", "×", say)
+    title = titled("chart_by_batch", "×", lang)
     figure = dressed(figure, title, source, left=52, right=right, plot=_LINES_HEIGHT)
     for note in figure.layout.annotations[:-1]:
         note.font.size = 14
     return figure
 
 
-def lines_beside(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """What belongs on one chart with the table that `row` is of: that table, and what this project measured alike.
+def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """The rows that fit on one chart with `row`: its table, and this project's rows of the same setting.
 
-    Alike is: the same compile mode, float32, and no other departure from the guide's setting.
+    That is the same compile mode, float32, and otherwise the guide's settings.
     """
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
     return [other for other in rows if other.subset == row.subset or other.subset == alike]
 
 
-def run_beside(result: RunResult, found: Beside, say: Language = ENGLISH) -> go.Figure:
+def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language) -> go.Figure:
     """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
 
     A row's batch size stands at its GPU's name where it differs from the run's.
     """
     spec, machine = result.spec, result.environment
-    own = [side.median_seconds if side and side.wall_seconds else None for side in (result.eager, result.compiled)]
-    shown = [(say.plain("chart_here"), own, found.ratio)]
-    for row in found.rows:
-        batch = [say.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
-        name = directed(say.listed([say.plain_value(row.gpu), *batch]))
+    own = [result.latencies.get(variant) for variant in ("eager", "compiled")]
+    shown = [(lang.plain("chart_here"), own, comparison.ratio)]
+    for row in comparison.rows:
+        batch = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
+        name = directed(lang.listed([lang.plain_value(row.gpu), *batch]))
         shown.append((name, [row.eager_seconds, row.compiled_seconds], row.speedup))
     names, seconds, texts = [], [], []
     for name, pair, speedup in shown:
-        names += [f"<b>{name}</b>  {words.variant('eager', say)}", words.variant("compiled", say)]
+        names += [f"<b>{name}</b>  {sentences.variant('eager', lang)}", sentences.variant("compiled", lang)]
         seconds += pair
-        texts += [words.out_of_memory(say) if value is None else fmt.latency(value) for value in pair]
+        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
     setting = [
-        say.plain("asked_batch", size=spec.batch_size),
-        say.plain("beside_mode", mode=spec.mode),
-        say.plain_value(spec.dtype),
-        say.plain("asked_random" if spec.weights == "random" else "beside_pretrained"),
+        lang.plain("asked_batch", size=spec.batch_size),
+        lang.plain("beside_mode", mode=spec.mode),
+        lang.plain_value(spec.dtype),
+        lang.plain("asked_weights" if spec.weights == "random" else "beside_pretrained"),
     ]
     source = [
-        say.composed("chart_here_setting", setting=say.listed(setting)),
+        lang.composed("chart_here_setting", setting=lang.listed(setting)),
         _short(f"torch {machine.torch}, {machine.device_name}") if machine else "",
-        say.composed(
+        lang.composed(
             "chart_there",
-            gpus=say.listed([say.plain_value(row.gpu) for row in found.rows]),
-            calls=say.plain_value(PUBLISHED_CALLS),
-            versions=say.listed(list(dict.fromkeys(_versions([row], say) for row in found.rows))),
+            gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
+            calls=lang.plain_value(PUBLISHED_CALLS),
+            versions=lang.listed(list(dict.fromkeys(_versions([row], lang) for row in comparison.rows))),
         ),
-        say.plain("chart_source"),
+        lang.plain("chart_source"),
     ]
-    small = _SMALL if any(row.batch_size != spec.batch_size for row in found.rows) else NAMES
+    small = _SMALL if any(row.batch_size != spec.batch_size for row in comparison.rows) else NAMES
     left, right = room(names, small), 20 + 8 * small  # '43.7 ms  1.00×' beside the longest bar
-    figure = bars(say.plain("chart_beside"), names, seconds, texts, [None] * len(names), source, left, right, say)
+    figure = bars(lang.plain("chart_beside"), names, seconds, texts, [None] * len(names), source, left, right, lang)
     return _written(figure, small)
 
 
@@ -249,31 +253,33 @@ def _written(figure: go.Figure, size: int) -> go.Figure:
     return figure
 
 
-def _source(rows: Sequence[PublishedRow], say: Language) -> list[str]:
-    """One setting, how a time was taken in it, and whose it is."""
-    first, versions = rows[0], _versions(rows, say)
+def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
+    """The source lines: setting, how a time was taken, and who measured it."""
+    first, versions = rows[0], _versions(rows, lang)
     days = sorted({row.measured.date for row in rows if row.measured})
     if first.measured is None:
-        how = say.composed("chart_mean", calls=say.plain_value(PUBLISHED_CALLS), versions=versions)
+        how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions)
     else:
-        told = say.plain_value(days[0]) if days[0] == days[-1] else say.plain("between", low=days[0], high=days[-1])
-        how = say.composed("chart_median", versions=versions, dtype=say.plain_value(first.measured.dtype), days=told)
+        period = lang.plain_value(days[0]) if days[0] == days[-1] else lang.plain("between", low=days[0], high=days[-1])
+        how = lang.composed(
+            "chart_measured_call", versions=versions, dtype=lang.plain_value(first.measured.dtype), days=period
+        )
     size = first.batch_size
-    batch = say.plain("chart_batch_of", size=size) if size > 1 else say.plain("chart_one_image")
-    noted = [say.plain("chart_noted")] if any(map(published.notes, rows)) else []
-    own = say.capital(say.plain("published_measured"))
-    return [say.listed([say.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, say)]
+    batch = lang.plain("chart_batch_of", size=size) if size > 1 else lang.plain("chart_one_image")
+    noted = [lang.plain("chart_noted")] if any(map(published.notes, rows)) else []
+    own = lang.capital(lang.plain("published_measured"))
+    return [lang.listed([lang.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
 
 
-def _versions(rows: Sequence[PublishedRow], say: Language) -> str:
+def _versions(rows: Sequence[PublishedRow], lang: Language) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
-    torch = words.enumerated(map(say.plain_value, dict.fromkeys(_short(row.torch) for row in rows)), say)
-    return say.composed("chart_versions", torch=torch, mode=say.plain_value(rows[0].mode))
+    torch = sentences.enumerated(map(lang.plain_value, dict.fromkeys(_short(row.torch) for row in rows)), lang)
+    return lang.composed("chart_versions", torch=torch, mode=lang.plain_value(rows[0].mode))
 
 
-def _origins(rows: Sequence[PublishedRow], own: str, say: Language) -> list[str]:
+def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:
     measured = {row.measured is not None for row in rows}
-    return [text for kind, text in ((False, say.plain("chart_source")), (True, own)) if kind in measured]
+    return [text for kind, text in ((False, lang.plain("chart_source")), (True, own)) if kind in measured]
 
 
 def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
@@ -284,13 +290,13 @@ def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
     return {batch: mean for batch, mean in means.items() if mean is not None}
 
 
-def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int], say: Language) -> str:
+def _counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int], lang: Language) -> str:
     """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
     counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
-    told = words.enumerated(map(say.plain_value, counts), say)
-    name = say.plain_value(_short(gpu))
-    own = f"{name} {say.plain('chart_own')}" if origin == published.MEASURED else name
-    return say.composed("chart_models", gpu=own, counts=told)
+    models = sentences.enumerated(map(lang.plain_value, counts), lang)
+    name = lang.plain_value(_short(gpu))
+    own = f"{name} {lang.plain('chart_own')}" if origin == published.MEASURED else name
+    return lang.composed("chart_models", gpu=own, counts=models)
 
 
 def _write_points(
@@ -299,22 +305,22 @@ def _write_points(
     batches: Sequence[int],
     low: float,
     high: float,
-    say: Language,
+    lang: Language,
 ) -> None:
-    """The value at each point, and on the right, with the GPU's name, that of its last one; none over another.
+    """Writes the value at each point, and the GPU's name with its last value on the right, so that no two overlap.
 
-    Where a name is long, for a device that this project measured or for a line that ends early, the value stands below.
+    The last value stands below the name for a device that this project measured and for a line that ends early.
     """
     for batch in batches:
         at_end = batch == batches[-1]
         here = list(points) if at_end else [key for key, means in points.items() if batch in means]
         values = [points[key].get(batch, points[key][max(points[key])]) for key in here]
         heights = [(value - low) / (high - low) * _LINES_HEIGHT for value in values]
-        labels = [_label(list(points).index(key), key, points[key], batch, say) for key in here]
+        labels = [_label(list(points).index(key), key, points[key], batch, lang) for key in here]
         texts = labels if at_end else [fmt.ratio(value) for value in values]
         lifted = heights if at_end else [height + 16 for height in heights]
         sizes = [17 * (1 + text.count("<br>")) for text in texts]
-        for value, text, height, free in zip(values, texts, heights, _apart(lifted, sizes), strict=True):
+        for value, text, height, free in zip(values, texts, heights, moved_apart(lifted, sizes), strict=True):
             figure.add_annotation(
                 x=math.log10(batch),
                 y=value,
@@ -327,19 +333,19 @@ def _write_points(
             )
 
 
-def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int, say: Language) -> str:
-    """A line's sign, name and last value, with that one's batch size where the line ends before `batch`."""
+def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: int, lang: Language) -> str:
+    """A line's sign, name and last value, with its batch size where the line ends before `batch`."""
     (origin, gpu), last = key, max(means)
     own = origin == published.MEASURED
     sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-    early = [f"{say.plain('asked_batch', size=last)}:"] if last != batch else []
-    told = [*([say.plain("chart_own")] if own else []), *early, say.plain_value(fmt.ratio(means[last]))]
-    gap = "<br>" if len(told) > 1 else " "
-    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{directed(" ".join(told))}'
+    early = [f"{lang.plain('asked_batch', size=last)}:"] if last != batch else []
+    texts = [*([lang.plain("chart_own")] if own else []), *early, lang.plain_value(fmt.ratio(means[last]))]
+    gap = "<br>" if len(texts) > 1 else " "
+    return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{directed(" ".join(texts))}'
 
 
-def _apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Middles of texts, in pixels, moved as little as an upward sweep needs so that no two of these sizes overlap."""
+def moved_apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Heights of the texts' middles, in pixels, moved apart so that texts of these sizes do not overlap."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     free = list(heights)
     for before, place in pairwise(order):
@@ -357,7 +363,7 @@ def _shape(number: int) -> str:
 
 
 def _bare(value: float) -> str:
-    """Three digits that count, without a unit: it stands in the title."""
+    """Three significant digits without a unit, which the title has."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -367,10 +373,10 @@ def _signed(value: float) -> str:
 
 
 def _short(name: str) -> str:
-    """Not endlessly long."""
+    """At most 48 characters."""
     return name if len(name) <= 48 else f"{name[:47]}…"
 
 
 def _name(gpu: str) -> str:
-    """Fit to stand in a figure, harmless."""
+    """Shortened and escaped for a figure."""
     return html.escape(gpu if len(gpu) <= 16 else f"{gpu[:15]}…", quote=False)

@@ -1,8 +1,10 @@
-"""How long a run will take and how much memory its calls will need, said before it starts, and what it rests on.
+"""How long a run, or the runs of a sweep, will take, and how much memory a run will need.
 
-Earlier runs of this machine count first: those of the same settings, else those of the same checkpoint, scaled. Without
-any, parameters, input and batch size give a rough range. A range is meant to hold nine runs in ten; it is
-no interval of confidence, because nobody can know the next model that somebody names.
+An estimate rests on earlier runs of this machine: on those with the same settings, else on those of the same
+checkpoint, scaled. Without any it is a rough range from parameters, input and batch size.
+
+Covered: a range is meant to hold nine of ten runs. Not covered: it is no confidence interval, since the next model that
+somebody names can behave unlike all that was measured; the download of weights; the load by other programs.
 """
 
 from __future__ import annotations
@@ -10,11 +12,15 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from demo.core.result import PUBLISHED_CALLS, Checkpoint, Machine, RunResult, RunSpec
+from demo.core.catalog import Checkpoint, find
+from demo.core.machine import HostInfo, usable_cores
+from demo.core.result import RunResult
+from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 Basis = Literal["same", "alike", "parameters"]
 Doubt = Literal[
@@ -31,33 +37,36 @@ Doubt = Literal[
 ]
 
 NEWEST = 5
-"""So many of the latest runs with the same settings count: an older torch may have been slower."""
+"""How many of the latest runs with the same settings count: an older torch may have been slower."""
 ENOUGH = 4
-"""From so many on, the runs themselves show how long the timing takes."""
+"""With this many runs or more, their spread already shows how much the duration of the timing varies."""
 WARM_SHARE = 0.15
 """A first call from a filled cache takes about this share of a cold one: 0.6 of 5.7 s and 6.5 of 54 s on two cores."""
 SMALL = 1_500_000
-"""Parameters. A model below it is one that somebody trained to be small, such as those that are bundled."""
+"""Parameters. Models below it were made to be small, such as the bundled ones."""
 COMPILE_SECONDS_SMALL, COMPILE_SECONDS = (4.0, 15.0, 80.0), (10.0, 40.0, 300.0)
 """A cold compile: 5.7 s for a four-layer ViT and 54 s for a small RT-DETR; 20 to 40 s for most of the guide's models
 and 260 s for Mask2Former. All on two cores."""
 AUTOTUNE_TIMES = (1.0, 2.0, 6.0)
-"""So many times longer where kernels are tried out."""
+"""How many times longer a compile takes in the modes that try kernels out."""
 START_SECONDS = (1.0, 3.0, 15.0)
-"""Weights from the disk, the picture, the process. Not a download."""
+"""Starting the process, reading the weights from the disk and the picture. Not a download."""
 FLOPS_A_CORE, FLOPS_OF_A_GPU = 27e9, 3e12
-"""What float32 inference reaches, by `_operations`: four models of the guide gave 17 to 170 GFLOP/s on two cores."""
+"""FLOP/s of float32 inference, counted by `_operations`: four models of the guide reached 17 to 170 GFLOP/s on two
+cores."""
 LAUNCHES_SECONDS = 0.005
-"""A call on a GPU is hardly shorter, however small the model: it waits for launches."""
+"""The shortest call on a GPU: launching the kernels takes this long even for a small model."""
 WIDE = 4.0
-"""A rough estimate may be off by this factor, either way."""
+"""A rough estimate may be wrong by this factor in either direction."""
 PROCESS_BYTES = 430e6
-"""Python, torch and transformers in memory, which a resident set on a CPU holds too."""
+"""Python, torch and transformers, which count in the peak memory of a run on a CPU."""
 BYTES_A_PIXEL = 400.0
-"""Activations of one picture in float32, by the area of the model's input: 100 numbers a pixel."""
+"""Activations of one picture in float32 for each pixel of the model's input: 100 numbers."""
+TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
+"""Assumed in a sweep for a checkpoint whose parameters nobody has counted."""
 
 SMALL_GPUS = {"A2": 10, "P4": 20, "T4": 40, "P100": 56, "L4": 58}
-"""Multiprocessors, from NVIDIA's data sheets: inductor's matrix-product tuning wants 68."""
+"""Multiprocessors, from NVIDIA's data sheets: inductor tunes matrix products only on GPUs with 68 or more."""
 BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
 """Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
 
@@ -78,60 +87,97 @@ class Range:
 @dataclass(frozen=True)
 class Forecast:
     seconds: Range
-    """Of the whole run, from the press of the button."""
+    """Of the whole run, from the click."""
     memory_bytes: Range
-    """As a result's `peak_memory_bytes` counts: on a CPU the whole process, on a GPU what torch gave out."""
+    """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     basis: Basis
     runs: int
-    """Earlier runs that it rests on."""
+    """How many earlier runs it rests on."""
+
+
+@dataclass(frozen=True)
+class SweepForecast:
+    """How long the cells that are still to be run will take, one after another."""
+
+    cells: int
+    seconds: float
+    guessed: int
+    """Cells whose checkpoint was never run on this device: their share is a rough guess."""
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult], cores: int) -> Forecast | None:
-    """What to expect of `spec`, whose device is 'cpu' or 'cuda'; None where nothing at all is known of the checkpoint.
+    """What to expect of `spec`, whose device is 'cpu' or 'cuda'. None (no estimate) where nothing like it has been run
+    here and the parameters of the checkpoint are not known.
 
-    `earlier` are this machine's runs on that device, newest first (see `on_this_machine`); `cores` the CPU's.
+    `earlier` are this machine's runs on that device, newest first (see `on_this_machine`); `cores` are the CPU's.
     """
-    done = [run for run in earlier if run.status == "ok" and run.eager and run.compiled and run.compilation]
-    same = [run for run in done if _asked(run.spec) == _asked(spec)]
+    alike = [run for run in earlier if run.spec.checkpoint == spec.checkpoint and _is_measured(run)]
+    asked = _without_text(spec)
+    same = [run for run in alike if _without_text(run.spec) == asked]
     if same:
         return _from_same(spec, same)
-    alike = [run for run in done if run.spec.checkpoint == spec.checkpoint]
     if alike:
         return _from_alike(spec, alike)
     if checkpoint is None or not checkpoint.parameters:
         return None
-    return _from_parameters(spec, checkpoint, cores)
+    return _from_parameters(spec, checkpoint.parameters, checkpoint.input_size, cores)
 
 
-def on_this_machine(earlier: Sequence[RunResult], device_name: str, device: str) -> list[RunResult]:
-    """The runs of `earlier` that were measured on this device."""
+def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
+    """The likely seconds of `forecast`, added up. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first.
+
+    Compiling ahead, which saves time, is not taken into account.
+    """
+    cores = usable_cores()
+    by_checkpoint: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
+    for device in {spec.device for spec in specs}:
+        for run in on_this_machine(earlier, machine, device):
+            by_checkpoint[device, run.spec.checkpoint].append(run)
+    seconds, guessed = 0.0, 0
+    for spec in specs:
+        checkpoint = find(spec.checkpoint)
+        expected = forecast(spec, checkpoint, by_checkpoint[spec.device, spec.checkpoint], cores)
+        if expected is None:
+            expected = _from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores)
+        seconds += expected.seconds.likely
+        guessed += expected.basis == "parameters"
+    return SweepForecast(len(specs), seconds, guessed)
+
+
+def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:
+    """The runs of `earlier` that were measured on this machine's 'cpu' or 'cuda' device."""
+    name = machine.gpu if device == "cuda" else machine.cpu
     return [
         run
         for run in earlier
-        if run.spec.device == device and run.environment is not None and run.environment.device_name == device_name
+        if run.spec.device == device and run.environment is not None and run.environment.device_name == name
     ]
 
 
-def _asked(spec: RunSpec) -> RunSpec:
-    """What decides time and memory: the words looked for do not."""
-    return dataclasses.replace(spec, text=())
+def _is_measured(run: RunResult) -> bool:
+    return run.status == "ok" and all((run.eager, run.compiled, run.compilation))
+
+
+def _without_text(spec: RunSpec) -> RunSpec:
+    """The queries of a zero-shot detector change neither time nor memory much."""
+    return dataclasses.replace(spec, text=()) if spec.text else spec
 
 
 def _from_same(spec: RunSpec, same: Sequence[RunResult]) -> Forecast:
     newest = same[:NEWEST]
     memory = _around([_peak(run) for run in newest], 1.15)
     warm = [run for run in newest if run.compilation and run.compilation.cache == "warm"]
-    known = newest if spec.cache == "empty" or not warm else warm
+    comparable = newest if spec.cache == "empty" or not warm else warm
     if spec.cache == "empty" or warm:
-        seconds = _around([run.elapsed_seconds for run in known], 1.2)
-    else:  # only cold runs so far: they have filled the cache
+        seconds = _around([run.elapsed_seconds for run in comparable], 1.2)
+    else:  # all earlier runs were cold, but they have filled the cache
         latest = newest[0]
         cold = latest.compilation.first_call_seconds if latest.compilation else 0.0
         elapsed = latest.elapsed_seconds
         seconds = Range(0.8 * (elapsed - cold), elapsed - (1 - WARM_SHARE) * cold, 1.2 * elapsed)
-    if len(known) < ENOUGH and spec.iterations is None and spec.protocol == "interleaved":
-        # The timing may end sooner when the answer is sure, or take twice as long while it is not.
-        timed = [run.timing_seconds or spec.most_seconds for run in known]
+    if len(comparable) < ENOUGH and spec.iterations is None and spec.protocol == "interleaved":
+        # Timing ends early when the interval is narrow, and takes twice as long while the verdict is unsure.
+        timed = [run.timing_seconds or spec.most_seconds for run in comparable]
         sooner = max(0.0, min(timed) - 0.3 * spec.most_seconds)
         later = max(0.0, 2 * spec.most_seconds - max(timed))
         seconds = Range(max(0.5, seconds.low - sooner), seconds.likely, seconds.high + later)
@@ -143,19 +189,20 @@ def _around(values: Sequence[float], factor: float) -> Range:
 
 
 def _peak(run: RunResult) -> float:
-    """The larger of the two peaks, in bytes; 0 where the system did not tell."""
+    """The larger of the two peaks, in bytes; 0 where the system gave none."""
     return float(max(side.peak_memory_bytes or 0 for side in (run.eager, run.compiled) if side is not None))
 
 
 def _from_alike(spec: RunSpec, alike: Sequence[RunResult]) -> Forecast:
-    """From the run of the same checkpoint whose settings are nearest: its calls scaled by the batch, compiled anew."""
+    """From the run of the same checkpoint with the nearest settings: its calls scaled by the batch size, and a cold
+    compile."""
     nearest = min(alike, key=lambda run: _distance(spec, run.spec))
     eager, compiled, compilation = nearest.eager, nearest.compiled, nearest.compilation
-    if eager is None or compiled is None or compilation is None:  # `forecast` has seen to it
+    if eager is None or compiled is None or compilation is None:  # excluded by `_is_measured`
         raise ValueError("the nearest run was not measured")
     ratio = spec.batch_size / nearest.spec.batch_size
-    # A GPU with room left takes as long for a larger batch; a full one, or a CPU, longer in proportion, and more so
-    # where the batch outgrows a cache.
+    # A GPU with idle multiprocessors takes no longer for a larger batch. A busy one, or a CPU, takes longer in
+    # proportion, and even more where the batch no longer fits into a cache.
     grown = (min(1.0, ratio) / 1.5, ratio, max(1.0, ratio) * 1.5)
     doubt = 1.0 if spec.dtype == nearest.spec.dtype else WIDE
     both = Range(*(eager.median_seconds,) * 3).times(grown[0] / doubt, grown[1], grown[2] * doubt)
@@ -181,25 +228,26 @@ def _distance(spec: RunSpec, other: RunSpec) -> tuple[bool, bool, float]:
     return spec.mode != other.mode, spec.dtype != other.dtype, max(ratio, 1 / ratio)
 
 
-def _from_parameters(spec: RunSpec, checkpoint: Checkpoint, cores: int) -> Forecast:
-    height, width = checkpoint.input_size
-    work = spec.batch_size * _operations(checkpoint)
+def _from_parameters(spec: RunSpec, parameters: int, input_size: tuple[int, int], cores: int) -> Forecast:
+    """`input_size` is the height and width of the model's input in pixels."""
+    height, width = input_size
+    work = spec.batch_size * _operations(parameters, input_size)
     if spec.device == "cuda":
         call = LAUNCHES_SECONDS + work / FLOPS_OF_A_GPU * (1.0 if spec.dtype == "float32" else 0.4)
     else:
         call = work / FLOPS_A_CORE / min(spec.threads or cores, cores)
     start = Range(*START_SECONDS)
-    compiling = _autotuned(spec, Range(*(COMPILE_SECONDS_SMALL if checkpoint.parameters < SMALL else COMPILE_SECONDS)))
-    fixed = _fixed_bytes(spec, checkpoint.parameters)
+    compiling = _autotuned(spec, Range(*(COMPILE_SECONDS_SMALL if parameters < SMALL else COMPILE_SECONDS)))
+    fixed = _fixed_bytes(spec, parameters)
     activations = spec.batch_size * height * width * BYTES_A_PIXEL * _width(spec) / 4
     memory = Range(0.9 * fixed + activations / WIDE, 1.1 * fixed + activations, 1.6 * fixed + activations * WIDE)
     return Forecast(start + compiling + _timing(spec, Range(call / WIDE, call, call * WIDE)), memory, "parameters", 0)
 
 
-def _operations(checkpoint: Checkpoint) -> float:
-    """Floating-point operations of one picture, as if each weight met each patch of 16 x 16 pixels: right for a ViT."""
-    height, width = checkpoint.input_size
-    return 2.0 * checkpoint.parameters * height * width / 256
+def _operations(parameters: int, input_size: tuple[int, int]) -> float:
+    """Floating-point operations for one picture: two for each weight and each patch of 16 x 16 pixels, as in a ViT."""
+    height, width = input_size
+    return 2.0 * parameters * height * width / 256
 
 
 def _autotuned(spec: RunSpec, compiling: Range) -> Range:
@@ -207,7 +255,8 @@ def _autotuned(spec: RunSpec, compiling: Range) -> Range:
 
 
 def _timing(spec: RunSpec, call: Range) -> Range:
-    """Warm-up, timing and check, from the seconds of one call; eager, its control and compiled together are three."""
+    """Seconds of warm-up, timing and check, from those of one call. Timed are three variants: eager, its control and
+    compiled."""
     if spec.protocol == "as published":
         timed = call.times(*(2.0 * PUBLISHED_CALLS,) * 3)
     elif spec.iterations is not None:
@@ -221,19 +270,19 @@ def _timing(spec: RunSpec, call: Range) -> Range:
 
 
 def _fixed_bytes(spec: RunSpec, parameters: int) -> float:
-    """What does not grow with the batch."""
+    """Bytes that do not depend on the batch size: the weights, and on a CPU the process."""
     return parameters * _width(spec) + (0.0 if spec.device == "cuda" else PROCESS_BYTES)
 
 
 def _width(spec: RunSpec) -> int:
-    """Bytes of one number."""
+    """Bytes of one number of the dtype."""
     return 2 if spec.dtype in ("float16", "bfloat16") else 4
 
 
 def doubts(
-    spec: RunSpec, machine: Machine, expected: Forecast | None, earlier: Sequence[RunResult]
+    spec: RunSpec, machine: HostInfo, expected: Forecast | None, earlier: Sequence[RunResult]
 ) -> tuple[Doubt, ...]:
-    """Why this choice is known to be pointless here, most serious first.
+    """Why these settings are known to be of no use here, most serious first.
 
     `spec.device` is 'cpu' or 'cuda'; `earlier` are this machine's runs on that device, newest first.
     """
@@ -260,17 +309,18 @@ def doubts(
         found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
-    same = [run.speedup.verdict for run in earlier if _asked(run.spec) == _asked(spec) and run.speedup is not None]
+    asked = _without_text(spec)
+    same = [run.speedup.verdict for run in earlier if _without_text(run.spec) == asked and run.speedup is not None]
     if same and all(verdict == "slower" for verdict in same[:NEWEST]):
         found.append("lost before")
     return tuple(found)
 
 
 def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
-    """The GPU's memory, as an earlier run on it saw it: for a machine that could not say."""
+    """The GPU's memory according to an earlier run on it, for a driver that does not report it."""
     return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)
 
 
 def multiprocessors(gpu: str) -> int | None:
-    """Of a GPU that is known to have too few for tuning; None for any other."""
+    """The number of multiprocessors of a GPU that has too few for tuning; None for any other."""
     return next((count for name, count in SMALL_GPUS.items() if name in gpu.split()), None)

@@ -1,7 +1,12 @@
-"""Results in a dataset of the Hugging Face Hub, too, where the environment names one.
+"""Pushes each result to a dataset on the Hugging Face Hub, too, where the environment names one.
 
-For a page that is served from a machine whose disk does not last, such as a Space. The local file stays the truth:
-what cannot be pushed is pushed later, and no run ever waits for the Hub.
+For a page on a machine whose disk does not last, such as a Space. The page only reads the local file. No run waits for
+the Hub.
+
+What is covered: a Hub that cannot be reached, refuses or is slow; the results stay in a local folder and are pushed
+later, also by the next program that uses this folder.
+What is not covered: a disk that is lost before the next push, which is `EVERY_MINUTES` away at most while the Hub
+answers. Nothing is read back from the dataset.
 """
 
 from __future__ import annotations
@@ -14,23 +19,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from demo.core.result import BadInput, RunResult
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
 from demo.store.history import History
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
-"""How long the end of the program waits for what is left to be pushed."""
+"""How long the program waits at its end for the last push."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def opened(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
-    """The user's history; where `WORTH_COMPILING_DATASET` names a dataset, one that pushes each result there, too.
+def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
+    """The user's history. Where `WORTH_COMPILING_DATASET` names a dataset, each result is pushed there, too.
 
-    `scheduler` stands in for `huggingface_hub.CommitScheduler`. Raises BadInput for what is no name of a dataset.
+    `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
     """
     named = os.environ.get(VARIABLE, "")
     if not named:
@@ -46,11 +52,11 @@ def opened(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
 
 
 class PushedHistory(History):
-    """A history whose results also become files of a folder that huggingface_hub pushes every few minutes.
+    """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
 
-    One file a result, named by its day and id, so that two programs that push to one dataset never meet. The
-    scheduler is made on a thread of its own: it asks the Hub at once, and that may take long or fail; then it is
-    made anew with the next result. What an earlier program left in the folder is pushed along.
+    One file a result, named by its day and id, so that two programs that push to one dataset never write the same
+    file. The scheduler asks the Hub when it is made, which may take long or fail. So a thread of its own makes it, and
+    makes it again with the next result if that failed. Files that an earlier program left there are pushed, too.
     """
 
     def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
@@ -58,22 +64,23 @@ class PushedHistory(History):
         self._dataset = dataset
         self._make = scheduler
         self._scheduler: Any = None
-        self._starting = threading.Lock()
+        self.connecting = threading.Lock()
+        """Held while a thread makes the scheduler."""
         self._start()
 
     def append(self, result: RunResult) -> str | None:
-        """As in any history; what cannot be stored in its file is pushed all the same."""
+        """As `History.append`. A result that cannot be stored in the local file is pushed all the same."""
         try:
             return super().append(result)
         finally:
             try:
                 self._write(result)
-            except Exception as error:  # whatever it is, it must not harm the run
+            except Exception as error:  # no failure of the dataset may harm the run
                 _log.warning("a result was not prepared for the dataset %s: %s", self._dataset, error)
             self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
-        """As in any history; what was pushed already stays in the dataset, what was not never gets there."""
+        """As `History.delete`. Results that were pushed stay in the dataset; the others are not pushed any more."""
         ids = set(ids)
         for file in (self.path.parent / FOLDER).glob("runs/*/*.json"):
             if file.stem in ids:
@@ -81,7 +88,7 @@ class PushedHistory(History):
         return super().delete(ids)
 
     def close(self) -> None:
-        """Pushes what is left, within a few seconds; what remains is pushed by the next program."""
+        """Pushes the last results, if that takes a few seconds only; else the next program does."""
         scheduler, self._scheduler = self._scheduler, None
         if scheduler is None:
             return
@@ -94,16 +101,16 @@ class PushedHistory(History):
     def _write(self, result: RunResult) -> None:
         folder = self.path.parent / FOLDER / "runs" / result.started_at[:10]
         folder.mkdir(parents=True, exist_ok=True)
-        half = folder / f".{result.id}.tmp"
-        half.write_text(result.dumps() + "\n", encoding="utf-8", errors="backslashreplace")
-        half.rename(folder / f"{result.id}.json")  # so that the scheduler never sees half a file
+        draft = folder / f".{result.id}.tmp"
+        draft.write_text(result.dumps() + "\n", encoding="utf-8", errors="backslashreplace")
+        draft.rename(folder / f"{result.id}.json")  # so that the scheduler never pushes half a file
 
     def _start(self) -> None:
-        if self._scheduler is None and self._starting.acquire(blocking=False):
+        if self._scheduler is None and self.connecting.acquire(blocking=False):
             try:
                 threading.Thread(target=self._connect, daemon=True).start()
-            except RuntimeError as error:  # no thread is to be had
-                self._starting.release()
+            except RuntimeError as error:  # no further thread can be started
+                self.connecting.release()
                 _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
 
     def _connect(self) -> None:
@@ -124,4 +131,4 @@ class PushedHistory(History):
         except Exception as error:
             _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
         finally:
-            self._starting.release()
+            self.connecting.release()

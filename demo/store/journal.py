@@ -1,8 +1,18 @@
-"""Runs that have begun and not ended, one small file each: what is stored of a run whose app was killed in the middle.
+"""Runs under way, one small file each, so that a run whose app is killed is stored as interrupted at the next start.
 
-A file holds the result that the run has if nobody ever ends it. Its writer keeps it locked; the kernel takes the lock
-away when the process dies, however it dies. So a file that can be locked is a run that was lost, also where two apps,
-or two containers, share the folder.
+A file holds the result to store if its run never ends. The process of the run keeps the file locked; when that process
+dies, however it dies, the kernel releases the lock. So a file that can be locked belongs to a run that was lost. This
+also works where two apps, or two containers, share the folder.
+
+What is covered:
+- A crash or a kill of the app at any moment: the run is stored once, whoever finds its file first. A kill between the
+  storing of a result and the removal of its file does not replace that result.
+- A file that is cut short, by a full disk or by a machine that goes down: it is removed, and its run is not stored.
+- A folder that cannot be written: the run goes on without a file, and a warning is logged.
+
+What is not covered:
+- Network file systems where `flock` does not reach the other machines.
+- A run whose file could not be written: nothing is stored of it if its app is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """The runs under way that belong to one history, in a folder beside its file."""
+    """The runs under way of one history, in a folder beside its file."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -30,66 +40,65 @@ class Journal:
     def folder(self) -> Path:
         return self._history.path.with_suffix(".running")
 
-    def begin(self, if_lost: RunResult) -> Entry | None:
-        """Writes down what to store if this process dies before the run ends; None where that cannot be written."""
+    def begin(self, if_lost: RunResult) -> RunMarker | None:
+        """Writes the result to store if this process dies before the run ends. None where it cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"{if_lost.id}.json"
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except (OSError, HistoryError) as error:
-            _log.warning("a run that has begun could not be written down: %s", error)
+            _log.warning("the marker of a run could not be written: %s", error)
             return None
-        entry = Entry(path, file)
+        marker = RunMarker(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             rest = if_lost.dumps().encode("utf-8", "backslashreplace")
-            while rest:  # a disk that is nearly full takes a part, and says only at the next one that it is
+            while rest:  # a disk that is nearly full takes a part and reports the error at the next write
                 rest = rest[os.write(file, rest) :]
             os.fsync(file)
         except OSError as error:
-            _log.warning("a run that has begun could not be written down: %s", error)
-            entry.end()
+            _log.warning("the marker of a run could not be written: %s", error)
+            marker.end()
             return None
-        return entry
+        return marker
 
     def recover(self) -> int:
         """Stores every run whose process is gone; how many there were. A file that cannot be read is removed."""
         try:
-            lost = sorted(self.folder.glob("*.json"))
+            paths = sorted(self.folder.glob("*.json"))
         except (OSError, HistoryError):
             return 0
-        return sum(self._stored(path) for path in lost)
+        return sum(self._recovered(path) for path in paths)
 
-    def _stored(self, path: Path) -> bool:
+    def _recovered(self, path: Path) -> bool:
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 try:
                     result = RunResult.from_json(json.loads(file.read()))
-                    # A run that had already been stored when its process died keeps what was stored.
-                    new = self._history.get(result.id) is None
-                    if new:
+                    is_new = self._history.get(result.id) is None  # else its process died after storing it
+                    if is_new:
                         self._history.append(result)
-                except ValueError:  # cut short: the disk was full, or the machine went down
-                    new = False
+                except (ValueError, RecursionError):  # cut short
+                    is_new = False
                 path.unlink(missing_ok=True)
-                return new
-        except (OSError, HistoryError) as error:  # BlockingIOError: that run is still going on
+                return is_new
+        except (OSError, HistoryError) as error:  # BlockingIOError: the run is still going on
             _log.info("%s is left for later: %s", path.name, error)
             return False
 
 
-class Entry:
-    """One run under way."""
+class RunMarker:
+    """The file of one run under way."""
 
     def __init__(self, path: Path, file: int) -> None:
         self._path = path
         self._file = file
 
     def end(self) -> None:
-        """The run has ended and its result is stored, or could not be: nothing is left to recover.
+        """Call it when the run has ended and its result is stored, or could not be stored.
 
-        Where the file cannot be removed, as on a disk that has become read-only, the next start does so.
+        Where the file cannot be removed, as on a disk that has become read-only, the next start removes it.
         """
         with contextlib.suppress(OSError):
             self._path.unlink()

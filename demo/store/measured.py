@@ -1,6 +1,7 @@
 """Tables that this project measured itself: the guide's columns, the interval, and what the figures belong to.
 
-They lie in `assets/measured/*.csv`. A file that does not read as such a table is left out whole, and said.
+They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole, and a sentence
+says why.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-import math
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable
@@ -18,39 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import catalog
-from demo.core.format import milliseconds
-from demo.core.result import DTYPES, MODES, TASKS, WEIGHTS, BadInput, Measured, PublishedRow, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.files import replacing
+from demo.core.numbers import number, whole_number
+from demo.core.result import RunResult
+from demo.core.spec import DTYPES, MODES, OPTIONS, TASKS, WEIGHTS, RunSpec
+from demo.store import csv_text
+from demo.store.columns import TABLE_COLUMNS
+from demo.store.tables import OOM, Measured, PublishedRow
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
-OOM = "OOM"
-"""How a table writes that a variant ran out of memory, as the guide does."""
-GUIDE_COLUMNS = (
-    "subset",
-    "gpu",
-    "torch",
-    "mode",
-    "batch_size",
-    "task",
-    "model",
-    "checkpoint",
-    "eager_ms",
-    "compiled_ms",
-)
-COLUMNS = (
-    *GUIDE_COLUMNS,
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "dtype",
-    "weights",
-    "transformers",
-    "triton",
-    "device",
-    "driver",
-    "commit",
-    "date",
-)
+COLUMNS = tuple(name for name in TABLE_COLUMNS if name != "saved_percent")
 _LONGEST_CELL = 200
 
 
@@ -63,7 +41,7 @@ class Tables:
 
 
 def load(folder: Path | None = None) -> Tables:
-    """Every table of `folder` (`FOLDER` if None), in the order of the names; never raises for what a file holds."""
+    """Every table of `folder` (`FOLDER` if None), in the order of their names. Raises for no content of a file."""
     folder = FOLDER if folder is None else folder
     rows: list[PublishedRow] = []
     problems: list[str] = []
@@ -87,7 +65,7 @@ def read(path: Path) -> list[PublishedRow]:
         rows = []
         for line in lines:
             try:
-                rows.append(_row(line))
+                rows.append(_row(_original(line)))
             except _Unreadable as error:
                 raise _Unreadable(f"line {lines.line_num}: {error}") from error
     except (OSError, UnicodeDecodeError, csv.Error, _Unreadable) as error:
@@ -104,52 +82,49 @@ def file_of(device_name: str) -> str:
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
-    """As `write_measured`, but rows of the table that is there already stay where `results` have none for their place.
+    """As `write_measured`, but keeps those rows of the existing table that `results` do not replace.
 
-    A place is checkpoint, batch size and subset. Where `results` have no row at all, nothing is written. Raises
-    BadInput, and changes nothing, where the table that is there cannot be read.
+    A row replaces another one of the same checkpoint, batch size and subset. If `results` give no row at all, nothing
+    is written. Raises BadInput, and changes nothing, if the existing table cannot be read.
     """
     results = list(results)
-    if all(_line(result, "") is None for result in results):
+    if all(_measured_row(result, "") is None for result in results):
         return results
     earlier: list[dict[str, Any]] = []
     if path.exists():
         read(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            earlier = list(csv.DictReader(file))
+            earlier = list(map(_original, csv.DictReader(file)))
     return write_measured(results, path, commit, earlier)
 
 
 def write_measured(
     results: Iterable[RunResult], path: Path, commit: str | None = None, earlier: Iterable[dict[str, Any]] = ()
 ) -> list[RunResult]:
-    """Writes a table of `results` to `path` and gives those back that it has no row for.
+    """Writes a table of `results` to `path` and returns the results that have no row in it.
 
-    A row needs a machine and either a speed-up or the word OOM: runs that failed otherwise, were cancelled or
-    recompiled while timed have none. `commit` is this project's, asked of git where none is given. The file is replaced
-    at once or not at all. Raises OSError where it cannot be written.
+    A row needs a machine and either a speed-up or the word OOM. Runs that failed otherwise, were cancelled or
+    recompiled while they were timed have none. `commit` is this project's; git is asked if it is None. The file is
+    replaced as a whole or not at all. Raises OSError where it cannot be written.
     """
     commit = current_commit() if commit is None else commit
     lines, left_out = [], []
     for result in results:
-        line = _line(result, commit)
-        if line is None:
+        row = _measured_row(result, commit)
+        if row is None:
             left_out.append(result)
         else:
-            lines.append(line)
+            lines.append({name: TABLE_COLUMNS[name](row) for name in COLUMNS})
     places = {_place(line) for line in lines}
     lines = [*(line for line in earlier if _place(line) not in places), *lines]
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(path) as draft:
+        draft.write(csv_text.written(COLUMNS, lines).encode())
     return left_out
+
+
+def _original(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: csv_text.original(cell) for name, cell in line.items()}
 
 
 def _place(line: dict[str, Any]) -> tuple[str, ...]:
@@ -161,14 +136,20 @@ def subset_of(spec: RunSpec) -> str:
 
     Random weights are not among them: latency does not depend on the values.
     """
-    departures = (
-        (spec.mode != "default", spec.mode),
-        (spec.dtype != "float32", spec.dtype),
-        (spec.channels_last, "channels-last"),
-        (spec.attention != "auto", f"attention-{spec.attention}"),
-        (spec.threads is not None, f"threads-{spec.threads}"),
-    )
-    return " ".join([SUBSET, *(name for departs, name in departures if departs)])
+    named = []
+    for name, value in spec.departures().items():
+        option = OPTIONS[name]
+        if option.timing or name in _UNNAMED:
+            continue
+        if option.kind == "switch":
+            named.append(name.replace("_", "-"))
+        else:
+            named.append(value if name in ("mode", "dtype") else f"{name}-{value}")
+    return " ".join([SUBSET, *named])
+
+
+_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
+"""Options with a column of their own, and those that the name of a subset has never held."""
 
 
 def device_label(name: str) -> str:
@@ -192,52 +173,48 @@ def current_commit() -> str:
     return asked.stdout.strip() if asked.returncode == 0 else ""
 
 
-def _line(result: RunResult, commit: str) -> dict[str, Any] | None:
+def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
+    """None for a run that has no row: see `write_measured`."""
     spec, machine, speedup = result.spec, result.environment, result.speedup
     if machine is None:
         return None
+    compiled = None
     if result.status == "out_of_memory":
-        eager = result.eager.median_seconds if result.eager and result.eager.wall_seconds else None
-        times: dict[str, Any] = {"eager_ms": OOM if eager is None else _ms(eager), "compiled_ms": OOM}
-        times |= {"speedup": "", "speedup_low": "", "speedup_high": ""}
+        speedup = None
+    elif result.status != "ok" or result.void or speedup is None:
+        return None
     else:
-        if result.status != "ok" or result.void or speedup is None or result.eager is None or result.compiled is None:
-            return None
-        times = {
-            "eager_ms": _ms(result.eager.median_seconds),
-            "compiled_ms": _ms(result.compiled.median_seconds),
-            "speedup": round(speedup.ratio, 4),
-            "speedup_low": round(speedup.low, 4),
-            "speedup_high": round(speedup.high, 4),
-        }
+        compiled = result.latencies["compiled"]
     known = catalog.find(spec.checkpoint)
-    return {
-        "subset": subset_of(spec),
-        "gpu": device_label(machine.device_name),
-        "torch": machine.torch,
-        "mode": spec.mode,
-        "batch_size": spec.batch_size,
-        "task": spec.task,
-        "model": known.family if known else spec.checkpoint.rsplit("/", 1)[-1],
-        "checkpoint": spec.checkpoint,
-        **times,
-        "dtype": spec.dtype,
-        "weights": spec.weights,
-        "transformers": machine.transformers,
-        "triton": machine.triton or "",
-        "device": machine.device_name,
-        "driver": machine.driver or "",
-        "commit": commit,
-        "date": result.started_at[:10],
-    }
-
-
-def _ms(seconds: float) -> float:
-    return round(milliseconds(seconds), 4)
+    return PublishedRow(
+        subset=subset_of(spec),
+        gpu=device_label(machine.device_name),
+        torch=machine.torch,
+        mode=spec.mode,
+        batch_size=spec.batch_size,
+        task=spec.task,
+        model=known.family if known else spec.checkpoint.rsplit("/", 1)[-1],
+        checkpoint=spec.checkpoint,
+        eager_seconds=result.latencies.get("eager"),
+        compiled_seconds=compiled,
+        measured=Measured(
+            speedup=round(speedup.ratio, 4) if speedup else None,
+            low=round(speedup.low, 4) if speedup else None,
+            high=round(speedup.high, 4) if speedup else None,
+            dtype=spec.dtype,
+            weights=spec.weights,
+            transformers=machine.transformers,
+            triton=machine.triton or "",
+            device=machine.device_name,
+            driver=machine.driver or "",
+            commit=commit,
+            date=result.started_at[:10],
+        ),
+    )
 
 
 class _Unreadable(ValueError):
-    """What is wrong with a line, for the sentence about its file."""
+    """Carries what is wrong with a line."""
 
 
 def _row(line: dict[str, Any]) -> PublishedRow:
@@ -311,16 +288,17 @@ def _ratio(cell: str) -> float | None:
 
 
 def _positive(cell: str) -> float:
-    value = float(cell)
-    if not math.isfinite(value) or value <= 0:
+    value = number(cell)
+    if value is None or value <= 0:
         raise ValueError(cell)
     return value
 
 
 def _batch_size(cell: str) -> int:
-    if not cell.isascii() or not cell.isdigit() or int(cell) == 0:
+    size = whole_number(cell)
+    if size is None or size < 1:
         raise ValueError(cell)
-    return int(cell)
+    return size
 
 
 def _day(cell: str) -> str:

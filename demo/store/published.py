@@ -1,13 +1,12 @@
 """The guide's own tables, what Transformers measured in 2023 on an A100, a V100 and a T4, and what this project adds.
 
-Shown as they were published, mistakes included: what is known to be wrong stands beside as a note. One filter serves
-the page, the command line and the API.
+They are shown as they were published, mistakes included; notes say what is known to be wrong. The page, the command
+line and the API share one filter.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -16,10 +15,13 @@ from functools import cache
 from typing import Any
 
 from demo.core import catalog
-from demo.core.format import milliseconds
-from demo.core.result import TASKS, BadInput, PublishedRow
-from demo.store import measured
-from demo.store.measured import OOM, Tables
+from demo.core.errors import BadInput
+from demo.core.numbers import whole_number
+from demo.core.spec import TASKS
+from demo.store import csv_text, measured
+from demo.store.columns import TABLE_COLUMNS
+from demo.store.measured import Tables
+from demo.store.tables import OOM, PublishedRow
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
@@ -59,7 +61,7 @@ def rows() -> list[PublishedRow]:
 
 
 def tables() -> Tables:
-    """The guide's rows and, after them, those that this project measured; read anew, so that a new table shows."""
+    """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
     own = measured.load()
     return Tables((*_rows(), *own.rows), own.problems)
 
@@ -75,7 +77,7 @@ def sources() -> tuple[Source, ...]:
 
 
 def notes(row: PublishedRow) -> tuple[str, ...]:
-    """What must be known of a row before it is believed; nothing for most."""
+    """Caveats of a row; most have none."""
     if row.measured is not None and row.measured.weights == "random":
         return ("Random weights: latency does not depend on their values.",)
     return tuple(fault.note for fault in faults() if fault.at(row))
@@ -96,10 +98,10 @@ def select(
     task: str | None = None,
     model: str | None = None,
 ) -> list[PublishedRow]:
-    """The rows that fit everything that was asked; None or '' asks nothing. Letters' case does not matter.
+    """The rows that match every filter; None or '' is no filter. Upper and lower case are the same.
 
-    `model` is a part of a model's name or of its checkpoint's. Raises BadInput for a value that no row has; values
-    which exist but do not meet in any row give an empty list.
+    `model` matches a part of a model's or a checkpoint's name. Raises BadInput for a value that no row has. Values that
+    exist, but in no row together, give an empty list.
     """
     found = list(given)
     if not found:
@@ -141,9 +143,10 @@ def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> str:
 def _known_size(asked: object, every: Sequence[PublishedRow]) -> int:
     allowed = values(every, "batch_size")
     text = str(asked).strip()
-    if isinstance(asked, bool) or not (text.isascii() and text.isdigit()) or int(text) not in allowed:
+    size = None if isinstance(asked, bool) else whole_number(text)
+    if size is None or size not in allowed:
         raise BadInput(f"The tables have no batch size {text[:80]!r}. They have: {_listed('batch_size', every)}.")
-    return int(text)
+    return size
 
 
 def _listed(column: str, every: Iterable[PublishedRow]) -> str:
@@ -158,7 +161,7 @@ def _named(row: PublishedRow, part: str) -> bool:
 
 
 def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
-    """One row for each subset, GPU, batch size and checkpoint: where a device was measured twice, the later day's."""
+    """One row for each subset, GPU, batch size and checkpoint: of several measurements the one of the latest day."""
     kept: dict[tuple[Any, ...], PublishedRow] = {}
     for row in given:
         key = (row.measured is None, row.subset, row.gpu, row.batch_size, row.checkpoint)
@@ -177,38 +180,13 @@ def _day(row: PublishedRow) -> str:
     return row.measured.date if row.measured else ""
 
 
-# Taking it away
+# Export
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
     """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
-    own = row.measured
-    return {
-        "origin": origin(row),
-        "subset": row.subset,
-        "gpu": row.gpu,
-        "torch": row.torch,
-        "mode": row.mode,
-        "batch_size": row.batch_size,
-        "task": row.task,
-        "model": row.model,
-        "checkpoint": row.checkpoint,
-        "eager_ms": _ms(row.eager_seconds),
-        "compiled_ms": _ms(row.compiled_seconds),
-        "speedup": _rounded(row.speedup, 4),
-        "speedup_low": own.low if own else None,
-        "speedup_high": own.high if own else None,
-        "saved_percent": None if row.saved is None else _rounded(row.saved * 100, 2),
-        "dtype": own.dtype if own else None,
-        "weights": own.weights if own else None,
-        "transformers": own.transformers if own else None,
-        "triton": own.triton if own else None,
-        "device": own.device if own else None,
-        "driver": own.driver if own else None,
-        "commit": own.commit if own else None,
-        "date": own.date if own else None,
-        "notes": list(notes(row)),
-    }
+    values = {name: read(row) for name, read in TABLE_COLUMNS.items()}
+    return {"origin": origin(row), **values, "notes": list(notes(row))}
 
 
 def to_json(given: Iterable[PublishedRow]) -> str:
@@ -217,19 +195,8 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 
 def to_csv(given: Iterable[PublishedRow]) -> str:
     """The records as CSV: an empty cell for None, notes in one cell."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(record(_rows()[0])), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
-    return text.getvalue()
-
-
-def _ms(seconds: float | None) -> float | str:
-    return OOM if seconds is None else round(milliseconds(seconds), 4)
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
+    lines = ({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
+    return csv_text.written(list(record(_rows()[0])), lines)
 
 
 @cache

@@ -1,11 +1,13 @@
-"""The fastest setting of one checkpoint and batch that still agrees with plain eager float32.
+"""The fastest settings of one checkpoint and batch size that still agree with plain eager float32.
 
-Every try is a run of its own, stored like any other. A run compares compiled with eager of the *same* settings; the
-question here is another one, so at the end the winner and plain eager are run in alternation, three times each, and
-their medians compared from run to run. They come from different processes, so their calls cannot be paired; what can be
-are whole runs that followed one another. That interval is wide with few runs, and holds what differs from process to
-process, which the many calls of a single run know nothing of. Those runs are new ones: the times that made the winner
-win are not used again, since the smallest of many noisy times flatters.
+Every try is a run of its own, stored like any other. A run compares compiled with eager of the *same* settings, so it
+does not say how much faster the winner is than plain eager. For that the two are run in alternation at the end, three
+times each.
+
+What the final interval covers: the variation between processes, since it comes from pairs of whole runs that followed
+one another. With three pairs it is wide. These runs are new ones: the smallest of many noisy times is biased low, so
+the times of the search are not used again.
+What it does not cover: settings outside `candidates`; settings that are fast only in one of `LATE_MODES`.
 """
 
 from __future__ import annotations
@@ -14,32 +16,37 @@ import dataclasses
 import itertools
 import math
 import threading
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from demo.core import agreement, stats
-from demo.core.result import BadInput, Machine, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.runs.precompiler import Precompiler
-from demo.sweep import grid as sweep
-from demo.sweep import halving as search
-from demo.sweep.grid import AnyRunner, Cell, Done
+from demo.sweep.cells import Cell, make_cells, on_machine
+from demo.sweep.halving import KEPT, successive_halving
+from demo.sweep.run import AnyRunner, Done, Event, run_cells
 
 BUDGETS = (0.5, 1.5)
 """Seconds of timing in each rung of the search."""
 ROUNDS = 3
+"""Final runs of the winner, and as many of plain eager."""
 GPU_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 CPU_MODES = ("default", "max-autotune-no-cudagraphs", "lite")
-"""Without CUDA graphs the other two are the first two of these."""
+"""On a CPU, without CUDA graphs, the other two modes are the same as the first two of these."""
 LATE_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
-"""Their compile tries kernels out, which takes minutes and cannot be done ahead: only the last rung tries them."""
+"""Their compile tries kernels out, which takes minutes and cannot be done ahead, so only the last rung has them."""
 ATTENTIONS = ("sdpa", "eager")
 
 
 @dataclass(frozen=True)
 class Try:
-    """One setting that was tried: its compiled time, and why it is out if it is."""
+    """One run of the search: the compiled latency in seconds, and why these settings are out, if they are."""
 
     spec: RunSpec
     rung: int
@@ -54,7 +61,7 @@ class Answer:
     winner: RunResult | None
     """The winner's last run; None where nothing that was tried agrees."""
     ratio: Interval | None
-    """How many times longer plain eager float32 takes than the winner; None where the last runs gave no times."""
+    """The latency of plain eager float32 over the winner's; None where a final run failed."""
     tries: tuple[Try, ...]
 
     @property
@@ -63,7 +70,7 @@ class Answer:
 
     @property
     def fullgraph(self) -> str:
-        """What `fullgraph` would do: it changes no kernel, only refuses graph breaks, so no run is needed to know."""
+        """What `fullgraph` would do. It changes no kernel and only refuses graph breaks, so no run is needed."""
         compilation = self.winner.compilation if self.winner else None
         if compilation is None:
             return ""
@@ -74,22 +81,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Step:
-    """What is going on, for whoever watches."""
+    """An event of one of the runs, and the part of the search that the run belongs to."""
 
     what: str
-    event: sweep.Event
+    event: Event
 
 
-def plain(spec: RunSpec, machine: Machine) -> RunSpec:
-    """The same question without any setting that could make it faster."""
+def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
+    """The spec without any setting that could make it faster."""
     bare = dataclasses.replace(
         spec, mode="default", dtype="float32", channels_last=False, attention="auto", fullgraph=False
     )
-    return sweep.on_machine(bare, machine)
+    return on_machine(bare, machine)
 
 
-def candidates(spec: RunSpec, machine: Machine) -> list[RunSpec]:
-    """Mode x number format x memory format x attention, as far as they differ on this machine."""
+def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
+    """All combinations of mode, dtype, memory format and attention that differ on this machine."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
     modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
@@ -100,15 +107,15 @@ def candidates(spec: RunSpec, machine: Machine) -> list[RunSpec]:
     ]
 
 
-def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> tuple[list[RunSpec], list[RunSpec]]:
-    """The runs of the search, and those after it that are always new ones, for a forecast.
+def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: HostInfo) -> tuple[list[RunSpec], list[RunSpec]]:
+    """The runs of the search and the final runs, which are always new ones, for a forecast.
 
-    Who goes on is not known, so the first ones stand for them; the late modes are counted as often as they can be at
-    most.
+    Which candidates go on is not known, so the first ones stand for them. The late modes are counted as often as they
+    can be at most.
     """
     bare = plain(spec, machine)
     first, late = _early_and_late(chosen)
-    last = first[: math.ceil(len(first) / search.KEPT)]
+    last = first[: math.ceil(len(first) / KEPT)]
     others = list(dict.fromkeys(map(_other_settings, late)))[: len(last)]
     last += _joining(others, late)
     rungs = [dataclasses.replace(one, most_seconds=BUDGETS[0]) for one in first]
@@ -117,18 +124,18 @@ def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: Machine) -> tuple
 
 
 def _early_and_late(chosen: Sequence[RunSpec]) -> tuple[list[RunSpec], list[RunSpec]]:
-    """Who is in the search from the first rung on, and who may join in the last; where all would wait, nobody does."""
+    """The candidates of the first rung, and those that may join in the last. If all are late, all are in the first."""
     late = [one for one in chosen if one.mode in LATE_MODES]
     early = [one for one in chosen if one.mode not in LATE_MODES]
     return (early, late) if early else (late, [])
 
 
 def _joining(fastest: Sequence[RunSpec], late: Sequence[RunSpec]) -> list[RunSpec]:
-    """Those of `late` that have the other settings of the fastest third of those that reached the last rung.
+    """The candidates of `late` whose other settings are those of the fastest third in the last rung.
 
-    So a setting that is fast in a late mode only is not found: trying it would cost what the rungs are there to save.
+    Settings that are fast in a late mode only are not found: trying them all would take the time that the rungs save.
     """
-    settings = set(map(_other_settings, fastest[: math.ceil(len(fastest) / search.KEPT)]))
+    settings = set(map(_other_settings, fastest[: math.ceil(len(fastest) / KEPT)]))
     return [one for one in late if _other_settings(one) in settings]
 
 
@@ -140,7 +147,7 @@ def run(
     spec: RunSpec,
     chosen: Sequence[RunSpec],
     runner: AnyRunner,
-    machine: Machine,
+    machine: HostInfo,
     stored: Sequence[RunResult],
     picture: Path,
     cancel: threading.Event,
@@ -148,61 +155,85 @@ def run(
 ) -> Generator[Step, None, Answer | None]:
     """Searches `chosen` and returns the answer; None when it was cancelled. Raises BadInput where plain eager fails.
 
-    `stored` are earlier results, newest first: a try that is among them is not run again.
+    `stored` are earlier results, newest first: what is among them is not run again, except for the final runs.
     """
     bare = plain(spec, machine)
+    search = _Search(runner, machine, stored, picture, cancel, precompiler)
+    (reference,) = yield from search.measure("plain eager", search.cells([bare]))
+    if cancel.is_set():
+        return None
+    if reference.result is None or reference.result.eager is None:
+        raise BadInput(f"Plain eager float32 cannot be run, so there is nothing to compare with: {reference.value}")
+    early, late = _early_and_late(chosen)
+    measure = partial(search.measure_rung, reference.result)
+    last = yield from successive_halving(early, BUDGETS, measure, lambda fastest: _joining(fastest, late))
+    if cancel.is_set():
+        return None
+    if not last:
+        return Answer(bare, None, None, tuple(search.tries))
+    winner = last[0]
+    # Plain, winner, winner, plain, plain, winner: a drift of the machine affects both alike.
+    order = ([bare, winner, winner, bare] * ROUNDS)[: 2 * ROUNDS]
+    cells = yield from search.measure("winner against plain eager", [Cell(one) for one in order])
+    if cancel.is_set():
+        return None
+    winners = [cell.result for cell in cells if cell.spec == winner]
+    slow = [_latency(cell.result, "eager") for cell in cells if cell.spec == bare]
+    fast = [_latency(result, "compiled") for result in winners]
+    times = [seconds for seconds in (*slow, *fast) if seconds is not None]
+    ratio = stats.paired_ratio(times[:ROUNDS], times[ROUNDS:]) if len(times) == 2 * ROUNDS else None
+    return Answer(bare, winners[-1], ratio, tuple(search.tries))
 
-    def measured(what: str, cells: list[Cell], ahead: Precompiler | None) -> Generator[Step, None, list[Cell]]:
-        for event in sweep.run(cells, runner, picture, cancel, ahead):
+
+@dataclass
+class _Search:
+    """Runs settings on this machine and keeps every try."""
+
+    runner: AnyRunner
+    machine: HostInfo
+    stored: Sequence[RunResult]
+    picture: Path
+    cancel: threading.Event
+    precompiler: Precompiler | None
+    tries: list[Try] = field(default_factory=list)
+    rungs: int = 0
+
+    def cells(self, specs: Iterable[RunSpec]) -> list[Cell]:
+        return make_cells(specs, self.stored, self.machine, self.picture)
+
+    def measure(
+        self, what: str, cells: list[Cell], precompiler: Precompiler | None = None
+    ) -> Generator[Step, None, list[Cell]]:
+        """The cells with their values; some have none when the search was cancelled."""
+        for event in run_cells(cells, self.runner, self.picture, self.cancel, precompiler):
             if isinstance(event, Done):
                 cells[event.place] = event.cell
             yield Step(what, event)
         return cells
 
-    (reference,) = yield from measured("plain eager", sweep.cells([bare], stored, machine, picture), None)
-    if cancel.is_set():
-        return None
-    if reference.result is None or reference.result.eager is None:
-        raise BadInput(f"Plain eager float32 cannot be run, so there is nothing to compare with: {reference.value}")
-    tries: list[Try] = []
-    early, late = _early_and_late(chosen)
-    rungs = search.successive_halving(early, BUDGETS, lambda fastest: _joining(fastest, late))
-    last: tuple[RunSpec, ...] = ()
-    rung, answer = 0, None
-    while True:
-        try:
-            left, budget = rungs.send(answer)  # type: ignore[arg-type]  # None starts it
-        except StopIteration as stopped:
-            last = stopped.value
-            break
-        rung += 1
-        asked = [dataclasses.replace(candidate, most_seconds=budget) for candidate in left]
-        cells = sweep.cells(asked, stored, machine, picture)
-        cells = yield from measured(f"rung {rung}: {len(left)} settings", cells, precompiler)
-        if cancel.is_set():
-            return None
-        judged = [judge(cell, reference.result, rung) for cell in cells]
-        tries += judged
-        answer = {c: t.seconds for c, t in zip(left, judged, strict=True) if t.seconds is not None and not t.dropped}
-    if not last:
-        return Answer(bare, None, None, tuple(tries))
-    # plain, winner, winner, plain, plain, winner: drift of the machine falls on both
-    order = [bare, last[0], last[0], bare] * ROUNDS
-    cells = yield from measured("winner against plain eager", [Cell(one) for one in order[: 2 * ROUNDS]], None)
-    if cancel.is_set():
-        return None
-    slow = [_median(cell.result, "eager") for cell in cells if cell.spec == bare]
-    fast = [_median(cell.result, "compiled") for cell in cells if cell.spec == last[0]]
-    times = [second for second in (*slow, *fast) if second is not None]
-    ratio = stats.paired_ratio(times[:ROUNDS], times[ROUNDS:]) if len(times) == 2 * ROUNDS else None
-    return Answer(bare, [cell.result for cell in cells if cell.spec == last[0]][-1], ratio, tuple(tries))
+    def measure_rung(
+        self, reference: RunResult, settings: tuple[RunSpec, ...], budget: float
+    ) -> Generator[Step, None, dict[RunSpec, float]]:
+        """The compiled latency of those that agree with `reference`; none at all when the search was cancelled."""
+        self.rungs += 1
+        cells = self.cells(dataclasses.replace(one, most_seconds=budget) for one in settings)
+        cells = yield from self.measure(f"rung {self.rungs}: {len(settings)} settings", cells, self.precompiler)
+        if self.cancel.is_set():
+            return {}
+        judged = [judge(cell, reference, self.rungs) for cell in cells]
+        self.tries += judged
+        return {
+            one: tried.seconds
+            for one, tried in zip(settings, judged, strict=True)
+            if tried.seconds is not None and not tried.dropped
+        }
 
 
 def judge(cell: Cell, reference: RunResult, rung: int) -> Try:
-    """What the search learns from one run: its compiled time, and whether it still agrees.
+    """The try that one run of the search is.
 
-    Twice: compiled with eager of its own settings, number by number; and what it sees with what plain eager float32
-    sees. With random weights there is nothing to see, and only the first holds.
+    It must agree twice: its compiled with its own eager outputs, number by number; and its predictions with those of
+    plain eager float32. With random weights there are no predictions, and only the first counts.
     """
     result = cell.result
     if result is None or result.failure is not None or result.compiled is None:
@@ -211,9 +242,8 @@ def judge(cell: Cell, reference: RunResult, rung: int) -> Try:
     if not dropped and reference.predictions and result.predictions:
         changed = agreement.difference(reference.predictions["eager"], result.predictions["compiled"])
         dropped = changed or ""
-    return Try(cell.spec, rung, result.compiled.median_seconds, dropped, result.id)
+    return Try(cell.spec, rung, result.latencies["compiled"], dropped, result.id)
 
 
-def _median(result: RunResult | None, variant: str) -> float | None:
-    measurement = getattr(result, variant) if result is not None and result.failure is None else None
-    return measurement.median_seconds if measurement is not None else None
+def _latency(result: RunResult | None, variant: str) -> float | None:
+    return result.latencies.get(variant) if result is not None and result.failure is None else None

@@ -1,4 +1,4 @@
-"""Pure logic of a search for the fastest of many settings; knows nothing of models, and measures nothing itself."""
+"""Successive halving: the search for the fastest of many candidates. Pure logic; it knows nothing of models."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import math
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-T = TypeVar("T", bound=Hashable)
+Candidate = TypeVar("Candidate", bound=Hashable)
+Event = TypeVar("Event")
 
 KEPT = 3
-"""One in so many goes on to the next rung."""
+"""One of this many candidates goes on to the next rung."""
 
 
 def successive_halving(
-    candidates: Sequence[T],
+    candidates: Sequence[Candidate],
     budgets: Sequence[float],
-    late: Callable[[Sequence[T]], Sequence[T]] = lambda fastest: (),
-) -> Generator[tuple[tuple[T, ...], float], Mapping[T, float], tuple[T, ...]]:
-    """Yields a rung (who is to be measured, with how much), is sent the seconds of each, and returns the last ones.
+    measure: Callable[[tuple[Candidate, ...], float], Generator[Event, None, Mapping[Candidate, float]]],
+    late: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda fastest: (),
+) -> Generator[Event, None, tuple[Candidate, ...]]:
+    """Measures one rung for each budget and returns the candidates of the last one, fastest first; () if all failed.
 
-    Of each rung the fastest third goes on, with the next, larger budget (Jamieson and Talwalkar 2016, with a third for
-    their half). A candidate without a time is out. The last rung's are returned fastest first; none where all failed.
-    `late` is given those that reach the last rung, fastest first, and names others that join them there: candidates
-    too costly to be tried with everybody else.
+    `measure(candidates, budget)` returns the seconds of each candidate, and yields whatever the caller of this wants to
+    see meanwhile. A candidate without seconds is out. The fastest third goes on to the next rung (Jamieson and
+    Talwalkar, 2016, keep half). `late(fastest)` names further candidates that join in the last rung: those too costly
+    to be measured with all others.
     """
     left = tuple(dict.fromkeys(candidates))
     for number, budget in enumerate(budgets, start=1):
-        seconds = yield left, budget
-        ranked = sorted((candidate for candidate in left if candidate in seconds), key=lambda one: seconds[one])
+        seconds = yield from measure(left, budget)
+        ranked = sorted((one for one in left if one in seconds), key=lambda one: seconds[one])
         if number == len(budgets):
             return tuple(ranked)
         left = tuple(ranked[: math.ceil(len(ranked) / KEPT)])
         if number == len(budgets) - 1:
             left += tuple(late(left))
         if len(ranked) <= 1 and len(left) == len(ranked):
-            return left  # a further rung would choose among nobody
+            return left  # there is nothing left to choose from
     return left

@@ -1,8 +1,9 @@
-"""A sweep over a Ray cluster: one cell a GPU at a time, or one a node where there are no GPUs.
+"""A sweep over a Ray cluster: one cell at a time on each GPU, or on each node where there are no GPUs.
 
-The nodes run cells and give the results back; only this process, the driver, writes into the history, so a node that is
-lost loses its cells' results and nothing else: they are run again elsewhere. The project must lie at the same path on
-every node, with its requirements installed.
+Covered: only this process, the driver, writes into the history. A node that is lost loses only the cells that it was
+running, and they are run again elsewhere.
+Not covered: a driver that is lost ends the sweep; started again, it goes on with what the history holds. The project
+must lie at the same path on every node, with its requirements installed. Nodes are trusted.
 """
 
 from __future__ import annotations
@@ -14,25 +15,29 @@ import socket
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.core import result as schema
-from demo.core.result import BadInput, Machine, RunResult, RunSpec
+from demo.core import codec
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History, HistoryError
-from demo.sweep import grid as sweep
-from demo.sweep.grid import Cell, Done
+from demo.sweep import cells as local_cells
+from demo.sweep.cells import Cell
+from demo.sweep.run import Done
 
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
-"""A node that has not said by then what it is goes unused: its GPUs may be busy with somebody else's work."""
-KNOCK_SECONDS = 5.0
-MOST_LOSSES = 3
-"""After so many lost nodes or processes it is the cell that takes them down."""
+"""A node that has not described its machine by then is left out: others may be using its GPUs."""
+CONNECT_SECONDS = 5.0
+MAX_LOSSES = 3
+"""How many lost nodes or processes are taken for bad luck before the cell, or the node, is given up."""
 _PREFIX = "accelerator_type:"
 
 _log = logging.getLogger(__name__)
@@ -42,11 +47,12 @@ _log = logging.getLogger(__name__)
 class Node:
     id: str
     slots: int
-    """Cells at a time: one a GPU."""
+    """How many cells it runs at a time: one for each GPU."""
     gpu_types: frozenset[str]
     """By Ray's names, such as 'T4' and 'A100'."""
     gpu: bool
-    machine: Machine
+    """Whether its cells run on GPUs."""
+    machine: HostInfo
 
     def takes(self, cell: Cell) -> bool:
         return not cell.gpu_type or cell.gpu_type in self.gpu_types
@@ -54,14 +60,17 @@ class Node:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[None]:
-    """Ray at this address ('auto': the cluster this machine is part of), or a local one. Raises BadInput."""
+    """Ray at this address ('auto': the cluster this machine is part of), or a local one.
+
+    Raises BadInput where it cannot be reached or is not installed.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError as error:
         raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
     try:
-        _knock(address or "")
+        _check_listening(address or "")
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         where = f"at {address!r}" if address else "on this machine"
@@ -72,15 +81,17 @@ def connected(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Raises OSError where nobody listens at a 'host:port': Ray itself would try for minutes."""
+def _check_listening(address: str) -> None:
+    """Raises OSError where nothing listens at a 'host:port': Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
-def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[Node]:
-    """The nodes that can take cells, with what their workers say of them. Raises BadInput where there are none."""
+def nodes(
+    gpu_types: Sequence[str], worker_module: str = WORKER_MODULE, inspect_seconds: float = INSPECT_SECONDS
+) -> list[Node]:
+    """The nodes that can run cells, with their machines as workers describe them. Raises BadInput if there are none."""
     import ray
 
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -92,21 +103,8 @@ def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[
         raise BadInput(
             f"The cluster has no GPU of type {' or '.join(gpu_types)}. It has: {', '.join(there) or 'no GPU at all'}."
         )
-    chosen = wanted or alive
-    asks = [_task(_inspect, node["NodeID"], gpu=bool(wanted)).remote(worker_module) for node in chosen]
-    answered, silent = ray.wait(asks, num_returns=len(asks), timeout=INSPECT_SECONDS)
-    for ask in silent:
-        ray.cancel(ask, force=True)
-    if silent:
-        _log.warning("%d of %d nodes did not answer in time and go unused", len(silent), len(asks))
     found = []
-    for node, ask in zip(chosen, asks, strict=True):
-        if ask not in answered:
-            continue
-        try:
-            machine = schema.load(Machine, ray.get(ask))
-        except ray.exceptions.RayError:
-            continue  # lost, or without the project
+    for node, machine in _inspected(wanted or alive, bool(wanted), worker_module, inspect_seconds):
         slots = int(node["Resources"]["GPU"]) if wanted else 1
         found.append(Node(node["NodeID"], slots, frozenset(_types(node)), bool(wanted), machine))
     if not found:
@@ -117,11 +115,31 @@ def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[
     return found
 
 
+def _inspected(
+    chosen: Sequence[dict[str, Any]], gpu: bool, worker_module: str, seconds: float
+) -> Iterator[tuple[dict[str, Any], HostInfo]]:
+    """Those nodes that describe their machine in time."""
+    import ray
+
+    calls = [_task(_inspect, node["NodeID"], gpu).remote(worker_module) for node in chosen]
+    answered, silent = ray.wait(calls, num_returns=len(calls), timeout=seconds)
+    for call in silent:
+        ray.cancel(call, force=True)
+    if silent:
+        _log.warning("%d of %d nodes did not answer in time and go unused", len(silent), len(calls))
+    for node, call in zip(chosen, calls, strict=True):
+        if call in answered:
+            try:
+                yield node, codec.load(HostInfo, ray.get(call))
+            except ray.exceptions.RayError:
+                continue  # lost, or without the project
+
+
 def _types(node: dict[str, Any]) -> set[str]:
     return {name.removeprefix(_PREFIX) for name in node["Resources"] if name.startswith(_PREFIX)}
 
 
-def cells(
+def make_cells(
     specs: Sequence[RunSpec],
     gpu_types: Sequence[str],
     fleet: Sequence[Node],
@@ -129,19 +147,20 @@ def cells(
     picture: Path,
     fresh: bool = False,
 ) -> list[Cell]:
-    """The grid, once for each type of GPU that was asked for; done where a machine of the type has stored it before."""
+    """One cell for each spec and type of GPU that was asked for, with its result where the history has one of a machine
+    with that type."""
     found = []
     for gpu_type in gpu_types or [""]:
         machines = {node.machine for node in fleet if node.takes(Cell(specs[0], gpu_type=gpu_type))}
         for spec in specs:
-            on_each = (sweep.cells([spec], stored, machine, picture, fresh)[0] for machine in machines)
+            on_each = (local_cells.make_cells([spec], stored, machine, picture, fresh)[0] for machine in machines)
             done = next((cell for cell in on_each if cell.done), Cell(spec))
             found.append(dataclasses.replace(done, gpu_type=gpu_type))
     return found
 
 
-def run(
-    grid: Sequence[Cell],
+def run_cells(
+    cells: Sequence[Cell],
     fleet: Sequence[Node],
     picture: Path,
     history: History,
@@ -150,77 +169,114 @@ def run(
 ) -> Generator[Done, None, None]:
     """Runs the cells that have no value on the fleet; each result is in the history when its event comes.
 
-    Where the history refuses, the result has a warning that says so, and the first one is logged: the sweep goes on.
-    Ends early when `cancel` is set; leaving it, in whatever way, ends the cells in hand.
+    Where the history refuses a result, the result says so in a warning, and the first refusal is logged: the sweep goes
+    on. Ends early when `cancel` is set. At the end, however it comes, the cells in progress are ended.
     """
     import ray
 
-    photo = ray.put(picture.read_bytes())
-    waiting = [place for place, cell in enumerate(grid) if not cell.done]
-    running: dict[Any, tuple[int, Node]] = {}
-    cell_losses: Counter[int] = Counter()
-    node_losses: Counter[str] = Counter()
-    refused = False
+    sweep = _ClusterSweep(cells, fleet, picture, history, worker_module)
     try:
-        while (waiting or running) and not cancel.is_set():
-            alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-            left = [node for node in fleet if node.id in alive and node_losses[node.id] < MOST_LOSSES]
-            for place in [place for place in waiting if not any(node.takes(grid[place]) for node in left)]:
-                waiting.remove(place)
-                kind = f" with a {grid[place].gpu_type}" if grid[place].gpu_type else ""
-                yield Done(place, dataclasses.replace(grid[place], refused=f"No node{kind} is left in the cluster."))
-            for node in _free(left, [taken for _, taken in running.values()]):
-                for place in [place for place in waiting if node.takes(grid[place])][:1]:
-                    waiting.remove(place)
-                    spec = schema.plain(sweep.on_machine(grid[place].spec, node.machine))
-                    call = _task(_run, node.id, node.gpu).remote(spec, picture.name, photo, worker_module)
-                    running[call] = (place, node)
-            ended, _ = ray.wait(list(running), timeout=POLL_SECONDS) if running else ([], [])
-            for call in ended:
-                place, node = running.pop(call)
-                try:
-                    answer = ray.get(call)
-                except ray.exceptions.RayTaskError as error:
-                    answer = {"refused": f"The node could not run it: {str(error.cause).strip()[:300]}"}
-                except ray.exceptions.RayError:
-                    cell_losses[place] += 1
-                    node_losses[node.id] += 1
-                    if cell_losses[place] < MOST_LOSSES:
-                        waiting.insert(0, place)
-                        continue
-                    answer = {"refused": f"Its node or its process was lost {MOST_LOSSES} times."}
-                cell, problem = _kept(grid[place], answer, history)
-                if problem and not refused:
-                    refused = True
-                    _log.warning("%s", problem)
-                yield Done(place, cell)
+        while sweep.goes_on and not cancel.is_set():
+            left = sweep.nodes_left()
+            yield from sweep.give_up(left)
+            sweep.start(left)
+            yield from sweep.collect()
     finally:
-        for call in running:
+        for call in sweep.running:
             ray.cancel(call, force=True)
 
 
-def _free(fleet: Iterable[Node], taken: Sequence[Node]) -> Iterator[Node]:
-    """Each node as often as it has a free slot."""
-    for node in fleet:
-        yield from [node] * (node.slots - sum(other.id == node.id for other in taken))
+class _ClusterSweep:
+    """Which cells wait, which run where, and what was lost."""
 
+    def __init__(
+        self, cells: Sequence[Cell], fleet: Sequence[Node], picture: Path, history: History, worker_module: str
+    ) -> None:
+        import ray
 
-def _kept(cell: Cell, answer: dict[str, Any], history: History) -> tuple[Cell, str]:
-    """The cell with its value, its result stored; and why the history did not take it, or took it elsewhere, if so."""
-    if "refused" in answer:
-        return dataclasses.replace(cell, refused=answer["refused"]), ""
-    result = RunResult.from_json(answer["result"])
-    try:
-        problem = history.append(result) or ""
-    except HistoryError as error:
-        problem = f"This result was not stored: {error}"
-    if problem:
-        result = dataclasses.replace(result, warnings=(*result.warnings, problem))
-    return dataclasses.replace(cell, spec=result.spec, result=result), problem
+        self.running: dict[Any, tuple[int, Node]] = {}
+        """By Ray's call: the cell's index in the grid and its node."""
+        self._cells = cells
+        self._waiting = [place for place, cell in enumerate(cells) if not cell.done]
+        self._fleet = fleet
+        self._picture = picture.name, ray.put(picture.read_bytes())
+        self._history = history
+        self._worker_module = worker_module
+        self._cell_losses: Counter[int] = Counter()
+        self._node_losses: Counter[str] = Counter()
+        self._logged = False
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self._waiting or self.running)
+
+    def nodes_left(self) -> list[Node]:
+        import ray
+
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        return [node for node in self._fleet if node.id in alive and self._node_losses[node.id] < MAX_LOSSES]
+
+    def give_up(self, left: Sequence[Node]) -> Iterator[Done]:
+        """Refuses the cells that no node can run any more."""
+        for place in [place for place in self._waiting if not any(node.takes(self._cells[place]) for node in left)]:
+            self._waiting.remove(place)
+            cell = self._cells[place]
+            kind = f" with a {cell.gpu_type}" if cell.gpu_type else ""
+            yield Done(place, dataclasses.replace(cell, refused=f"No node{kind} is left in the cluster."))
+
+    def start(self, left: Sequence[Node]) -> None:
+        """Gives each free slot the first waiting cell that its node takes."""
+        busy = Counter(node.id for _, node in self.running.values())
+        name, picture = self._picture
+        for node in left:
+            for _ in range(node.slots - busy[node.id]):
+                place = next((place for place in self._waiting if node.takes(self._cells[place])), None)
+                if place is None:
+                    break
+                self._waiting.remove(place)
+                spec = codec.plain(local_cells.on_machine(self._cells[place].spec, node.machine))
+                call = _task(_run, node.id, node.gpu).remote(spec, name, picture, self._worker_module)
+                self.running[call] = (place, node)
+
+    def collect(self) -> Iterator[Done]:
+        """The cells that have ended, after waiting for one for POLL_SECONDS. A lost cell waits again."""
+        import ray
+
+        ended, _ = ray.wait(list(self.running), timeout=POLL_SECONDS) if self.running else ([], [])
+        for call in ended:
+            place, node = self.running.pop(call)
+            try:
+                answer = ray.get(call)
+            except ray.exceptions.RayTaskError as error:
+                answer = {"refused": f"The node could not run it: {str(error.cause).strip()[:300]}"}
+            except ray.exceptions.RayError:
+                self._cell_losses[place] += 1
+                self._node_losses[node.id] += 1
+                if self._cell_losses[place] < MAX_LOSSES:
+                    self._waiting.insert(0, place)
+                    continue
+                answer = {"refused": f"Its node or its process was lost {MAX_LOSSES} times."}
+            yield Done(place, self._stored(self._cells[place], answer))
+
+    def _stored(self, cell: Cell, answer: dict[str, Any]) -> Cell:
+        """The cell with its value; a result is appended to the history."""
+        if "refused" in answer:
+            return dataclasses.replace(cell, refused=answer["refused"])
+        result = RunResult.from_json(answer["result"])
+        try:
+            notice = self._history.append(result)
+        except HistoryError as error:
+            notice = f"This result was not stored: {error}"
+        if notice:
+            result = dataclasses.replace(result, warnings=(*result.warnings, notice))
+            if not self._logged:
+                self._logged = True
+                _log.warning("%s", notice)
+        return dataclasses.replace(cell, spec=result.spec, result=result)
 
 
 def _task(function: Any, node_id: str, gpu: bool) -> Any:
-    """`function` as a task on this node and no other, which Ray does not try again by itself."""
+    """`function` as a task on this node only, which Ray does not retry."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -232,17 +288,17 @@ def _task(function: Any, node_id: str, gpu: bool) -> Any:
 
 
 def _inspect(worker_module: str) -> dict[str, Any]:
-    machine: dict[str, Any] = schema.plain(Runner(None, worker_module=worker_module).inspect())
+    machine: dict[str, Any] = codec.plain(Runner(None, worker_module=worker_module).inspect())
     return machine
 
 
 def _run(spec: dict[str, Any], name: str, picture: bytes, worker_module: str) -> dict[str, Any]:
-    """One cell on the node that runs this: {"result": ...} or {"refused": ...}. Nothing is stored there."""
+    """Runs one cell on this node: {"result": ...} or {"refused": ...}. Nothing is stored here."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)
         try:
-            *_, result = Runner(None, worker_module=worker_module).run(schema.load(RunSpec, spec), path)
+            *_, result = Runner(None, worker_module=worker_module).run(codec.load(RunSpec, spec), path)
         except BadInput as refused:
             return {"refused": str(refused)}
     if not isinstance(result, RunResult):

@@ -1,5 +1,12 @@
-"""The page. Imports gradio, so only `app.py` and whoever asked to serve comes here."""
+"""The page and the API. `serve` is the entry; everything else of this room imports gradio."""
 
 import os
+import tempfile
+from pathlib import Path
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it while it is imported
+# gradio reads both when it is imported
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+# A folder of our own: `web/upkeep.py` removes old files from it, which must not be those of another gradio app.
+os.environ.setdefault(
+    "GRADIO_TEMP_DIR", str(Path(tempfile.gettempdir(), f"gradio-worth-compiling-{os.getuid()}").resolve())
+)

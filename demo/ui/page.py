@@ -1,31 +1,38 @@
-"""The page: the masthead, the tabs under it, and the API beside them."""
+"""The page: the masthead, the tabs below it, and the API."""
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
+from fastapi.exceptions import RequestValidationError
 
 from demo.core import limits
-from demo.core.languages import ENGLISH, LANGUAGES, Language
-from demo.core.result import Machine
+from demo.core.languages import LANGUAGES, Language
+from demo.core.machine import HostInfo
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs.queue import Line
-from demo.ui.look.theme import CALM, CSS, HEAD, Paper
-from demo.ui.runs import AnyRunner
-from demo.ui.tabs.form import Choice, default_choice, examples
+from demo.ui.html import share
+from demo.ui.html.elements import esc
+from demo.ui.jobs.jobs import AnyRunner
+from demo.ui.jobs.queue import RunQueue
+from demo.ui.look import script
+from demo.ui.look.theme import CSS, HEAD, Paper
+from demo.ui.tabs import links, stage_mode
+from demo.ui.tabs.following import Following
+from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
 from demo.ui.tabs.history import HistoryTab
 from demo.ui.tabs.published import PublishedTab, published_table
 from demo.ui.tabs.run import RunTab
-from demo.ui.tabs.stage_mode import StageBar, switch
 from demo.ui.tabs.sweep import SweepTab
-from demo.ui.web import visitor_language as language
-from demo.ui.web.request_limits import Guard
+from demo.ui.web import gradio_workarounds, visitor_language
+from demo.ui.web.preview import Previewed
+from demo.ui.web.request_limits import Guard, misfit
+from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, of, written
 
 MACHINE_SECONDS = 30.0
@@ -33,126 +40,154 @@ MACHINE_SECONDS = 30.0
 DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
-"""Visitors of whom the server keeps what only their page knows, such as a sweep's cells; more push out the idlest."""
-LOOK_SECONDS = 0.05
-"""How often gradio's queue looks for a new event: its own figure for Windows. Elsewhere it looks a thousand times a
-second, which takes a fifteenth of a core from what is being timed, whether a page is open or not."""
+"""Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_EXAMPLES = """() => {
-  const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
-  document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
-    button.setAttribute('aria-label', words.replace('{name}', names[place] || place + 1));
-  });
-}""".replace("NAMES", json.dumps([path.stem for path in examples()])).replace(
-    "WORDS", json.dumps({code: one.texts["example"] for code, one in LANGUAGES.items()})
+NAME_THUMBNAILS = gradio_workarounds.name_thumbnails(
+    {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
+    {code: language.texts["example"] for code, language in LANGUAGES.items()},
 )
-"""gradio gives the thumbnails no name that could be read aloud."""
 
 
 def build(runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> gr.Blocks:
     """The page for this runner. `choice` is what the form holds at first; without it the machine decides.
 
-    `history` holds the stored runs that the page shows; without it, the user's own.
+    `history` has the stored runs that the page shows; without it, the user's own.
     """
-    return Page(runner, choice, history).blocks
+    return Page(runner, choice, history, Precompiler()).blocks
 
 
-def launch(page: gr.Blocks, **more: Any) -> Any:
-    """Serves the page as this project wants it: nothing served but the page, nothing sent to anybody."""
-    settings: dict[str, Any] = {
+def launch(page: gr.Blocks, **settings: Any) -> Any:
+    """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
+    listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
+    names = (*limits.current().hosts, *([listening.lower()] if listening else []))
+    if settings.get("mcp_server"):
+        gradio_workarounds.install_mcp_server()
+    gradio_workarounds.poll_less_often(page)
+    page.api_open = False  # closes the routes that bypass gradio's queue
+    return page.launch(**(_launch_settings(page, names) | settings))
+
+
+def _launch_settings(page: gr.Blocks, names: tuple[str, ...]) -> dict[str, Any]:
+    """`names` are those of the server besides localhost and its addresses."""
+    return {
         "theme": Paper(),
         "css": CSS,
         "head": HEAD,
         "show_error": False,
         "max_file_size": limits.current().file_bytes,
-        # a run that waits or runs holds a thread; the others are for everything else that the page answers
+        # each run that waits or runs occupies a thread; the others answer everything else
         "max_threads": limits.current().queue + SPARE_THREADS,
-        # each call of the API counts as a session of its own, which gradio keeps, with a third of a megabyte
+        # each API call is a session of its own, of which gradio keeps a third of a megabyte
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
-        "app_kwargs": {"middleware": [(Guard, (), {}), (Spoken, (CALM,), {})]},
-        "i18n": language.translations(),
+        "app_kwargs": {
+            # calm.js has to stand before all other scripts of the page
+            "middleware": [(Guard, (page, names), {}), (Previewed, (), {}), (Spoken, (script("calm.js"),), {})],
+            "exception_handlers": {RequestValidationError: misfit},
+            "lifespan": upkeep,
+        },
+        "i18n": visitor_language.translations(),
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
         "share": False,
         "quiet": True,
     }
-    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = LOOK_SECONDS
-    return page.launch(**(settings | more))
 
 
 class Page:
     """`blocks` is what gradio serves."""
 
-    def __init__(self, runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> None:
+    def __init__(
+        self,
+        runner: AnyRunner,
+        choice: Choice | None = None,
+        history: History | None = None,
+        precompiler: Precompiler | None = None,
+    ) -> None:
+        """As for `build`; `precompiler` compiles the next cells of a sweep in advance."""
         self._runner = runner
         history = history or History()
-        line = Line()
-        with gr.Blocks(
+        self.queue = queue = RunQueue()
+        with gradio_workarounds.Blocks(
             title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
         ) as self.blocks:
             self._masthead = gr.HTML(
-                written(lambda say: _masthead(runner.machine, say=say)), elem_id="masthead", apply_default_css=False
+                written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )
             with gr.Tabs(elem_id="rooms") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
-                    self.run_tab = RunTab(runner, line, choice, history)
+                    self.run_tab = RunTab(runner, queue, choice, history)
                 with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab(label("tab_published"), id="published") as published:
                     PublishedTab(published)
-                with gr.Tab(label("tab_sweep"), id="sweep"):
-                    self.sweep_tab = SweepTab(runner, line, history, self.run_tab, Precompiler())
-            StageBar(runner, self.run_tab.form)
-            greeted = self.blocks.load(
-                self._greet,
-                None,
-                [self._masthead, self.run_tab.mode],
-                js=NAME_EXAMPLES,
-                show_progress="hidden",
-                api_visibility="private",
-                concurrency_limit=None,
-            )
-            self.run_tab.settle_after(greeted)
-            self.run_tab.arrive(self.blocks)
-            self.sweep_tab.arrive(self.blocks)
+                with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
+                    self.sweep_tab = SweepTab(runner, queue, history, self.run_tab, precompiler, sweeps)
+            self.following = Following(self.run_tab)
+            stage_mode.StageBar(runner, self.run_tab.form)
+            self._wire()
             gr.api(
-                api.endpoint(runner, line, choice or default_choice(None, hub_ok=False)),
+                api.endpoint(runner, queue, choice or default_choice(None, hub_ok=False)),
                 api_name="benchmark",
-                concurrency_limit=None,  # the line keeps the order, and says so when it is full
+                concurrency_limit=None,  # `RunQueue` keeps the order
             )
             gr.api(published_table, api_name="published", concurrency_limit=None)
             gr.api(api.stored(history), api_name="history", concurrency_limit=None)
 
+    def _wire(self) -> None:
+        """Connects what happens when a visitor opens the page."""
+        self.blocks.load(None, js=links.TO_TAB, api_visibility="private")
+        greeted = self.blocks.load(
+            self._greet,
+            None,
+            [self._masthead, self.run_tab.mode],
+            js=NAME_THUMBNAILS,
+            show_progress="hidden",
+            api_visibility="private",
+            concurrency_limit=None,
+        )
+        self.run_tab.settle_after(greeted)
+        self.run_tab.arrive(self.blocks)
+        self.sweep_tab.arrive(self.blocks)
+
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
-        """Tells a new page what machine this is, as soon as the waiting worker has said so."""
+        """Tells a new page what machine this is, when the waiting worker has said so."""
         deadline = time.monotonic() + MACHINE_SECONDS
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
             yield gr.skip(), gr.skip()
-        masthead = _masthead(self._runner.machine, waited=True, say=of(request))
-        yield masthead, gr.update(choices=list(self._runner.modes))
+        yield masthead(self._runner.machine, of(request), waited=True), gr.update(choices=list(self._runner.modes))
 
 
-def _masthead(machine: Machine | None, waited: bool = False, say: Language = ENGLISH) -> str:
+def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:
+    """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
     if machine is None:
-        here = "" if waited else f"<span>{say.html('looking')}</span>"
+        here = "" if waited else f"<span>{lang.html('looking')}</span>"
     else:
-        here = f"<b>{say.value(machine.device_name)}</b><span>{say.value(f'torch {machine.torch}')}</span>"
+        here = f"<b>{lang.value(machine.device_name)}</b><span>{lang.value(f'torch {machine.torch}')}</span>"
     return (
         '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
-        f"<h1>{say.html('title')}</h1></div>"
-        f'<p class="promise">{say.html("promise")}</p>'
-        f'<p class="machine">{here}</p>{language.switch(say)}{switch(say)}</header>{_obstacles(machine, say)}'
+        f"<h1>{lang.html('title')}</h1></div>"
+        f'<p class="promise">{lang.html("promise")}</p>'
+        f'<p class="machine">{here}{_duplicate(lang)}</p>'
+        f"{visitor_language.switch(lang)}{stage_mode.switch(lang)}</header>{_obstacles(machine, lang)}"
     )
 
 
-def _obstacles(machine: Machine | None, say: Language) -> str:
-    """What this machine lacks, said before anybody presses Run in vain."""
+def _duplicate(lang: Language) -> str:
+    """On a Space: the link that copies it to the visitor's own account."""
+    if not (address := share.space()):
+        return ""
+    where = f'href="{esc(address)}?duplicate=true" target="_blank" rel="noopener"'
+    return f"<a {where}>{lang.html('duplicate_space')}</a>"
+
+
+def _obstacles(machine: HostInfo | None, lang: Language) -> str:
+    """What this machine lacks for a run."""
     lacks = []
     if machine is not None and machine.compiler is None:
-        lacks.append(say.html("obstacle_compiler"))
+        lacks.append(lang.html("obstacle_compiler"))
     if machine is not None and machine.gpu_problem:
-        lacks.append(say.html("obstacle_gpu", problem=machine.gpu_problem))
+        lacks.append(lang.html("obstacle_gpu", problem=machine.gpu_problem))
     return "".join(f'<p class="obstacle" role="status">{sentence}</p>' for sentence in lacks)

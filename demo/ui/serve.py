@@ -1,8 +1,6 @@
-"""Worth compiling? `python app.py` serves the page on http://127.0.0.1:7860.
+"""Serves the page: the settings from the environment, the runner and its history, gradio's server."""
 
-GRADIO_SERVER_NAME and GRADIO_SERVER_PORT choose another address. On a Hugging Face Space it listens to everybody.
-With --mcp the API is offered as MCP tools, too.
-"""
+from __future__ import annotations
 
 import contextlib
 import importlib.util
@@ -12,24 +10,29 @@ import sys
 from importlib.metadata import version
 
 from demo.core import limits
-from demo.core.result import BadInput
-from demo.runs.runner import Runner, hide_environment
-from demo.store import hub_dataset as dataset
+from demo.core.errors import BadInput
+from demo.runs.environment import block_proc_access
+from demo.runs.runner import Runner
+from demo.store import hub_dataset
 
 
-def main(mcp: bool = False) -> None:
-    """Serves the page until the process is told to end. Raises BadInput for settings that cannot be followed."""
+def serve(mcp: bool) -> None:
+    """Serves the page, and with `mcp` the API as MCP tools, until the process is told to end.
+
+    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. On a Hugging Face Space the server listens on all
+    interfaces, else on 127.0.0.1. Raises BadInput for invalid settings.
+    """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that a stopped container ends its worker too
-    everybody = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
-    name = os.environ.get("GRADIO_SERVER_NAME", everybody)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a stopped container ends its worker too
+    default_name = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
+    name = os.environ.get("GRADIO_SERVER_NAME", default_name)
     port = _port()
     limits.current()
     if limits.on_space():
-        hide_environment()
-    with dataset.opened() as history, contextlib.closing(Runner(history, spare=True)) as runner:
-        from demo.ui.page import build, launch  # gradio: it loads while the worker loads torch
+        block_proc_access()
+    with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
+        from demo.ui.page import build, launch  # imports gradio while the worker loads torch
 
         page = build(runner, history=history)
         _, address, _ = launch(page, server_name=name, server_port=port, mcp_server=mcp, prevent_thread_lock=True)

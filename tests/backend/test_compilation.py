@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
-from demo.core.result import Compilation, RunSpec
+from demo.core.measurement import Compilation
+from demo.core.spec import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification")
 
@@ -51,14 +53,14 @@ class BrokenInALoop(Whole):
 
 def compiled(model: torch.nn.Module, calls: int = 2, spec: RunSpec = SPEC) -> Compilation:
     torch._dynamo.reset()
-    watch = compilation.Watch()
+    log = compilation.CompileLog()
     run: Any = compilation.compiled(model.eval(), spec)
     with torch.no_grad():
         for call in range(calls):
             run(torch.ones(2, 4))
             if call == 0:
-                watch.first_call_ended()
-    return watch.compilation(spec, torch.device("cpu"), 100.0, 0)
+                log.first_call_ended()
+    return log.compilation(spec, torch.device("cpu"), 100.0)
 
 
 def test_a_whole_model_is_one_graph_of_generated_and_library_kernels() -> None:
@@ -100,8 +102,9 @@ def test_a_function_that_dynamo_gives_up_is_told_as_a_fall_back() -> None:
     assert found.fallbacks[0].location.startswith("test_compilation.py:")
 
 
-def test_the_stages_of_the_first_call_add_up_to_it() -> None:
-    cost = compiled(Whole()).cold or compiled(Whole()).warm
+def test_the_compile_steps_of_the_first_call_add_up_to_it() -> None:
+    whole = compiled(Whole())
+    cost = whole.cold or whole.warm
     assert cost is not None
     assert set(cost.parts) == {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
     assert sum(cost.parts.values()) == pytest.approx(100.0)
@@ -119,6 +122,21 @@ def test_an_empty_cache_is_cold_and_then_warm(tmp_path: Path, monkeypatch: pytes
     assert second.warm is not None and second.cold is None
     assert (first.kernels, first.extern_kernels) == (second.kernels, second.extern_kernels)
     assert (second.cache_hits, second.cache_misses) == (1, 0)
+
+
+@pytest.mark.parametrize(("hits", "misses", "cache"), [(0, 0, "off"), (2, 0, "warm"), (0, 2, "cold"), (1, 1, "cold")])
+def test_a_first_call_is_warm_only_where_every_graph_was_in_the_cache(hits: int, misses: int, cache: str) -> None:
+    log = compilation.CompileLog()
+    compilation.counters["inductor"].update(fxgraph_cache_hit=hits, fxgraph_cache_miss=misses)
+    assert log.cache == cache
+
+
+def test_kept_outputs_stay_when_the_models_own_are_overwritten() -> None:
+    own = {"logits": torch.ones(2), "parts": [torch.ones(3)]}
+    kept = compilation.clone_outputs(own)
+    own["logits"].zero_()
+    own["parts"][0].zero_()
+    assert kept["logits"].tolist() == [1, 1] and kept["parts"][0].tolist() == [1, 1, 1]
 
 
 def test_full_graph_only_fails_at_a_break() -> None:
@@ -154,9 +172,18 @@ def call(args):
 
 
 def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tuning_tried() -> None:
-    counted = [
-        len(pattern.findall(compilation._calls(WITH_CUDA_GRAPHS)))
-        for pattern in (compilation._KERNEL_CALL, compilation._EXTERN_CALL)
-    ]
-    assert counted == [1, 1]
-    assert compilation._calls(ONE_KERNEL_TUNED) == ""
+    assert compilation.kernel_calls([WITH_CUDA_GRAPHS, ONE_KERNEL_TUNED]) == (1, 1)
+    assert compilation.kernel_calls([ONE_KERNEL_TUNED]) == (None, None)
+
+
+def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_making_stays(tmp_path: Path) -> None:
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "locks").mkdir()
+    left, whole, linked = (tmp_path / "ab" / f"ab{name}.main.so" for name in ("left", "whole", "linked"))
+    for file in (left, linked):
+        file.touch()
+    whole.write_bytes(b"\x7fELF")
+    with FileLock(tmp_path / "locks" / "ablinked.lock"):
+        compilation.remove_unfinished(tmp_path)
+    assert [left.exists(), whole.exists(), linked.exists()] == [False, True, True]
+    compilation.remove_unfinished(tmp_path / "no such folder")

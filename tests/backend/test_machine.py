@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from demo.backend import machine
-from demo.core import result as schema
-from demo.core.result import BadInput, Machine
+from demo.core import codec
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
 
 PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 DRIVER = """
@@ -66,7 +67,7 @@ def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
 
 
 def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
-    found: Machine = schema.load(Machine, machine.report())
+    found: HostInfo = codec.load(HostInfo, machine.report())
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
 
 

@@ -27,16 +27,19 @@ from transformers import (
     ViTModel,
 )
 
-from demo.backend import models
+from demo.backend import load_errors, model_config, models
 from demo.core import catalog
-from demo.core.result import BadInput, RunSpec
+from demo.core.errors import BadInput
+from demo.core.spec import RunSpec
 from tests import hub_stub
+from tests.backend.test_old_layouts import written
 
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"
 CLASSIFY, DETECT = "image-classification", "object-detection"
 
 
-def load_many(home: Path, endpoint: str, *named: str, weights: str = "pretrained") -> dict[str, str]:
+def outcomes(home: Path, endpoint: str, asked: dict[str, str]) -> dict[str, str]:
+    """By the keys of `asked`, whose values are arguments of `tests.load_many`."""
     environment = {
         **os.environ,
         "HF_ENDPOINT": endpoint,
@@ -44,10 +47,15 @@ def load_many(home: Path, endpoint: str, *named: str, weights: str = "pretrained
         "HF_HUB_DISABLE_XET": "1",
         "PYTHONPATH": os.getcwd(),
     }
-    command = [sys.executable, "-m", "tests.load_many", weights, *named]
+    command = [sys.executable, "-m", "tests.load_many", *asked.values()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+def load_many(home: Path, endpoint: str, *named: str) -> dict[str, str]:
+    """By the checkpoint's id, of arguments of the form 'task=id'."""
+    return outcomes(home, endpoint, {argument.partition("=")[2]: argument for argument in named})
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +98,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     ViTImageProcessorPil().save_pretrained(partial)
     repositories["stub/partial"] = partial
 
-    ids = [*repositories, *hub_stub.FAILURES]
+    asked = {name: f"{CLASSIFY}={name}" for name in (*repositories, *hub_stub.FAILURES)}
     home = tmp_path_factory.mktemp("home")
     with hub_stub.serve(repositories) as endpoint:
-        told = load_many(home, endpoint, *(f"{CLASSIFY}={name}" for name in ids))
-        told |= {f"detect {k}": v for k, v in load_many(home, endpoint, f"{DETECT}=stub/good").items()}
-    gone = load_many(
-        home, endpoint, f"{CLASSIFY}=stub/good", f"{CLASSIFY}=stub/never", f"{CLASSIFY}=microsoft/resnet-50"
-    )
-    told |= {f"offline {k}": v for k, v in gone.items()}
-    random = load_many(home, endpoint, f"{CLASSIFY}=microsoft/resnet-50", weights="random")
-    told |= {f"offline random {k}": v for k, v in random.items()}
-    return told
+        online = outcomes(home, endpoint, asked | {"detect stub/good": f"{DETECT}=stub/good"})
+    asked = {f"offline {name}": f"{CLASSIFY}={name}" for name in ("stub/good", "stub/never", "microsoft/resnet-50")}
+    asked |= {"offline random microsoft/resnet-50": f"{CLASSIFY}=microsoft/resnet-50=random"}
+    return online | outcomes(home, endpoint, asked)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +136,9 @@ def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: dict[str, s
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path):
-    told = load_many(tmp_path, "http://127.0.0.1:9", f"{CLASSIFY}={tmp_path}")
-    assert "holds no config.json" in told[str(tmp_path)]
-    assert str(tmp_path.parent) not in told[str(tmp_path)].removeprefix("refused")
+    with pytest.raises(BadInput, match=r"holds no config\.json") as refused:
+        loaded(str(tmp_path))
+    assert str(tmp_path.parent) not in str(refused.value)
 
 
 def changed(folder: Path, name: str, **entries: object) -> str:
@@ -165,6 +168,98 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
         loaded(changed(tmp_path, name, **entries))
     assert "package" not in str(refused.value) and "`" not in str(refused.value)
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"is_encoder_decoder": None, "torch_dtype": None, "backbone_kwargs": None, "label2id": None},
+        {"hidden_act": None, "layer_norm_eps": None, "encoder_stride": None},
+        {"hidden_dropout_prob": 0, "initializer_range": 0, "qkv_bias": 1},
+        {"image_size": [64, 64], "num_channels": "3", "intermediate_size": 512.0},
+        {"num_labels": 1000},
+    ],
+)
+def test_a_config_of_an_older_release_loads_as_the_same_model(entries: dict, tmp_path: Path):
+    found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
+    pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
+    assert found.warnings == [] and found.model.config.id2label == expected.model.config.id2label
+
+
+def test_labels_that_are_numbers_and_an_entry_in_a_nested_config_are_made_to_fit(tmp_path: Path):
+    assert (
+        loaded(changed(tmp_path, "config.json", id2label={str(n): n for n in range(7)})).model.config.id2label[3] == "3"
+    )
+    decoder = {
+        "model_type": "detr",
+        "dilation": None,
+        "bbox_cost": 5.0,
+        "use_timm_backbone": True,
+        "backbone": "resnet50",
+    }
+    entries = model_config.fitted({"model_type": "maskformer", "decoder_config": decoder, "init_std": 1})
+    config = model_config.build(entries)  # without asking the Hub for a repository called resnet50
+    assert (config.decoder_config.dilation, config.decoder_config.bbox_cost, config.init_std) == (False, 5, 1.0)
+
+
+def test_a_number_in_quotes_is_counted_as_one(tmp_path: Path):
+    with pytest.raises(BadInput, match="asks for a gigantic model"):
+        loaded(changed(tmp_path, "config.json", num_hidden_layers="1000000000000"))
+
+
+@pytest.mark.parametrize("lacking", ["num_batches_tracked", "running_mean", "classifier.1.bias"])
+def test_a_warning_comes_where_an_answer_depends_on_a_missing_weight(lacking: str, tmp_path: Path):
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
+    model = ResNetForImageClassification(config)
+    state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
+    assert len(state) < len(model.state_dict())
+    model.save_pretrained(tmp_path, state_dict=state)
+    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
+    warned = " ".join(loaded(str(tmp_path)).warnings)
+    assert ("initialised at random" in warned) is (lacking != "num_batches_tracked")
+
+
+def test_a_backbone_of_timm_is_refused_with_a_remedy_that_works_here(tmp_path: Path):
+    entries = {"model_type": "detr", "architectures": ["DetrForObjectDetection"], "use_timm_backbone": True}
+    (tmp_path / "config.json").write_text(json.dumps(entries | {"backbone": "resnet50", "dilation": False}))
+    with pytest.raises(BadInput, match="backbone of the package timm") as refused:
+        models.load(RunSpec(str(tmp_path), DETECT), torch.device("cpu"))
+    assert "no_timm" in str(refused.value) and "install" not in str(refused.value)
+
+
+def test_no_package_is_recommended_that_is_not_part_of_the_project():
+    told = "Mask requires the pycocotools library but it was not found. You can install it with pip: `pip install x`"
+    refused = str(load_errors.refusal("someone/model", ImportError(told)))
+    assert refused == "someone/model needs pycocotools, which is not part of this project; choose another checkpoint."
+    refused = str(load_errors.refusal("someone/model", ModuleNotFoundError("No module named 'natten'")))
+    assert refused == "someone/model needs natten, which is not part of this project; choose another checkpoint."
+
+
+def test_a_config_whose_architecture_and_type_differ_is_said_to_contradict_itself(tmp_path: Path):
+    with pytest.raises(
+        BadInput, match="contradicts itself: its architecture is DetrForObjectDetection, its model_type"
+    ):
+        loaded(changed(tmp_path, "config.json", architectures=["DetrForObjectDetection"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "made_from", "kind"),
+    [
+        ("mask2former-swin-tiny-coco-instance", None, "instance"),
+        ("coco_panoptic_eomt", "someone/of-instances", "panoptic"),
+        ("my-own", "facebook/mask2former-swin-tiny-coco-instance", "instance"),
+        ("my-own", None, None),
+    ],
+)
+def test_a_universal_model_is_decoded_as_what_it_was_trained_for(name: str, made_from: str, kind: str, tmp_path: Path):
+    folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"_name_or_path": made_from}))
+    found = models.load(RunSpec(str(folder), "image-segmentation"), torch.device("cpu"))
+    assert found.checkpoint.segmentation == (kind or "semantic")
+    assert ["does not say whether" in warning for warning in found.warnings] == [True] * (kind is None)
 
 
 def test_attention_is_the_class_s_or_the_run_s_and_never_the_config_s(tmp_path: Path):
@@ -199,5 +294,8 @@ def test_a_config_without_labels_is_loaded(tmp_path: Path):
 
 
 def test_a_folder_that_may_not_be_read_is_not_called_the_hub_s_cache(tmp_path: Path):
-    told = str(models._refusal(str(tmp_path), PermissionError(errno.EACCES, "Permission denied")))
-    assert told == f"A file of {tmp_path.name} cannot be read: Permission denied. Allow reading it, or {models.OTHER}."
+    told = str(load_errors.refusal(str(tmp_path), PermissionError(errno.EACCES, "Permission denied")))
+    assert (
+        told
+        == f"A file of {tmp_path.name} cannot be read: Permission denied. Allow reading it, or {load_errors.OTHER}."
+    )

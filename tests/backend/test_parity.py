@@ -108,7 +108,7 @@ def test_the_reference_is_not_computed_when_outputs_are_close():
 def test_top_five_agreement_counts_shared_labels():
     first = Predictions(labels=tuple(Label(name, 0.2) for name in "abcde"))
     second = Predictions(labels=tuple(Label(name, 0.2) for name in "edcbx"))
-    assert parity._task(first, second) == {"top5_agreement": 0.8}
+    assert parity.task_agreement(first, second) == {"top5_agreement": 0.8}
 
 
 def test_boxes_match_only_with_the_same_label_in_the_same_place():
@@ -117,15 +117,17 @@ def test_boxes_match_only_with_the_same_label_in_the_same_place():
 
     cat, moved = Box("cat", 0.9, (0, 0, 100, 100)), Box("cat", 0.8, (2, 0, 102, 100))
     dog, far = Box("dog", 0.9, (0, 0, 100, 100)), Box("cat", 0.9, (50, 0, 150, 100))
-    matched = parity._task(found(cat), found(moved))
+    matched = parity.task_agreement(found(cat), found(moved))
     assert matched["matched_boxes"] == 1.0
     assert matched["box_iou"] == pytest.approx(98 / 102)
     assert matched["score_difference"] == pytest.approx(0.1)
-    assert parity._task(found(cat, dog), found(moved, dog))["box_iou"] == matched["box_iou"]  # the worst pair's
-    assert parity._task(found(cat), found(dog)) == {"matched_boxes": 0.0}
-    assert parity._task(found(cat), found(far)) == {"matched_boxes": 0.0}
-    assert parity._task(found(cat), found(cat, dog))["matched_boxes"] == 0.5
-    assert parity._task(found(), found()) == {"matched_boxes": 1.0}
+    assert (
+        parity.task_agreement(found(cat, dog), found(moved, dog))["box_iou"] == matched["box_iou"]
+    )  # the worst pair's
+    assert parity.task_agreement(found(cat), found(dog)) == {"matched_boxes": 0.0}
+    assert parity.task_agreement(found(cat), found(far)) == {"matched_boxes": 0.0}
+    assert parity.task_agreement(found(cat), found(cat, dog))["matched_boxes"] == 0.5
+    assert parity.task_agreement(found(), found()) == {"matched_boxes": 1.0}
 
 
 def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
@@ -137,10 +139,10 @@ def test_masks_are_compared_by_label_and_changed_pixels_are_counted():
     def one(mask: np.ndarray) -> Predictions:
         return Predictions(segments=(Segment("sky", None, float(mask.mean()), images.encode_mask(mask)),))
 
-    task = parity._task(one(left), one(shifted))
+    task = parity.task_agreement(one(left), one(shifted))
     assert task["mask_iou"] == pytest.approx(50 / 60)
     assert task["changed_pixels"] == pytest.approx(0.1)
-    assert parity._task(one(left), one(left)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
+    assert parity.task_agreement(one(left), one(left)) == {"mask_iou": 1.0, "changed_pixels": 0.0}
 
 
 def test_each_tensor_is_judged_by_itself() -> None:

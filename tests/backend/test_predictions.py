@@ -13,11 +13,14 @@ from transformers import MobileNetV2ImageProcessorPil
 from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
+from transformers.models.mask2former.modeling_mask2former import Mask2FormerForUniversalSegmentationOutput
 from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
 
 from demo.backend import models, predictions
 from demo.core import catalog, images
-from demo.core.result import BadInput, Checkpoint, RunSpec
+from demo.core.catalog import Checkpoint
+from demo.core.errors import BadInput
+from demo.core.spec import RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:
@@ -55,6 +58,14 @@ def test_what_a_processor_makes_larger_than_the_limit_is_refused(shape: tuple[in
     checkpoint = catalog.find("shapes-vit")
     with pytest.raises(BadInput, match="the limit is 4096 a side"):
         predictions.prepare(loaded(processor, checkpoint, {}), Image.new("RGB", (8, 8)), ())
+
+
+PIXELS = {"pixel_values": torch.zeros(1, 3, 8, 8)}
+
+
+class TextModel(Model):
+    def forward(self, input_ids, pixel_values, attention_mask=None):
+        raise AssertionError("no test here runs the model")
 
 
 class NeedsATask(Model):
@@ -103,8 +114,31 @@ def test_a_detr_s_masks_become_segments():
     assert {segment.label: segment.area for segment in found.segments} == pytest.approx({"left": 0.5, "right": 0.5})
 
 
+def test_two_things_of_one_label_are_two_segments_of_an_instance_model():
+    checkpoint = replace(catalog.find("facebook/mask2former-swin-tiny-coco-panoptic"), segmentation="instance")
+    masks = torch.full((1, 2, 16, 16), -10.0)
+    masks[0, 0, :, :4] = masks[0, 1, :, 8:] = 10.0
+    logits = torch.full((1, 2, 3), -10.0)
+    logits[0, :, 1] = 10.0
+    outputs = Mask2FormerForUniversalSegmentationOutput(class_queries_logits=logits, masks_queries_logits=masks)
+    asked = loaded(processor_of(checkpoint.id), checkpoint, {1: "cat"})
+    inputs = {"pixel_values": torch.zeros(1, 3, 64, 64)}
+    found = predictions.decode(asked, outputs, inputs, Image.new("RGB", (64, 64)), ())
+    assert [segment.label for segment in found.segments] == ["cat", "cat"]
+    assert [segment.area for segment in found.segments] == pytest.approx([0.5, 0.25], abs=0.01)
+    assert found.segmentation == "instance"
+
+
+def test_a_picture_of_which_the_processor_leaves_no_side_is_refused_with_both_sizes():
+    asked = loaded(processor_of("facebook/detr-resnet-50"), catalog.find("facebook/detr-resnet-50"), {})
+    with pytest.raises(BadInput, match=r"has 1 × 3000 pixels, .* one of 0 × 1333, .* Choose a picture whose sides"):
+        predictions.prepare(asked, Image.new("RGB", (1, 3000)), ())
+
+
 def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids():
-    made = predictions._made_up_tokens(("a cat", "a very " + "long " * 40 + "query"))
+    checkpoint = next(one for one in catalog.CHECKPOINTS if one.takes_text)
+    asked = models.Loaded(TextModel({}), lambda images, return_tensors: PIXELS, None, checkpoint, [])
+    made = predictions.prepare(asked, Image.new("RGB", (8, 8)), ("a cat", "a very " + "long " * 40 + "query"))
     assert made["input_ids"].shape == made["attention_mask"].shape == (2, 16)
     assert made["input_ids"][0, 0] == 49406
     assert made["input_ids"][0, 3] == 49407
@@ -115,7 +149,7 @@ def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids():
 def test_a_centre_crop_is_where_the_processor_really_looks(size: tuple[int, int]):
     processor = processor_of("google/deeplabv3_mobilenet_v2_1.0_513")
     width, height = size
-    left, top, right, bottom = predictions.seen(processor, width, height)
+    left, top, right, bottom = predictions.crop_of(processor, width, height)
     # White inside the part that should be seen, black outside: the processor's output must then be all white.
     picture = np.zeros((height, width, 3), dtype=np.uint8)
     picture[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = 255
@@ -203,4 +237,4 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it():
 
 def test_a_crop_larger_than_the_picture_changes_nothing():
     processor = MobileNetV2ImageProcessorPil(do_resize=False, crop_size={"height": 500, "width": 500})
-    assert predictions.seen(processor, 100, 80) == (0.0, 0.0, 1.0, 1.0)
+    assert predictions.crop_of(processor, 100, 80) == (0.0, 0.0, 1.0, 1.0)

@@ -11,13 +11,20 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from samples import measurement, ok_result
 
-from demo.backend import profiling as profile
-from demo.backend import run as worker
-from demo.core.result import Compilation, Kernel, Measurement, Profile, Roofline, RunResult, RunSpec
-from demo.present import charts
-from demo.present import section_texts as words
+from demo.backend import models, profiling
+from demo.backend.events import Events
+from demo.backend.run import Job, Run
+from demo.backend.subject import Subject
+from demo.backend.variants import Eager, Variant, Variants
+from demo.core import catalog
+from demo.core.languages import ENGLISH
+from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import charts, details, section_texts
 
 CPU = torch.device("cpu")
 LINE = 7
@@ -48,11 +55,11 @@ def gpu_trace() -> list[dict[str, Any]]:
 
 
 def test_kernels_are_counted_by_the_call_and_copies_are_none() -> None:
-    assert profile.summary(gpu_trace(), "eager", "cuda").kernels == 2
+    assert profiling.summary(gpu_trace(), "eager", "cuda").kernels == 2
 
 
 def test_work_that_overlaps_keeps_the_gpu_busy_once() -> None:
-    assert profile.summary(gpu_trace(), "eager", "cuda").busy_seconds == pytest.approx(300e-6)
+    assert profiling.summary(gpu_trace(), "eager", "cuda").busy_seconds == pytest.approx(300e-6)
 
 
 def test_work_within_other_work_ends_nothing() -> None:
@@ -62,25 +69,25 @@ def test_work_within_other_work_ends_nothing() -> None:
         span("kernel", "within", 1150, 50, 2),
         span("kernel", "last", 1350, 90, 3),
     ]
-    assert profile.summary(events, "eager", "cuda").busy_seconds == pytest.approx(340e-6 / profile.CALLS)
+    assert profiling.summary(events, "eager", "cuda").busy_seconds == pytest.approx(340e-6 / profiling.CALLS)
 
 
 def test_the_longest_kernels_come_first_with_their_share_of_all() -> None:
-    longest = profile.summary(gpu_trace(), "eager", "cuda").longest
+    longest = profiling.summary(gpu_trace(), "eager", "cuda").longest
     assert [kernel.name for kernel in longest] == ["gemm", "add", "Memcpy DtoD"]
     assert longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
 
 
 def test_no_more_than_five_kernels_are_kept_and_their_names_are_cut() -> None:
     many = [span("kernel", f"{number}" * 200, 1000 + number, 10 + number) for number in range(9)]
-    longest = profile.summary([*gpu_trace()[1:2], *many], "eager", "cuda").longest
-    assert len(longest) == profile.LONGEST
-    assert all(len(kernel.name) == profile.LONGEST_NAME for kernel in longest)
+    longest = profiling.summary([*gpu_trace()[1:2], *many], "eager", "cuda").longest
+    assert len(longest) == profiling.MAX_KERNELS
+    assert all(len(kernel.name) == profiling.MAX_NAME for kernel in longest)
 
 
 def test_a_trace_without_the_gpus_work_is_refused_with_the_likely_cause() -> None:
     with pytest.raises(RuntimeError, match="CUPTI"):
-        profile.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
+        profiling.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
 
 
 def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:
@@ -91,8 +98,8 @@ def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:
         span("cpu_op", "aten::relu", 100, 20),
         span("cpu_op", "elsewhere", 100, 20, LINE + 1),
     ]
-    seen = profile.summary(events, "eager", "cpu")
-    assert seen.kernels == pytest.approx(2 / profile.CALLS)
+    seen = profiling.summary(events, "eager", "cpu")
+    assert seen.kernels == pytest.approx(2 / profiling.CALLS)
     assert seen.busy_seconds is None
     assert {kernel.name: round(kernel.seconds * 3e6) for kernel in seen.longest} == {
         "aten::addmm": 80,
@@ -117,7 +124,7 @@ class Small(torch.nn.Module):
 def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> None:
     ids = torch.arange(6)
     with torch.no_grad():
-        operations, least_bytes = profile.demand(Small(), {"ids": ids})
+        operations, least_bytes = profiling.demand(Small(), {"ids": ids})
     rows, weights, inputs, outputs = 6 * 8 * 4, 8 * 4 * 4, 6 * 8, 6 * 4 * 4
     assert least_bytes == rows + weights + inputs + outputs
     assert operations == 2 * 6 * 8 * 4
@@ -129,14 +136,14 @@ def test_attention_on_a_cpu_is_counted_too() -> None:
             return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 
     with torch.no_grad():
-        operations, _ = profile.demand(Attention(), {"x": torch.randn(1, 2, 16, 8)})
+        operations, _ = profiling.demand(Attention(), {"x": torch.randn(1, 2, 16, 8)})
     assert operations == 2 * (2 * 2 * 16 * 16 * 8)
 
 
 def test_a_profile_on_a_cpu_names_the_operators_and_leaves_a_trace_that_can_be_opened(tmp_path: Path) -> None:
     left = torch.randn(64, 64)
     calls = {"eager": lambda: left @ left, "compiled": lambda: torch.relu(left)}
-    found = profile.profiles(calls, CPU, tmp_path / "trace.json.gz")
+    found = profiling.profiles(calls, CPU, tmp_path / "trace.json.gz")
     assert found["eager"].longest[0].name in ("aten::mm", "aten::matmul")
     assert {kernel.name for kernel in found["compiled"].longest} >= {"aten::relu"}
     assert "aten::relu" not in {kernel.name for kernel in found["eager"].longest}
@@ -145,8 +152,8 @@ def test_a_profile_on_a_cpu_names_the_operators_and_leaves_a_trace_that_can_be_o
 
 
 def test_both_rates_of_the_device_are_measured() -> None:
-    assert profile.matrix_rate(CPU, torch.float32) > 1e8
-    assert profile.copy_rate(CPU) > 1e8
+    assert profiling.matrix_rate(CPU, torch.float32) > 1e8
+    assert profiling.copy_rate(CPU) > 1e8
 
 
 @pytest.mark.parametrize(
@@ -155,25 +162,27 @@ def test_both_rates_of_the_device_are_measured() -> None:
 )
 def test_a_run_on_a_cpu_is_profiled_only_when_asked(asked: str, device: str, wanted: bool) -> None:
     spec = RunSpec("shapes-vit", "image-classification", profile=asked)
-    assert profile.wanted(spec, torch.device(device)) is wanted
+    assert profiling.wanted(spec, torch.device(device)) is wanted
 
 
 def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
-    run = worker.Run(spec, Path("none.png"), {"id": "1", "started_at": "now"}, worker.Events(io.StringIO()))
-    run.device, run.batch = CPU, {"ids": torch.arange(3)}
-    run.loaded = type("Loaded", (), {"model": Small()})()
-    run.eager = run.compiled = lambda: run.loaded.model(**run.batch)
+    loaded = models.Loaded(Small(), None, None, catalog.find("shapes-vit"), [])
+    subject = Subject(spec, CPU, Image.new("RGB", (1, 1)), loaded)
+    vars(subject)["batch"] = {"ids": torch.arange(3)}
+    eager = Eager(subject.eager, [], None, None, False)
+    variants = Variants(eager, Variant(subject.eager, []), [], True)
+    run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 
     def refused(*_: Any) -> Any:
         raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
 
-    monkeypatch.setattr(profile, "profiles", refused)
+    monkeypatch.setattr(profiling, "profiles", refused)
     with torch.no_grad():
-        run.explain()
+        run.explain(subject, variants)
     assert run.warnings == ["The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES."]
-    assert run.known["status"] == "ok"
-    assert run.known["roofline"].operations > 0
+    assert run.result.status == "ok"
+    assert run.result.roofline.operations > 0
 
 
 # Told
@@ -200,7 +209,7 @@ def on_a_gpu() -> RunResult:
 
 
 def test_the_reason_is_one_sentence() -> None:
-    assert words.why(on_a_gpu()) == (
+    assert section_texts.why(on_a_gpu(), ENGLISH) == (
         "launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %"
     )
 
@@ -208,19 +217,21 @@ def test_the_reason_is_one_sentence() -> None:
 def test_a_gpu_that_always_works_is_called_the_limit() -> None:
     result = on_a_gpu()
     busy = dataclasses.replace(result.eager.profile, busy_seconds=result.eager.median_seconds)
-    told = words.why(dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)))
+    told = section_texts.why(
+        dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)), ENGLISH
+    )
     assert told.startswith("bound by the GPU's work: 412 kernels")
 
 
 def test_without_a_profile_no_reason_is_given() -> None:
-    assert words.why(ok_result()) == words.ceiling(ok_result()) == ""
-    assert charts.busy_bars(ok_result()) is None
+    assert section_texts.why(ok_result(), ENGLISH) == section_texts.ceiling(ok_result(), ENGLISH) == ""
+    assert charts.busy_bars(ok_result(), ENGLISH) is None
 
 
 def test_on_a_cpu_only_operators_are_told_and_there_is_no_chart() -> None:
     result = ok_result(eager=profiled(0.01, 326, None), compiled=profiled(0.005, 41, None))
-    assert words.why(result) == "326 operators a call; compiled 41, not counting what inductor fused"
-    assert charts.busy_bars(result) is None
+    assert section_texts.why(result, ENGLISH) == "326 operators a call; compiled 41, not counting what inductor fused"
+    assert charts.busy_bars(result, ENGLISH) is None
 
 
 def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:
@@ -232,17 +243,17 @@ def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:
 def test_the_ceiling_says_what_share_of_it_each_variant_reaches() -> None:
     result = on_a_gpu()
     share = result.roofline.least_seconds / result.eager.median_seconds
-    assert "for matrix products" in words.ceiling(result)
-    assert f"eager reaches {share * 100:.1f} %" in words.ceiling(result)
+    assert "for the matrix products" in section_texts.ceiling(result, ENGLISH)
+    assert f"eager reaches {share * 100:.1f} %" in section_texts.ceiling(result, ENGLISH)
 
 
 def test_the_bars_are_split_into_working_and_waiting() -> None:
     result = on_a_gpu()
-    figure = charts.busy_bars(result)
+    figure = charts.busy_bars(result, ENGLISH)
     working, waiting = (list(bar.x) for bar in figure.data)
-    medians = [result.eager.median_seconds * 1e3, result.compiled.median_seconds * 1e3]
-    assert [a + b for a, b in zip(working, waiting, strict=True)] == pytest.approx(medians)
-    assert working[0] == pytest.approx(0.31 * medians[0])
+    latencies = [seconds * 1e3 for seconds in result.latencies.values()]
+    assert [a + b for a, b in zip(working, waiting, strict=True)] == pytest.approx(latencies)
+    assert working[0] == pytest.approx(0.31 * latencies[0])
     assert any(note.text == "31 % busy" for note in figure.layout.annotations)
 
 
@@ -255,6 +266,6 @@ def test_a_profile_survives_its_journey_as_json() -> None:
 
 
 def test_the_details_name_the_longest_kernels() -> None:
-    rows = {name: (value, why) for name, value, why in words.details(on_a_gpu())}
+    rows = {name: (value, why) for name, value, why in details.all_figures(on_a_gpu(), ENGLISH)}
     assert rows["Eager, longest 1"][1] == "gemm, 2 a call."
     assert "Roofline" in rows

@@ -9,7 +9,8 @@ import torch
 
 from demo.backend import models, predictions, settings
 from demo.core import catalog
-from demo.core.result import BadInput, RunSpec
+from demo.core.errors import BadInput
+from demo.core.spec import RunSpec
 
 CPU = torch.device("cpu")
 
@@ -64,7 +65,7 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
     asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
     loaded = models.load(asked, CPU)
     batch = predictions.to_batch({"pixel_values": torch.zeros(1, 3, 16, 16)}, asked, CPU)
-    assert settings.found(loaded.model, batch) == {
+    assert settings.in_force(loaded.model, batch) == {
         "attention": attention,
         "memory format": "channels last" if channels_last else "contiguous",
         "weights": "bfloat16",

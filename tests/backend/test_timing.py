@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import statistics
 from typing import Any
 
 import pytest
-import torch
 
 from demo.backend import timing
 from demo.core import stats
@@ -47,14 +47,35 @@ def compiled() -> float:
 
 
 def run(clock: SimulatedClock, plan: timing.Plan, half: int = 5) -> timing.Samples:
-    return timing.interleaved(eager, compiled, clock, plan, half, nothing)
+    return timing.time_interleaved(eager, compiled, clock, plan, half, nothing)
 
 
 def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between():
     clock = SimulatedClock()
-    timing.interleaved(eager, compiled, clock, timing.Plan(iterations=8), 2, nothing)
+    timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=8), 2, nothing)
     pattern = "".join("E" if call is eager else "C" for call in clock.order)
     assert pattern == "EE" + "CCCC" + "EE" + "EEEE" + "EE" + "CCCC" + "EE"
+
+
+def test_a_third_variant_lies_in_the_middle_of_the_compiled_calls_and_is_known_as_well():
+    clock = SimulatedClock(drift_per_second=0.2)
+    plan = timing.Plan(iterations=100)
+    samples = timing.time_interleaved(eager, compiled, clock, plan, 2, nothing, lambda: 0.004)
+    names = {eager: "E", compiled: "C"}
+    pattern = "".join(names.get(call, "I") for call in clock.order)
+    assert pattern.startswith("EE" + "CC" + "IIII" + "CC" + "EE" + "EEEE" + "EE" + "CC")
+    assert len(samples.unbroken) == len(samples.compiled) == len(samples.eager)
+    assert [one.ratio for one in samples.intervals()] == pytest.approx([2.0, 1.25], rel=0.005)
+
+
+def test_timing_goes_on_until_the_third_variant_is_known_as_well():
+    noise = random.Random(3)
+    plan = timing.Plan(max_seconds=1_000, max_calls=100_000)
+    uneven = timing.time_interleaved(
+        eager, compiled, SimulatedClock(), plan, 5, nothing, lambda: 0.004 * math.exp(noise.gauss(0, 0.2))
+    )
+    assert len(uneven.unbroken) > len(run(SimulatedClock(), plan).compiled)
+    assert all(one.half_width <= plan.precision for one in uneven.intervals())
 
 
 def test_times_land_with_the_variant_that_took_them():
@@ -74,14 +95,14 @@ def test_a_drifting_machine_does_not_move_the_speed_up():
 
 def test_a_quiet_machine_stops_as_soon_as_the_floors_are_met():
     clock = SimulatedClock(noise=0.001)
-    plan = timing.Plan(most_seconds=1_000)
+    plan = timing.Plan(max_seconds=1_000)
     samples = run(clock, plan)
-    assert sum(samples.compiled) >= plan.least_seconds
-    assert sum(samples.compiled) < plan.least_seconds + 0.2
+    assert sum(samples.compiled) >= plan.min_seconds
+    assert sum(samples.compiled) < plan.min_seconds + 0.2
 
 
 def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
-    samples = run(SimulatedClock(noise=0.2), timing.Plan(most_seconds=1_000, most_calls=100_000))
+    samples = run(SimulatedClock(noise=0.2), timing.Plan(max_seconds=1_000, max_calls=100_000))
     interval = samples.interval()
     assert interval is not None and interval.half_width <= 0.01
     assert len(samples.compiled) > 500
@@ -89,21 +110,23 @@ def test_a_noisy_machine_goes_on_until_the_interval_is_narrow():
 
 def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
     clock = SimulatedClock(noise=0.1)
-    samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
+    samples = run(clock, timing.Plan(precision=1e-9, max_seconds=2.0))
     assert not samples.unsure()
     assert 2.0 <= clock.seconds < 2.5
 
 
 def test_an_unsure_verdict_gets_the_same_time_once_more_and_no_longer():
     clock = SimulatedClock(noise=1.0)
-    samples = run(clock, timing.Plan(precision=1e-9, most_seconds=2.0))
+    samples = run(clock, timing.Plan(precision=1e-9, max_seconds=2.0))
     assert 4.0 <= clock.seconds < 5.5
     assert samples.seconds == clock.seconds
     assert samples.blocks >= 2
 
 
 def test_a_slow_model_still_gets_ten_calls_of_each_variant():
-    samples = timing.interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), timing.Plan(most_seconds=1.0), 1, nothing)
+    samples = timing.time_interleaved(
+        lambda: 4.0, lambda: 2.0, SimulatedClock(), timing.Plan(max_seconds=1.0), 1, nothing
+    )
     assert len(samples.eager) == len(samples.compiled) == 10
 
 
@@ -115,7 +138,7 @@ def test_a_given_number_of_calls_is_rounded_up_to_whole_blocks():
 def test_looks_come_between_blocks_and_never_inside_one():
     seen: list[tuple[int, int]] = []
     clock = SimulatedClock()
-    timing.interleaved(
+    timing.time_interleaved(
         eager, compiled, clock, timing.Plan(iterations=30), 5, lambda s: seen.append((len(s.eager), len(s.compiled)))
     )
     assert seen == [(10, 10), (20, 20), (30, 30)]
@@ -145,7 +168,7 @@ def test_warm_up_that_never_settles_says_so():
     costs = itertools.cycle([0.01, 0.1])
     times, settled = timing.warm_up(lambda: next(costs), SimulatedClock(), lambda: 0)
     assert not settled
-    assert len(times) <= timing.WARMUP_MOST
+    assert len(times) <= timing.MAX_WARMUP_CALLS
 
 
 def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
@@ -155,51 +178,45 @@ def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
 
 @pytest.mark.parametrize(("seconds", "expected"), [(3.0, 1), (0.03, 1), (0.003, 5), (0.000_01, 20)])
 def test_blocks_hold_more_calls_of_a_fast_model(seconds: float, expected: int):
-    assert timing.half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
+    assert timing.calls_per_half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
 
 
 def test_few_iterations_still_make_several_blocks():
-    half = timing.half_block([1e-4] * 3, [1e-4] * 3, 60)
+    half = timing.calls_per_half_block([1e-4] * 3, [1e-4] * 3, 60)
     samples = run(SimulatedClock(), timing.Plan(iterations=60), half)
     assert samples.blocks >= 6
 
 
 def test_two_equal_variants_are_called_the_same():
-    samples = timing.interleaved(
-        eager, lambda: 0.010, SimulatedClock(noise=0.02), timing.Plan(most_seconds=100), 5, nothing
+    samples = timing.time_interleaved(
+        eager, lambda: 0.010, SimulatedClock(noise=0.02), timing.Plan(max_seconds=100), 5, nothing
     )
     interval = samples.interval()
     assert interval is not None
     assert stats.verdict(interval, None) == "same"
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)])
-def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(seconds: float, calls: int):
-    assert timing.device_calls(seconds, timing.DEVICE_CALLS) == calls
-    assert timing.device_calls(seconds, 7) == min(7, calls)
-
-
 def test_the_guides_recipe_is_looked_at_between_calls_a_few_times_a_second() -> None:
     clock, seen = SimulatedClock(), []
-    times = timing.in_a_row(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
+    times = timing.time_fixed_count(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
     assert len(times) == 100
     assert seen == [32, 64, 96]  # each time 0.304 s have passed
 
 
-def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [
-        {"segment_pool_id": (0, 0), "total_size": 1000, "allocated_size": 700},
-        {"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20},
-        {"segment_pool_id": (1, 0), "total_size": 100, "allocated_size": 0},
-    ]
-    for name, answer in {
-        "synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "memory_snapshot": parts,
-        "max_memory_allocated": 750, "max_memory_reserved": 1400,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
-    device = torch.device("cuda")
-    assert timing.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
-    assert timing.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)
+def test_at_every_look_the_latencies_are_those_of_the_interval() -> None:
+    seen = []
+
+    def look(samples: timing.Samples) -> None:
+        seen.append((samples.interval(), samples.seconds_of_a_call()))
+
+    clock = SimulatedClock(drift_per_second=1.0, noise=0.3)
+    timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=300), 5, look)
+    first, *later = seen
+    assert first[0] is None and first[1] is not None
+    for interval, (slow, fast) in later:
+        assert slow / fast == pytest.approx(interval.ratio)
+    medians = statistics.median
+    assert any(medians(pair[0] for _, pair in seen[-5:]) > 1.2 * pair[0] for _, pair in seen[:5])
 
 
 def test_the_interval_is_looked_at_anew_only_where_there_is_a_tenth_more_to_know():

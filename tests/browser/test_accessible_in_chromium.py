@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
 
-from demo.core.result import BadInput, Progress, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
@@ -75,7 +77,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)
         page = Page(RUNNER, history=history)
-        page.sweep_tab._sweeps._precompiler = None
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
         page.blocks.close(verbose=False)
@@ -188,26 +189,13 @@ def stage_before(tab: Any) -> None:
 
 def stage_during(tab: Any) -> None:
     stage_before(tab)
-    during(_Pressing(tab))
+    during(tab)
 
 
 def stage_after(tab: Any) -> None:
     stage_before(tab)
-    tab.keyboard.press("r")
+    tab.locator("#run").click()
     tab.locator("#top .headline").wait_for()
-
-
-class _Pressing:
-    """A tab whose Run button is out of sight: R presses it."""
-
-    def __init__(self, tab: Any) -> None:
-        self._tab = tab
-
-    def locator(self, selector: str) -> Any:
-        return self if selector == "#run" else self._tab.locator(selector)
-
-    def click(self) -> None:
-        self._tab.keyboard.press("r")
 
 
 def _room(tab: Any, number: int) -> None:
@@ -353,7 +341,7 @@ STOPS = {
     "task": "#fields [type=radio]:is([value^=image], [value^=object])",
     "checkpoint": "#checkpoint input",
     "picture": "#picture :is(button, input)",
-    "examples": "#examples button",
+    "examples": "#examples-drawn button",
     "batch size": "#batch input",
     "mode": "#fields .field:nth-last-child(-n+4) input[role=combobox]",
     "number format": "#fields [type=radio]:is([value^=float], [value=tf32], [value=bfloat16])",

@@ -193,7 +193,7 @@ def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
     batch_sizes.fill("many")
     batch_sizes.press("Enter")
     tab.locator("#sweep-start").click()
-    refusal = tab.get_by_text("Batch size must be a whole number")
+    refusal = tab.get_by_text("Batch size must be a whole number").first
     refusal.wait_for()
     assert refusal.evaluate("e => e.closest('[lang]').lang") == "en"
     assert refusal.evaluate("e => getComputedStyle(e).direction") == "ltr"

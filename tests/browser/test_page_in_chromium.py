@@ -159,6 +159,8 @@ def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
     tab.get_by_role("button", name="Remove Image").click()
     tab.locator("#picture input[type=file]").set_input_files(broken)
     tab.locator("#picture img").wait_for(state="attached")
+    told = _until(tab, "#picture-note [role=status]")  # before anything is run
+    assert "broken.png" in told.inner_text()
     _run(tab)
     card = _until(tab, "#notice .problem")
     assert "broken.png" in card.inner_text()
@@ -214,11 +216,17 @@ def test_an_endless_animation_is_slowed_down_and_what_a_hand_moves_is_not(tab: A
     assert tab.evaluate(DRAGGED) == 70
 
 
-def test_an_owl_vit_asks_what_to_look_for_and_other_models_do_not(tab: Any) -> None:
+def test_an_owl_vit_asks_what_to_look_for_and_is_offered_photographs(tab: Any) -> None:
     field = tab.get_by_label("What to look for")
+    scenes, photographs = (tab.locator(f"#examples-{name} button") for name in ("drawn", "photographs"))
     assert not field.is_visible()
+    assert scenes.last.is_visible() and not photographs.first.is_visible()
     tab.get_by_label("Detection", exact=True).check(force=True)
     tab.get_by_text("shapes-rtdetr?").wait_for()
     tab.get_by_role("combobox", name="Checkpoint").click()
     tab.get_by_role("option", name="google/owlvit-base-patch32").click()
     field.wait_for()
+    photographs.last.wait_for()
+    assert not scenes.first.is_visible()
+    tab.locator("#picture img[src$='lion.jpg']").wait_for()
+    assert photographs.first.get_attribute("aria-label") == "Example: lion"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from samples import ok_result
 
-from demo.core.result import RunSpec
+from demo.core.spec import RunSpec
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
@@ -53,7 +53,17 @@ def test_charts_and_table_stand_within_the_page(
         "drawn => drawn.map(one => [one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
     )
     assert all(left >= 0 and right <= width for left, right in charts)
+    row = page.locator("#published-table tbody tr").first
+    shown = [row.locator(cell).bounding_box() for cell in (".strong", ".saved")]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= width for box in shown)
     page.screenshot(path=shots / f"published-{name}.png", full_page=True)
+    if name == "phone":
+        row.get_by_role("link", name="Run this here").click()
+        page.locator("#top .question", has_text="vit-base-patch16-224").wait_for()
+        page.wait_for_function("document.activeElement.id === 'run'")
+        page.go_back()
+        page.wait_for_selector("#published-table tbody tr")
+        assert "tab=published" in page.url and page.title() == "Published · Worth compiling?"
     page.close()
 
 

@@ -12,7 +12,9 @@ import pytest
 from samples import full_result
 from troubles import heard
 
-from demo.core.result import BadInput, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -22,17 +24,23 @@ STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_te
 RESULT = full_result(image=STORED.image, predictions=STORED.predictions, parity=STORED.parity)
 REFUSED = 13
 """The batch size that the fake runner refuses, as a worker does."""
+LONG = 14
+"""The batch size whose run takes long enough for a slow browser to see its phases."""
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+    RUNNER.seconds = 8.0 if spec.batch_size == LONG else 1.5
     return BadInput("Batch size 13 is unlucky. Choose another one.") if spec.batch_size == REFUSED else RESULT
+
+
+RUNNER = FakeRunner(answer)
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        page = build(FakeRunner(answer, seconds=1.5))
+        page = build(RUNNER)
         _, url, _ = launch(page, prevent_thread_lock=True, server_port=None)
         yield url
         page.close(verbose=False)
@@ -61,6 +69,7 @@ def answered(tab: Any) -> Any:
 
 
 def test_the_lanes_run_at_the_ratio_of_the_speed_up_and_hide_what_stood_there(tab: Any) -> None:
+    tab.get_by_label("number input for Batch size").fill(str(LONG))
     run(tab)
     tab.locator(".live .narrowing:not(.empty)").wait_for()
     widths = tab.evaluate("[...document.querySelectorAll('.lane .bar')].map(bar => parseFloat(bar.style.width))")
@@ -117,18 +126,50 @@ def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(
     tab.keyboard.press("Home")
     assert edge.bounding_box()["x"] < before - 100
     assert tab.locator(".slide .left").evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
+    picture = tab.locator(".slide .pair").bounding_box()
+    middle = picture["y"] + picture["height"] / 2
+    tab.mouse.move(picture["x"] + 20, middle)
+    tab.mouse.down()
+    tab.mouse.move(picture["x"] + 0.75 * picture["width"], middle, steps=5)
+    tab.mouse.move(picture["x"] + 0.75 * picture["width"], middle + picture["height"], steps=5)  # beyond the picture
+    assert slider.input_value() == "75"
+    assert edge.bounding_box()["x"] == pytest.approx(picture["x"] + 0.75 * picture["width"], abs=4)
+    assert tab.evaluate("getSelection().toString() + getSelection().type") == "None"
+    assert not tab.locator(".slide img").first.evaluate("image => image.draggable")
+    tab.mouse.up()
     tab.locator('.choices input[value="over"]').focus()
     tab.keyboard.press("ArrowRight")
     assert tab.locator(".view.difference").is_visible()
 
 
+def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_without_controls(
+    tab: Any, shots: Path
+) -> None:
+    answered(tab)
+    tab.locator("#chart .main-svg").first.wait_for()
+    printed = tab.pdf(path=shots / "printed.pdf", format="A4")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+    tab.set_viewport_size({"width": 718, "height": 1000})  # what 12 mm of margin leave of A4
+    tab.emulate_media(media="print")
+    tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#takeaway", ".choices"):
+        assert not tab.locator(part).first.is_visible(), part
+    drawing = tab.locator("#chart .main-svg").first.bounding_box()
+    assert drawing["x"] >= 0 and drawing["x"] + drawing["width"] <= 718
+    assert tab.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
+    exact = tab.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
+    assert exact == "exact"
+    tab.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert tab.locator("#chart .main-svg").first.get_attribute("viewBox") is None
+
+
 def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
     forecast = tab.locator("#forecast")
     assert re.search(r"\d+ s to \d+ (s|min), .* of memory", forecast.inner_text())
-    assert "a rough estimate from 827 k parameters" in forecast.inner_text()
+    assert "rough estimate from model size (827 k parameters)" in forecast.inner_text()
     tab.get_by_role("combobox", name="Compile mode").click()
     tab.get_by_role("option", name="reduce-overhead", exact=True).click()
-    forecast.get_by_text("which a CPU lacks").wait_for()
+    forecast.get_by_text("which need a GPU").wait_for()
     tab.get_by_role("button", name="Advanced").click()
     tab.get_by_label("Threads").fill("many")
     forecast.get_by_text("must be a whole number").wait_for()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ok_result
+from samples import measurement, ok_result
 from troubles import heard
 
-from demo.core.result import RunSpec
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
-from demo.ui.tabs import links
-from demo.ui.tabs import stage_mode as stage
+from demo.ui.tabs import links, stage_mode
 
 FIGURE = "#top .headline .figure"
+STORED = RunResult.from_json(
+    json.loads((Path(__file__).resolve().parent.parent / "fixtures" / "segmentation.json").read_text(encoding="utf-8"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +30,9 @@ def served() -> Iterator[tuple[str, list[RunSpec]]]:
 
     def answer(spec: RunSpec, image: Path) -> Any:
         specs.append(spec)
-        runner._seconds = 600.0 if spec.mode.startswith("max-autotune") else 1.5  # that one is cancelled
-        return ok_result(spec=spec)
+        runner.seconds = 600.0 if spec.mode.startswith("max-autotune") else 1.5  # that one is cancelled
+        unbroken = measurement(0.0008) if spec.graph_break else None
+        return ok_result(spec=spec, unbroken=unbroken, image=STORED.image, predictions=STORED.predictions)
 
     runner = FakeRunner(answer)
     page = build(runner)
@@ -65,12 +70,12 @@ def _enter(tab: Any) -> None:
 
 def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) -> None:
     _enter(tab)
-    for hidden in ("#form", "#chart", "#chart-note", "footer", ".promise"):
+    for hidden in ("#fields", "#chart", "#chart-note", "footer", ".promise"):
         assert not tab.locator(hidden).first.is_visible(), hidden
     assert tab.locator("#top .display").is_visible()
     assert "stage=1" in tab.url
-    tab.get_by_role("button", name="Leave the stage").click()
-    tab.locator("#form").wait_for()
+    tab.get_by_role("button", name="Exit stage mode").click()
+    tab.locator("#fields").wait_for()
     assert tab.locator("#chart .plot-container").is_visible()
     assert "stage=1" not in tab.url
 
@@ -78,7 +83,7 @@ def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) 
 def test_the_address_opens_the_stage_and_keeps_it(tab: Any, served: Any) -> None:
     tab.goto(f"{served[0]}?stage=1")
     tab.locator("#stage-bar").wait_for()
-    assert not tab.locator("#form").is_visible()
+    assert not tab.locator("#fields").is_visible()
 
 
 def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -> None:
@@ -86,11 +91,21 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     _enter(tab)
     tab.keyboard.press("2")
     tab.locator("#stage-words").get_by_text("A graph break, live").wait_for()
+    tab.locator("#preset-2[aria-pressed=true]").wait_for()
+    assert tab.locator("#stage-bar [aria-pressed=true]").count() == 1
     before = len(specs)
     tab.keyboard.press("r")
     tab.locator(".live .steps li.now").wait_for()
+    assert tab.locator(".lane:visible").count() == 3
+    _ends_above_the_bar(tab, ".live .so-far")
     _picture(tab, shots, "stage-race-1920")
-    tab.locator(FIGURE).wait_for(timeout=30_000)
+    tab.locator(FIGURE).first.wait_for(timeout=30_000)
+    assert (
+        tab.locator(".break-cost .said").inner_text().split() == "The graph break makes compiled 1.25× slower".split()
+    )
+    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in (".break-cost", "h2"))
+    assert cost.bounding_box()["height"] > 2 * speedup.bounding_box()["height"]  # it is what was asked
+    _fills_the_screen(tab)
     assert len(specs) == before + 1
     assert (specs[-1].checkpoint, specs[-1].graph_break) == ("shapes-vit", True)
     _picture(tab, shots, "stage-result-1920")
@@ -101,8 +116,10 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     _picture(tab, shots, "stage-result-dark-1920")
     tab.keyboard.press("3")
     tab.locator("#stage-words").get_by_text("max-autotune").wait_for()
-    tab.keyboard.press("r")
+    tab.get_by_role("button", name="Run", exact=True).click()
     tab.locator(".live .steps li.now").wait_for()
+    tab.get_by_role("button", name="Cancel").wait_for()
+    assert not tab.locator("#run").is_visible()
     tab.keyboard.press("c")
     said = tab.locator("#stage .problem").get_by_text("Cancelled").first
     said.wait_for(timeout=30_000)
@@ -115,11 +132,13 @@ def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: A
     _enter(tab)
     before = len(specs)
     press = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
-    for key, code in zip(typed, ("KeyR", "KeyD", "Digit2"), strict=True):
-        tab.evaluate(press, [key, code])
+    run, dark, preset = typed
+    tab.evaluate(press, [dark, "KeyD"])
+    tab.evaluate(press, [preset, "Digit2"])
     tab.locator("#stage-words").get_by_text("A graph break, live").wait_for()
     assert tab.locator("body.dark").count()
-    tab.locator(FIGURE).wait_for(timeout=30_000)
+    tab.evaluate(press, [run, "KeyR"])
+    tab.locator(FIGURE).first.wait_for(timeout=30_000)
     assert len(specs) == before + 1
     tab.evaluate(press, ["p", "KeyR"])  # a layout of Latin letters in other places means what it writes
     tab.wait_for_timeout(500)
@@ -138,8 +157,8 @@ def test_a_small_projector_has_a_way_to_the_stage_and_back(
     _enter(tab)
     _picture(tab, shots, f"stage-{width}")
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    tab.get_by_role("button", name="Leave the stage").click()
-    tab.locator("#form").wait_for()
+    tab.get_by_role("button", name="Exit stage mode").click()
+    tab.locator("#fields").wait_for()
     tab.close()
 
 
@@ -148,7 +167,7 @@ def test_on_a_space_the_outer_page_is_told_which_run_is_shown(chromium: Any, hos
     outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&lang=ja"
     pages = {
         outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
-        inner: f"<head>{stage.HEAD}</head>",
+        inner: f"<head>{stage_mode.HEAD}{links.HEAD}</head>",
     }
     context = chromium.new_context()
     context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))
@@ -156,27 +175,55 @@ def test_on_a_space_the_outer_page_is_told_which_run_is_shown(chromium: Any, hos
     tab.goto(outer)
     frame = tab.frames[1]
     frame.evaluate(links.REMEMBER, "0123")
-    frame.evaluate(links.FORGET)
+    frame.evaluate(links.BEGUN, "")
     tab.wait_for_timeout(300)
     told = [message["queryString"] for message in tab.evaluate("told")]
     assert told == (["lang=ja&run=0123", "lang=ja"] if host.endswith(".hf.space") else [])
     context.close()
 
 
-def test_the_figure_is_readable_from_the_last_row(tab: Any) -> None:
+def _ends_above_the_bar(tab: Any, part: str) -> None:
+    box, bar = tab.locator(part).first.bounding_box(), tab.locator("#stage-bar").bounding_box()
+    window = tab.viewport_size
+    assert box["height"] > 0 and box["y"] + box["height"] <= bar["y"] + 1, (part, window)
+    assert box["x"] >= 0 and box["x"] + box["width"] <= window["width"], (part, window)
+
+
+def _fills_the_screen(tab: Any) -> None:
+    """Figure on one side, picture and interval on the other, all of it above the bar."""
+    for part in ("h2", ".latencies", ".ruler .axis", ".ruler .ends", "> .interval"):
+        _ends_above_the_bar(tab, f"#top .headline {part}")
+    for part in ("#seen img", "#seen .sides"):
+        _ends_above_the_bar(tab, f"{part}:visible")
+    middle = tab.viewport_size["width"] / 2
+    sides = [tab.locator(part).first.bounding_box() for part in ("#top h2", "#seen img:visible", "#top .ruler .axis")]
+    mirrored = tab.evaluate("document.documentElement.dir === 'rtl'")
+    assert [box["x"] < middle * 0.9 for box in sides] == ([False, True, True] if mirrored else [True, False, False])
+    picture, ruler = sides[1], sides[2]
+    assert picture["y"] + picture["height"] <= ruler["y"]
+    assert picture["height"] >= 0.24 * tab.viewport_size["height"]
+    assert tab.evaluate("document.documentElement.scrollHeight") == tab.viewport_size["height"]
+
+
+def test_the_answer_is_readable_from_the_last_row(tab: Any, served: Any, shots: Path) -> None:
     _enter(tab)
     tab.keyboard.press("r")
     figure = tab.locator(FIGURE)
     figure.wait_for(timeout=30_000)
+    _fills_the_screen(tab)
     size = float(figure.evaluate("figure => parseFloat(getComputedStyle(figure).fontSize)"))
     digits = 0.698 * size  # the height of IBM Plex Sans' digits
     assert digits >= 0.15 * 1080
     assert tab.evaluate("document.documentElement.scrollWidth") == 1920
-    bar = tab.locator("#stage-bar").bounding_box()
-    for part in (FIGURE, "#top .headline .after", "#top .headline .latencies", "#top .headline .interval"):
-        box = tab.locator(part).bounding_box()
-        assert box["y"] + box["height"] <= bar["y"], part
-        assert box["x"] + box["width"] <= 1920, part
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    _fills_the_screen(tab)
+    tab.goto(f"{served[0]}?stage=1&lang=ar")
+    tab.locator("#top .display").wait_for()
+    tab.locator("#run:not([disabled])").click()
+    figure.wait_for(timeout=30_000)
+    tab.locator("#seen img:visible").first.wait_for()
+    _fills_the_screen(tab)
+    _picture(tab, shots, "stage-result-ar-1280")
 
 
 def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, served: Any) -> None:
@@ -196,6 +243,16 @@ def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, ser
     assert not tab.locator("body.dark").count()
     assert len(specs) == before
     assert tab.locator("#stage-words").inner_text().strip() == ""
+    tab.keyboard.press("Escape")  # of whoever types
+    tab.locator("#typed").evaluate("field => field.remove()")
+    tab.evaluate("document.body.append(Object.assign(document.createElement('dialog'), {id: 'asked', open: true}))")
+    tab.keyboard.press("Escape")  # for what lies in front
+    assert tab.locator("#stage-bar").is_visible()
+    tab.locator("#asked").evaluate("dialog => dialog.remove()")
+    tab.keyboard.press("Escape")
+    tab.locator("#fields").wait_for()
+    assert "stage=1" not in tab.url
+    assert tab.evaluate("document.activeElement.dataset.stage") == "on"
 
 
 def test_nothing_on_the_stage_has_a_tooltip(tab: Any) -> None:
@@ -213,9 +270,13 @@ def test_a_preset_puts_back_what_it_does_not_name(tab: Any, served: Any) -> None
     _enter(tab)
     tab.keyboard.press("1")
     tab.locator("#stage-words").get_by_text("Segformer on this machine").wait_for()
-    tab.get_by_role("button", name="Leave the stage").click()
+    tab.locator("#preset-1[aria-pressed=true]").wait_for()
+    tab.get_by_role("button", name="Exit stage mode").click()
     assert tab.get_by_label("number input for Batch size").input_value() == "1"
     assert tab.get_by_label("Checkpoint").input_value() == "shapes-segformer"
+    tab.get_by_label("number input for Batch size").fill("7")
+    tab.get_by_label("number input for Batch size").press("Tab")
+    tab.locator("#preset-1[aria-pressed=false]").wait_for(state="attached")  # the form is another run now
 
 
 def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, served: Any, tmp_path: Path) -> None:

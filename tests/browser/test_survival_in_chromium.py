@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo.core.result import RunResult, RunSpec
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
+from demo.ui.tabs import history as history_tab
 from demo.ui.tabs.run import BROWSER_KEY
 
 PATIENCE = 60_000
@@ -35,7 +37,7 @@ class Runner(FakeRunner):
         self._kept = history
 
     def _answered(self, spec: RunSpec, image: Path) -> RunResult:
-        self._seconds = 600.0 if spec.batch_size == LONG else 2.0
+        self.seconds = 600.0 if spec.batch_size == LONG else 2.0
         return ok_result(id=uuid.uuid4().hex[:12], started_at="2026-11-22T09:00:00Z", spec=spec)
 
     def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
@@ -51,7 +53,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Hist
     history.append(ok_result())
     history.append(failed_result())
     history.append(ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z"))
-    page = build(Runner(history), history=history)
+    with pytest.MonkeyPatch.context() as sooner:
+        often = history_tab.LIST.replace("UPDATE_MILLISECONDS = 5_000", "UPDATE_MILLISECONDS = 300")
+        assert often != history_tab.LIST
+        sooner.setattr(history_tab, "LIST", often)
+        page = build(Runner(history), history=history)
     _, address, _ = launch(page, prevent_thread_lock=True)
     yield address, history
     page.close(verbose=False)
@@ -228,7 +234,7 @@ def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any)
     seen = [one.locator("#seen .evidence").inner_text() for one in (other, tab)]
     assert seen[0] == seen[1]
     run(other, LONG)
-    assert "run=" not in other.url  # so that a reload brings the new run, not the old one
+    other.wait_for_function("!location.search.includes('run=')")  # so that a reload brings the new run
     opened(other)
     other.locator(".live .steps").wait_for()
 
@@ -239,10 +245,19 @@ def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor
     assert batch(tab).input_value() == "4"
     assert tab.get_by_role("combobox", name="Checkpoint").input_value() == "facebook/detr-resnet-50"
     assert tab.get_by_label("Compile mode").input_value() == "reduce-overhead"
+    tab.get_by_role("combobox", name="Checkpoint").click()
+    tab.locator("#form .options").wait_for()
+    tab.keyboard.press("Tab")
+    tab.wait_for_timeout(300)
+    assert tab.locator("#form .options").count() == 0
+    tab.get_by_label("number input for Batch size").fill("2")
+    tab.keyboard.press("Control+Enter")
+    tab.locator(".live").wait_for()
+    tab.locator("#top .kicker", has_text="batch 2").wait_for()
     bad = visitor("?batch_size=many")
     bad.locator("#top .problem").get_by_text("Batch size must be a whole number").wait_for()
     gone = visitor("?run=nothing")
-    gone.locator("#top .problem").get_by_text("That run is not here").wait_for()
+    gone.locator("#top .problem").get_by_text("Run not found").wait_for()
 
 
 def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor: Any, served: Any, shots: Path) -> None:
@@ -259,7 +274,7 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.locator("#runs caption", has_text="3 runs").wait_for()
 
     tab.locator("#compare").click()
-    tab.get_by_text("Tick 2 to 4 runs to compare them. Ticked: 0.").wait_for()
+    tab.get_by_text("Select 2 to 4 runs to compare. Selected: 0.").wait_for()
     for row in range(3):
         rows.nth(row).get_by_role("checkbox").check()
     tab.locator("#compare").click()
@@ -268,7 +283,7 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
 
     for name in ("CSV", "JSON"):
         with tab.expect_download() as download:
-            tab.get_by_role("button", name=name, exact=True).click()
+            tab.get_by_role("button", name=f"Export {name}", exact=True).click()
         assert download.value.suggested_filename == f"worth-compiling-runs.{name.lower()}"
         assert "slower" in Path(download.value.path()).read_text()
 
@@ -276,6 +291,18 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.locator(HEADLINE).wait_for()
     assert "2.00×" in tab.locator(HEADLINE).inner_text()
     tab.wait_for_url("**run=slower*")
+    assert tab.title() == "shapes-vit 2.00× slower · Worth compiling?"
+    tab.go_back()
+    tab.locator("#runs").wait_for()
+    tab.wait_for_function("document.title.startsWith('History')")
+    assert "tab=history" in tab.url
+    tab.go_back()  # to the page before any run was shown
+    tab.locator("#top .question").wait_for()
+    tab.go_forward()
+    tab.go_forward()
+    tab.locator(HEADLINE).get_by_text("2.00×").wait_for()
+    tab.wait_for_function("document.title.includes('slower')")
+    assert "run=slower" in tab.url and "tab=" not in tab.url
 
     history.append(dataclasses.replace(ok_result(), id="doomed", started_at="2020-01-01T00:00:00Z"))
     tab.get_by_role("tab", name="History").click()
@@ -284,12 +311,79 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.locator("#runs caption", has_text="1 run").wait_for()
     rows.first.get_by_role("checkbox").check()
     tab.locator("#delete").click()
-    tab.get_by_text("Delete 1 run? Nothing brings it back.").wait_for()
+    tab.get_by_text("Delete 1 run? This can't be undone.").wait_for()
     assert history.get("doomed") is not None
     tab.locator("#for-good").click()
     tab.get_by_text("1 run deleted.").wait_for()
     tab.wait_for_function("document.activeElement.id === 'delete'")  # the button that was pressed is gone
     assert history.get("doomed") is None and history.get("slower") is not None
+
+    # a tick belongs to a run, whatever becomes of the list
+    for number in range(6):
+        history.append(ok_result(id=f"mine{number}", started_at=f"2026-11-23T09:0{number}:00Z"))
+    tab.get_by_label("Search").fill("")
+    row_of(tab, "mine5").wait_for()
+    row_of(tab, "mine4").get_by_role("checkbox").check()
+    row_of(tab, "mine2").get_by_role("checkbox").check()
+    tab.get_by_label("Search").fill("mine3")
+    tab.locator("#runs caption", has_text="1 run").wait_for()
+    assert ticked(tab) == []
+    tab.locator("#delete").click()
+    tab.get_by_text("Select runs to delete.").wait_for()
+    tab.get_by_label("Search").fill("nothing of the kind")
+    tab.get_by_text("No stored run holds").wait_for()
+    tab.get_by_label("Search").fill("")
+    row_of(tab, "mine5").wait_for()
+    assert ticked(tab) == ["mine4", "mine2"]
+
+    # the question stands while others store runs, in another tab too, and means the runs that it names
+    tab.locator("#delete").click()
+    tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
+    picture(tab, shots, "history-question-light-1440")
+    other = tab.context.new_page()
+    opened(other, served[0])
+    other.get_by_role("tab", name="History").click()
+    row_of(other, "mine3").get_by_role("checkbox").check()
+    other.locator("#delete").click()
+    other.locator("#sure").get_by_text("mine3").wait_for()
+    tab.set_viewport_size({"width": 1440, "height": 500})
+    row_of(tab, "mine4").get_by_role("checkbox").focus()
+    for new, scrolled in (("new", 120), ("newer", 560)):  # the first rows are in sight, and above it
+        tab.evaluate("top => scrollTo(0, top)", scrolled)
+        where = row_of(tab, "mine4").bounding_box()["y"]
+        history.append(ok_result(id=new, started_at=f"2026-11-23T10:00:0{len(new)}Z"))
+        row_of(tab, new).wait_for()
+        assert ticked(tab) == ["mine4", "mine2"]
+        assert tab.evaluate("document.activeElement.value") == "mine4"
+        tab.wait_for_timeout(200)  # the browser's own keeping of the place comes with the next frame
+        assert abs(row_of(tab, "mine4").bounding_box()["y"] - where) < 2
+    row_of(tab, "mine4").get_by_role("checkbox").uncheck()
+    row_of(tab, "mine5").get_by_role("checkbox").check()
+    tab.locator("#for-good").click()
+    tab.get_by_text("2 runs deleted.").wait_for()
+    tab.wait_for_function("!document.querySelector('#runs input:checked')")
+    assert [history.get(f"mine{number}") is None for number in range(6)] == [False, False, True, False, True, False]
+    tab.locator("#delete").click()
+    tab.get_by_text("Select runs to delete.").wait_for()
+
+    row_of(other, "mine4").wait_for(state="detached")
+    row_of(other, "new").wait_for()
+    assert ticked(other) == ["mine3"]
+    other.locator("#for-good").click()
+    other.get_by_text("1 run deleted.").wait_for()
+    left = [result.id for result in history.all() if result.id.startswith(("mine", "new"))]
+    assert left == ["newer", "new", "mine5", "mine1", "mine0"]
+    history.delete(left)
+
+
+def row_of(tab: Any, id: str) -> Any:
+    """The run's row in the list."""
+    return tab.locator("#runs tr", has=tab.locator(f"a[data-run='{id}']"))
+
+
+def ticked(tab: Any) -> list[str]:
+    found: list[str] = tab.evaluate("Array.from(document.querySelectorAll('#runs input:checked'), box => box.value)")
+    return found
 
 
 def in_front(tab: Any) -> bool:

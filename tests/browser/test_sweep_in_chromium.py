@@ -10,7 +10,8 @@ import pytest
 from samples import failed_result, measurement, ok_result
 from troubles import heard
 
-from demo.core.result import RunResult, RunSpec
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page, launch
@@ -32,7 +33,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         page = Page(RUNNER)
-        page.sweep_tab._sweeps._precompiler = None
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
         page.blocks.close()
@@ -53,10 +53,11 @@ def tab(chromium: Any, address: str) -> Iterator[Any]:
 
 
 def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_theme(tab: Any, shots: Path) -> None:
+    tab.locator("#sweep-plan", has_text="Cells: 6.").wait_for()
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map td.now").first.wait_for()
     assert tab.locator("#sweep-start").is_disabled()
-    tab.locator("#sweep-status", has_text="6 of 6 cells have a value").wait_for()
+    tab.locator("#sweep-status", has_text="6 of 6 cells finished").wait_for()
     tab.locator("#sweep-start:not([disabled])").wait_for()
     shown = tab.locator("#sweep-map button[data-place]")
     assert shown.count() == 6
@@ -89,7 +90,7 @@ def test_start_is_in_sight_on_a_projector_and_what_gets_the_focus_does_not_lie_u
 def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map button[data-place]").first.wait_for()
-    monkeypatch.setattr(RUNNER, "_seconds", 600)  # the cell in hand will not end by itself
+    monkeypatch.setattr(RUNNER, "seconds", 600)  # the cell in hand will not end by itself
     tab.locator("#sweep-stop").click()
     tab.locator("#sweep-status", has_text="Stopped").wait_for()
     assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 6
@@ -97,7 +98,7 @@ def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_sweep_goes_on_while_its_page_is_opened_anew(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RUNNER, "_seconds", 1.5)
+    monkeypatch.setattr(RUNNER, "seconds", 1.5)
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map button[data-place]").first.wait_for()
     tab.reload()
@@ -105,7 +106,7 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew(tab: Any, monkeypatch: py
     tab.locator("#sweep-stop:not([disabled])").wait_for()
     assert tab.locator("#sweep-start").is_disabled()
     assert tab.locator("#sweep-map button[data-place]").count() >= 1
-    tab.locator("#sweep-status", has_text="6 of 6 cells have a value").wait_for()
+    tab.locator("#sweep-status", has_text="6 of 6 cells finished").wait_for()
     tab.locator("#sweep-start:not([disabled])").wait_for()
     tab.locator("#sweep-map button[data-place]").nth(0).click()
     tab.locator("#sweep-opened .headline").wait_for()

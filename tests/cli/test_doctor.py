@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import samples
 
-from demo.cli import diagnosis as doctor
-from demo.cli.run import main
-from demo.core.result import Lost, Machine
+from demo.cli import diagnosis
+from demo.cli.main import main
+from demo.core.errors import WorkerDied
+from demo.core.machine import HostInfo
 from demo.runs import runner
 from demo.store.history import FOLDER_VARIABLE
 
@@ -32,8 +33,8 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets the doctor meet this machine, with the Hub answering; an exception stands for a worker that dies."""
 
-    def meets(answer: Machine | Exception, reachable: bool = True) -> None:
-        def inspect(self: runner.Runner) -> Machine:
+    def meets(answer: HostInfo | Exception, reachable: bool = True) -> None:
+        def inspect(self: runner.Runner) -> HostInfo:
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -60,7 +61,7 @@ def test_the_doctor_names_a_missing_compiler_and_the_remedy(machine: Any, capsys
 
 
 def test_the_doctor_names_a_worker_that_does_not_start(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    machine(Lost("The worker did not start.\nModuleNotFoundError: No module named 'torch'"))
+    machine(WorkerDied("The worker did not start.\nModuleNotFoundError: No module named 'torch'"))
     assert main(["doctor"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "No module named 'torch'" in out and "pip install -r requirements.txt" in out
@@ -101,7 +102,7 @@ def test_the_doctor_counts_the_bytes_of_a_cache(machine: Any, tmp_path: Path) ->
     (tmp_path / "cache" / "deep").mkdir(parents=True)
     (tmp_path / "cache" / "deep" / "kernel").write_bytes(b"x" * 1234)
     machine(dataclasses.replace(MACHINE, inductor_cache=str(tmp_path / "cache")))
-    assert doctor.examine().inductor_cache == doctor.Folder(str(tmp_path / "cache"), 1234)
+    assert diagnosis.examine().inductor_cache == diagnosis.Folder(str(tmp_path / "cache"), 1234)
 
 
 def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from measured_tables import write
 
-from demo.cli.run import BAD_INPUT, OK, main
+from demo.cli.common import BAD_INPUT, OK
+from demo.cli.main import main
 from demo.store import measured, published
 
 

@@ -22,7 +22,9 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from demo.core import catalog
-from demo.core.result import BadInput, Checkpoint
+from demo.core.catalog import Checkpoint
+from demo.core.errors import BadInput
+from demo.core.key_mappings import KEY_MAPPINGS
 
 ROOT = Path(catalog.__file__).resolve().parents[2]
 GUIDE = [checkpoint for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled]
@@ -307,7 +309,7 @@ def test_conditional_detrs_published_timm_keys_load_into_the_shipped_architectur
     }
     assert not any(name in key for key in state for name in ("convolution", "normalization", "stages", "shortcut"))
     assert len(state) == len(model.state_dict())
-    assert_same_weights(model, loaded_back(model, state, tmp_path, catalog.KEY_MAPPINGS[id]))
+    assert_same_weights(model, loaded_back(model, state, tmp_path, KEY_MAPPINGS[id]))
 
 
 @pytest.mark.parametrize("id", ["facebook/detr-resnet-50", "facebook/detr-resnet-101"])
@@ -320,7 +322,7 @@ def test_the_detrs_no_timm_keys_load_without_any_mapping(id: str, tmp_path: Path
         "model.decoder.layers.1.encoder_attn.out_proj.weight",
         "model.decoder.layers.1.fc1.weight",
     }
-    assert id not in catalog.KEY_MAPPINGS
+    assert id not in KEY_MAPPINGS
     assert_same_weights(model, loaded_back(model, state, tmp_path, None))
 
 
@@ -374,3 +376,8 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
 def test_bad_input_is_answered_with_a_sentence(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
         catalog.make_spec(**asked)
+
+
+def test_one_full_graph_with_an_added_break_is_refused_before_anything_runs() -> None:
+    with pytest.raises(BadInput, match="switch graph_break or fullgraph off"):
+        catalog.make_spec("shapes-vit", graph_break=True, fullgraph=True)

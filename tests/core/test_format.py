@@ -76,3 +76,29 @@ def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
 
     shorter, longer = sorted((one, other))
     assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f469\u200d\U0001f4bb",
+        "❤\ufe0f\u200d\U0001f525",
+        "می\u200cخواهم",
+        "क\u094d\u200dष",
+        "e\u0301",
+        "黒\u3000猫",
+        "a\u00a0b",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+        "\U0001fae9",
+    ],
+)
+def test_letters_marks_and_composed_emoji_stay_as_they_are(text: str) -> None:
+    assert fmt.printable(text) == fmt.redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["\u202e", "\u2066", "\u200b", "\ufeff", "\x1b", "\x9b", "\x00", "\u2028", "\u200d", "\u3164", "\U000e0041"],
+)
+def test_what_turns_text_around_or_cannot_be_seen_is_replaced(hidden: str) -> None:
+    assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"

@@ -14,13 +14,14 @@ from unittest import mock
 
 import torch
 
-from demo.backend import compilation, models, settings, timing
-from demo.backend import monitor as state
-from demo.backend import profiling as profile
-from demo.backend import run as worker
+from demo.backend import compilation, models, passes, profiling, settings, timing
+from demo.backend.events import Events
+from demo.backend.monitor import Observer
+from demo.backend.run import Job, Run
 from demo.core import catalog
-from demo.core import result as schema
-from demo.core.result import Progress, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -55,13 +56,13 @@ def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
     model = models.load(spec, GPU).model
     first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
     with torch.no_grad():
-        watch = compilation.Watch()
+        log = compilation.CompileLog()
         compiled = compilation.compiled(model, spec)
         for _ in range(4):
             compiled(pixel_values=first)
-        kept = compilation.own_copy(compiled(pixel_values=first))
-        overwriting = compilation.own_copy(compiled(pixel_values=second))
-        assert watch.compilation(spec, GPU, 1.0, 0).cudagraphs == "used"
+        kept = compilation.clone_outputs(compiled(pixel_values=first))
+        overwriting = compilation.clone_outputs(compiled(pixel_values=second))
+        assert log.compilation(spec, GPU, 1.0).cudagraphs == "used"
         assert torch.allclose(kept.logits, model(pixel_values=first).logits, atol=1e-3)
         assert not torch.allclose(kept.logits, overwriting.logits, atol=1e-3)
 
@@ -89,7 +90,7 @@ def test_the_two_clocks_agree_on_long_kernels() -> None:
     clock = timing.WallClock(GPU)
     clock.time(long)
     wall = statistics.median(clock.time(long) for _ in range(7))
-    on_device = statistics.median(timing.device_times(long, wall, 7))
+    on_device = statistics.median(passes.device_times(long, wall, 7))
     assert 0.95 < on_device / wall < 1.05
 
 
@@ -103,7 +104,7 @@ def test_launches_that_wait_are_no_work_of_the_gpu() -> None:
     clock = timing.WallClock(GPU)
     clock.time(many)
     wall = statistics.median(clock.time(many) for _ in range(7))
-    assert statistics.median(timing.device_times(many, wall, 7)) < 0.9 * wall
+    assert statistics.median(passes.device_times(many, wall, 7)) < 0.9 * wall
 
 
 def test_cancelling_frees_the_memory() -> None:
@@ -152,7 +153,7 @@ def test_tf32_is_refused_where_the_gpu_has_none() -> None:
     with mock.patch.object(torch.cuda, "get_device_capability", lambda *_: (7, 5)):
         try:
             settings.apply(spec_of(dtype="tf32"), GPU)
-        except schema.BadInput as refused:
+        except BadInput as refused:
             assert "8.0" in str(refused)
         else:
             raise AssertionError("tf32 was taken on a GPU without it")
@@ -168,9 +169,9 @@ def test_half_types_are_what_they_say() -> None:
 
 
 def test_the_gpus_state_is_looked_at_where_the_driver_tells() -> None:
-    observer = state.Observer(GPU)
-    observer.look()
-    gpu = observer.states[0].gpu
+    observer = Observer(GPU)
+    observer.sample()
+    gpu = observer.samples[0].gpu
     try:
         import pynvml
 
@@ -184,9 +185,9 @@ def test_the_gpus_state_is_looked_at_where_the_driver_tells() -> None:
 
 def test_without_nvml_a_look_says_nothing_of_the_gpu() -> None:
     with mock.patch.dict(sys.modules, {"pynvml": None}):
-        observer = state.Observer(GPU)
-        observer.look()
-        assert observer.states[0].gpu is None
+        observer = Observer(GPU)
+        observer.sample()
+        assert observer.samples[0].gpu is None
         assert observer.energy_joules() is None
 
 
@@ -206,7 +207,7 @@ def test_a_profile_counts_kernels_and_cuda_graphs_leave_the_gpu_less_idle() -> N
 def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
     settings.apply(spec_of(), GPU)
     if torch.cuda.get_device_capability() >= (7, 0):
-        assert profile.matrix_rate(GPU, torch.float16) > 1.5 * profile.matrix_rate(GPU, torch.float32)
+        assert profiling.matrix_rate(GPU, torch.float16) > 1.5 * profiling.matrix_rate(GPU, torch.float32)
 
 
 def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
@@ -228,17 +229,17 @@ def test_the_memory_of_a_cuda_graph_counts_for_the_compiled_model_and_not_for_ea
 
 def test_a_model_that_does_not_fit_beside_its_compiled_self_is_timed_apart() -> None:
     spec = spec_of(FULL_SIZE, batch_size=32, mode="reduce-overhead")
-    real = timing.interleaved
+    real = timing.time_interleaved
 
     def full(*given: Any) -> Any:
         raise torch.OutOfMemoryError("made up")
 
-    seen = worker.Run(spec, SCENE, {"id": "apart", "started_at": "2026-11-21T09:00:00Z"}, worker.Events(io.StringIO()))
+    seen = Run(Job(spec, str(SCENE), "separately", "2026-11-21T09:00:00Z"), Events(io.StringIO()))
     try:
-        timing.interleaved = full
+        timing.time_interleaved = full
         result = seen.execute()
     finally:
-        timing.interleaved = real
+        timing.time_interleaved = real
     assert result.status == "ok" and not result.interleaved
     assert result.speedup is not None and result.parity is not None and result.parity.verdict != "differ"
     assert result.eager.peak_memory_bytes and result.compiled.peak_memory_bytes

@@ -7,28 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
 
 from demo.core.images import encode_mask
 from demo.core.result import Box, ImageInfo, Label, Predictions, Segment
-from demo.present import canvas as drawing
-from demo.present.canvas import (
-    CHANGED,
-    COMPILED,
-    COMPILED_ON_DARK,
-    EAGER,
-    MAX_ASPECT,
-    MIN_SIDE,
-    PALETTE,
-    contrast,
-    difference,
-    draw,
-    draw_boxes,
-    draw_labels,
-    draw_segments,
-    label_colours,
-    text_on,
-)
+from demo.present import canvas, fonts, palette
+from demo.present.canvas import MAX_ASPECT, MIN_SIDE
+from demo.present.drawing import difference, draw, draw_boxes, draw_labels, draw_segments
+from demo.present.palette import CHANGED, COMPILED, COMPILED_ON_DARK, EAGER, PALETTE, contrast, label_colours, text_on
 
 GREY = (120, 120, 120)
 SHAPES = [(1, 1), (20, 1), (1, 20), (96, 96), (640, 32), (32, 640), (640, 480), (480, 640)]
@@ -82,13 +68,13 @@ class Written(NamedTuple):
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Written]]:
     """Every caption written, with the rectangle that it covers."""
     seen: list[Written] = []
-    paste = drawing._Stage.paste
+    paste = canvas.Canvas.paste
 
-    def record(stage, chip, at, colour) -> None:
-        paste(stage, chip, at, colour)
+    def record(canvas, chip, at, colour) -> None:
+        paste(canvas, chip, at, colour)
         seen.append(Written(chip.text, (at[0], at[1], at[0] + chip.width, at[1] + chip.height), colour))
 
-    monkeypatch.setattr(drawing._Stage, "paste", record)
+    monkeypatch.setattr(canvas.Canvas, "paste", record)
     yield seen
 
 
@@ -96,7 +82,7 @@ def overlapping(captions: list[Written]) -> list[tuple[str, str]]:
     return [
         (one.text, other.text)
         for one, other in itertools.combinations(captions, 2)
-        if drawing._overlap(one.rect, other.rect)
+        if canvas.overlap(one.rect, other.rect)
     ]
 
 
@@ -158,7 +144,7 @@ def test_colours_of_objects_stay_apart_from_each_other_and_from_the_variants(vis
     assert min(np.linalg.norm(a - b) for a in objects for b in variants) > 16
 
 
-@pytest.mark.parametrize("colour", [*PALETTE, EAGER, COMPILED, CHANGED, drawing.INK])
+@pytest.mark.parametrize("colour", [*PALETTE, EAGER, COMPILED, CHANGED, palette.INK])
 def test_text_is_readable_on_every_chip(colour: str) -> None:
     assert contrast(text_on(colour), colour) >= 4.5
 
@@ -292,7 +278,7 @@ def test_the_most_certain_box_has_the_first_choice_of_place(written: list[Writte
 def test_a_crowd_of_boxes_does_not_bury_the_picture_under_captions(written: list[Written]) -> None:
     found = boxes(*(box("person", 300, 200, 310 + n, 220, score=0.9) for n in range(100)))
     draw_boxes(preview(), info(), {"eager": found}, "eager")
-    free = written[: drawing.CAPTIONS]
+    free = written[: canvas.CAPTIONS]
     assert len(written) < 60 and not overlapping(free)
 
 
@@ -313,16 +299,15 @@ def test_a_score_that_is_no_number_is_not_written(written: list[Written]) -> Non
 
 
 def test_plain_labels_use_the_font_that_comes_with_pillow() -> None:
-    assert drawing._face_for("remote control (TV), 5-button") == ""
+    plain = fonts.font_for("remote control (TV), 5-button", 24)
+    assert isinstance(plain, ImageFont.FreeTypeFont) and plain.getname() == ImageFont.load_default(24).getname()
 
 
 def test_without_any_other_font_a_letter_loses_its_accent_rather_than_becoming_an_empty_box(
     monkeypatch: pytest.MonkeyPatch, written: list[Written]
 ) -> None:
-    monkeypatch.setattr(drawing, "FALLBACK_FONTS", ())
-    drawing._face_for.cache_clear()
+    monkeypatch.setattr(fonts, "FALLBACK_FONTS", ())
     draw_boxes(preview(), info(), {"eager": boxes(box("fenêtre à Genève", 9, 90, 300, 300))}, "eager")
-    drawing._face_for.cache_clear()
     assert any(mark.text == "fenetre a Geneve 90 %" for mark in written)
 
 
@@ -330,8 +315,8 @@ def test_without_any_other_font_a_letter_loses_its_accent_rather_than_becoming_a
 def test_a_label_in_another_script_is_not_drawn_as_empty_boxes(label: str) -> None:
     if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
         pytest.skip("this machine has no font for it")
-    font = drawing._font_for(label, 24)
-    assert all(drawing._glyph(font, letter) != drawing._glyph(font, drawing.NO_LETTER) for letter in label)
+    font = fonts.font_for(label, 24)
+    assert all(fonts.has_letter(font, letter) for letter in label)
 
 
 # Segments
@@ -341,7 +326,7 @@ def test_a_segment_is_tinted_where_it_is_and_nowhere_else() -> None:
     image = draw_segments(preview(), {"eager": Predictions(segments=(segment("sky", half()),))}, "eager")
     colour = np.array(rgb(label_colours(["sky"])["sky"]))
     tinted = np.asarray(image)[450, 20]
-    assert np.abs(tinted - (np.array(GREY) * (1 - drawing.TINT) + colour * drawing.TINT)).max() <= 1
+    assert np.abs(tinted - (np.array(GREY) * (1 - canvas.TINT) + colour * canvas.TINT)).max() <= 1
     assert image.getpixel((500, 450)) == GREY
 
 
@@ -382,14 +367,14 @@ def test_the_thickest_part_is_not_simply_where_most_of_it_lies() -> None:
     mask = np.zeros((480, 640), bool)
     mask[:30] = True
     mask[340:440, 500:600] = True
-    x, y = drawing._thickest(mask)
+    x, y = canvas.thickest_point(mask)
     assert 530 <= x <= 570 and 370 <= y <= 410
 
 
 def test_a_single_pixel_has_a_thickest_part() -> None:
     mask = np.zeros((480, 640), bool)
     mask[123, 457] = True
-    assert drawing._thickest(mask) == (457, 123)
+    assert canvas.thickest_point(mask) == (457, 123)
 
 
 # Differences

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
-from demo.core.languages import LANGUAGES
-from demo.core.result import (
-    STATUSES,
-    BackToBack,
-    Compilation,
-    CompileCost,
-    EndToEnd,
-    GpuState,
-    GraphBreak,
-    MachineState,
-    Measurement,
-    Parity,
-    RunResult,
-    RunSpec,
-)
-from demo.present import section_texts as words
+from demo.cli import terminal
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
+from demo.core.result import STATUSES, EndToEnd, Parity, RunResult
+from demo.core.spec import RunSpec
+from demo.present import details, markdown, section_texts, sentences
+from demo.ui.html import sections
 
 
 def compiled_at(seconds: float) -> RunResult:
@@ -39,49 +32,145 @@ def compiled_at(seconds: float) -> RunResult:
     ids=["win", "loss", "draw"],
 )
 def test_the_headline_tells_a_win_a_loss_and_a_draw_in_one_sentence(seconds: float, sentence: str) -> None:
-    assert words.headline(compiled_at(seconds)) == sentence
+    assert sentences.headline(compiled_at(seconds)) == sentence
 
 
 def test_the_headline_of_a_void_run_makes_no_claim() -> None:
     good = ok_result()
     assert good.compilation is not None
     void = dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, recompiles_while_timing=1))
-    assert words.headline(void).startswith("Void: the model was recompiled while timed")
+    assert sentences.headline(void).startswith("Void: the model was recompiled while timed")
 
 
 def test_the_headline_of_a_failure_is_its_message() -> None:
-    assert words.headline(failed_result()).startswith("Batch size 256 ran out of memory")
-    assert words.headline_parts(failed_result()) is None
+    assert sentences.headline(failed_result()).startswith("Batch size 256 ran out of memory")
+    assert sentences.headline_parts(failed_result(), ENGLISH) is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence", "interval"),
+    [
+        (0.0015, "The graph break makes compiled 1.50× slower", "slow-down 1.500 to 1.500×, 95 % confidence"),
+        (0.0005, "The graph break makes compiled 2.00× faster", "speed-up 2.000 to 2.000×, 95 % confidence"),
+        (0.001, "The graph break makes no difference", "slow-down 1.000 to 1.000×, 95 % confidence"),
+    ],
+    ids=["costs", "gains", "nothing"],
+)
+def test_what_a_graph_break_costs_is_a_sentence_of_its_own(broken: float, sentence: str, interval: str) -> None:
+    result = dataclasses.replace(compiled_at(broken), unbroken=measurement(0.001))
+    assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
+    assert sentences.break_interval(result, ENGLISH) == interval
+    assert [
+        value.split()[0]
+        for name, value, _ in details.all_figures(result, ENGLISH)
+        if name == "Cost of the added graph break"
+    ]
+
+
+def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
+    few = dataclasses.replace(compiled_at(0.0011), unbroken=Measurement((0.001, 0.001, 0.0013, 0.0013), None, (), 2))
+    assert sentences.break_parts(few, ENGLISH) == ("", "Too noisy", "to tell what the graph break costs")
+    assert few.compilation is not None
+    recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
+    assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled), ENGLISH) is None
+    assert sentences.break_parts(ok_result(), ENGLISH) is None and sentences.break_interval(ok_result(), ENGLISH) == ""
 
 
 def test_the_interval_of_a_loss_is_a_slow_down_so_that_its_digits_tell_something() -> None:
-    assert words.interval(compiled_at(0.01)) == "slow-down 5.000 to 5.000×, 95 % confidence"
-    assert words.interval(compiled_at(0.001)) == "speed-up 2.000 to 2.000×, 95 % confidence"
+    assert sentences.interval(compiled_at(0.01), ENGLISH) == "slow-down 5.000 to 5.000×, 95 % confidence"
+    assert sentences.interval(compiled_at(0.001), ENGLISH) == "speed-up 2.000 to 2.000×, 95 % confidence"
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-5, 1e-4, 1e-3, 0.02])
+def test_the_summary_never_claims_a_width_of_zero(noise: float) -> None:
+    restless = tuple(0.001 * (1 + noise * (call % 7)) for call in range(48))
+    eager = dataclasses.replace(measurement(0.002), wall_seconds=(0.002,) * 48)
+    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
+    text = sentences.summary(ok_result(eager=eager, compiled=compiled, control_times=eager))
+    assert re.search(r"compiled ran \d\.\d+( ± 0\.\d*[1-9]\d*)? times faster than eager$", text), text
+    assert ("±" in text) is (noise >= 1e-4)
+
+
+def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
+    calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
+    noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
+    assert sentences.interval(ok_result(compiled=noisy), ENGLISH) == "slow-down 4.93 to 5.36×, 95 % confidence"
 
 
 def test_two_decimals_are_enough_for_a_wide_interval() -> None:
-    assert words.ends(1.41, 1.45) == ("1.41", "1.45×")
-    assert words.ends(0.998, 1.003) == ("0.998", "1.003×")
+    assert sentences.ends(1.41, 1.45) == ("1.41", "1.45×")
+    assert sentences.ends(0.998, 1.003) == ("0.998", "1.003×")
 
 
 def test_details_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
-    rows = words.details(ok_result())
+    rows = details.all_figures(ok_result(), ENGLISH)
     assert all(name and value and explanation for name, value, explanation in rows)
     names = [name for name, _, _ in rows]
     assert len(names) == len(set(names))
     assert "Compiled latency" in names and "Eager time on the GPU" not in names
-    assert [name for name, _, _ in words.details(failed_result())] == ["Machine", "Versions", "Whole run"]
+    assert [name for name, _, _ in details.all_figures(failed_result(), ENGLISH)] == [
+        "Machine",
+        "Versions",
+        "Whole run",
+    ]
 
 
 def test_every_graph_break_has_its_row() -> None:
     good = ok_result()
     assert good.compilation is not None
     breaks = (GraphBreak("print", "a.py:1 in forward"), GraphBreak("item()", ""))
-    rows = words.details(
-        dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks))
+    rows = details.all_figures(
+        dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks)), ENGLISH
     )
     assert ("Graph break 1", "print", "a.py:1 in forward") in rows
     assert ("Graph break 2", "item()", "dynamo did not say where") in rows
+
+
+def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
+    added = GraphBreak("Call to torch._dynamo.graph_break(): User-inserted graph break. Message: None", "a.py:1")
+    result = ok_result(compilation=Compilation(1.0, "cold", 2, graph_breaks=(added,)))
+    rows = {name: value for name, value, _ in details.all_figures(result, ENGLISH)}
+    assert rows["Graph break 1"].endswith("User-inserted graph break.")
+    assert "Message: None" not in sections.compiled(result, ENGLISH)
+
+
+@pytest.mark.parametrize(
+    ("unbroken", "told"),
+    [
+        (0.0008, "makes compiled 1.25× slower (1.250 to 1.250×)"),
+        (0.001, "makes no difference (1.000 to 1.000×)"),
+        (0.00125, "makes compiled 1.25× faster (0.800 to 0.800×)"),
+    ],
+)
+def test_what_the_added_break_costs_is_told_wherever_a_run_is(unbroken: float, told: str) -> None:
+    broken = dataclasses.replace(ok_result().spec, graph_break=True)
+    result = ok_result(spec=broken, unbroken=measurement(unbroken))
+    page = " ".join(re.sub(r"<[^>]+>", " ", sections.compiled(result, ENGLISH)).split())
+    for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
+        assert f"The graph break {told}" in text
+    void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
+    assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
+
+
+def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
+    first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
+    good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
+    page = re.sub(r"<[^>]+>", " ", sections.compiled(good, ENGLISH))
+    report = " ".join(terminal.report(good).split())
+    for text in (report, page, markdown.of_run(good)):
+        assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks." in text
+        assert "“Full graph only” fails then: a lock." in text
+        assert "Call the model once in eager before compiling." in text
+    assert "hooks.py:27" in page
+    assert section_texts.compiled_title(good, ENGLISH).endswith(
+        "Yes: the whole model is one graph, after one eager call"
+    )
+    assert section_texts.pays(good, ENGLISH)[-1].startswith("Eager was called before these first calls")
+    better = ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1)))
+    assert sentences.compiled_first(better, ENGLISH) == [
+        "Compiled before any eager call, this model becomes 1 graph, no breaks."
+    ]
+    assert sentences.compiled_first(ok_result(), ENGLISH) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +184,7 @@ def test_every_graph_break_has_its_row() -> None:
     ids=["same", "some", "masks", "nothing compared"],
 )
 def test_agreement_says_what_was_compared(task: dict[str, float], told: str) -> None:
-    assert words.agreement(ok_result(parity=Parity("match", 0.0, "", task))) == told
+    assert sentences.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
 
 def test_two_empty_pictures_are_not_called_a_match() -> None:
@@ -103,30 +192,30 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
     )
-    assert words.agreement(result) == "Eager and compiled agree: neither finds anything."
-    assert words.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None)) == ""
+    assert sentences.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
+    assert sentences.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
 
 
 def test_every_status_has_its_words() -> None:
-    told = [words.status(failed_result(status=status)) for status in STATUSES]
+    told = [sentences.status(failed_result(status=status), ENGLISH) for status in STATUSES]
     assert len(set(told)) == len(STATUSES) and "Out of memory" in told
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
-    assert [words.count(n, "call") for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
-    assert words.count(13997, "call") == "13\N{NARROW NO-BREAK SPACE}997 calls"
+    assert [sentences.count(n, "call", ENGLISH) for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
+    assert sentences.count(13997, "call", ENGLISH) == "13\N{NARROW NO-BREAK SPACE}997 calls"
 
 
 def test_a_rate_names_what_it_counts() -> None:
-    assert words.rate(694.2) == "694 images/s"
+    assert sentences.rate(694.2, ENGLISH) == "694 images/s"
 
 
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     newer = Compilation(2.0, "cold", 1, cudagraphs="partly", cold=CompileCost(2.0, {"keys": 1.0}))
     japanese = LANGUAGES["ja"]
-    assert words.cudagraphs(newer)[1] == "partly"
-    assert japanese.marked(words.cudagraphs(newer, japanese)[1]) == japanese.quoted("partly")
-    assert words.compile_parts(ok_result(compilation=newer)) == [("keys", "1.0 s", "")]
+    assert details.cudagraphs(newer, ENGLISH)[1] == "partly"
+    assert japanese.marked(details.cudagraphs(newer, japanese)[1]) == japanese.quoted("partly")
+    assert section_texts.compile_parts(ok_result(compilation=newer), ENGLISH) == [("keys", "1.0 s", "")]
 
 
 def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:
@@ -139,17 +228,19 @@ def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not a
 
 
 def test_launch_overhead_is_told_with_what_can_remove_it() -> None:
-    assert words.launch_overhead(two_clocks(0.0042, 0.0025)) == (
+    assert section_texts.launch_overhead(two_clocks(0.0042, 0.0025), ENGLISH) == (
         "58 % of eager's time is launching kernels, 50 % of compiled's: CUDA graphs can remove it."
     )
-    assert "CUDA graphs removed the difference" in words.launch_overhead(two_clocks(0.0042, 0.005, "used"))
-    assert "the GPU is the limit" in words.launch_overhead(two_clocks(0.0099, 0.0049))
-    assert words.launch_overhead(ok_result()) == ""
+    assert "CUDA graphs removed the difference" in section_texts.launch_overhead(
+        two_clocks(0.0042, 0.005, "used"), ENGLISH
+    )
+    assert "the GPU is the limit" in section_texts.launch_overhead(two_clocks(0.0099, 0.0049), ENGLISH)
+    assert section_texts.launch_overhead(ok_result(), ENGLISH) == ""
 
 
 def test_every_figure_of_a_full_result_has_its_line() -> None:
     cost = CompileCost(12.0, {"dynamo": 1.0, "inductor": 11.0})
-    gpu = GpuState(1.5e9, 1.9e9, 60.0, 250.0)
+    gpu = GpuSample(1.5e9, 1.9e9, 60.0, 250.0)
     throughput = BackToBack(100, 0.5, 50.0)
     result = two_clocks(0.0042, 0.0025)
     result = dataclasses.replace(
@@ -171,9 +262,9 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
             cache_misses=2,
         ),
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
-        machine_states=(MachineState(0.0, 0.05, gpu), MachineState(0.5, 0.15, gpu)),
+        machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, gpu)),
     )
-    lines = {name: f"{value} | {why}" for name, value, why in words.details(result)}
+    lines = {name: f"{value} | {why}" for name, value, why in details.all_figures(result, ENGLISH)}
     for name, told in {
         "Launch overhead": "58 %",
         "Eager throughput": "200 images/s",
@@ -184,7 +275,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "Pays for itself, cold": "after 2\N{NARROW NO-BREAK SPACE}400 calls",
         "Graph break 1": "a reason | file.py:3",
         "Kernels": "12 generated, 34 of libraries",
-        "Left to eager 1": "file.py:5 in g | too often",
+        "Fallback to eager 1": "file.py:5 in g | too often",
         "Recompile 1": "a guard",
         "Whole request": "16.1 ms → 11.1 ms, 1.45×",
         "Other processes": "5.0 % to 15 %",
@@ -197,14 +288,14 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
 
 def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
     spec = RunSpec("shapes-vit", "image-classification", batch_size=4)
-    assert words.asked(spec) == "shapes-vit · batch 4 · default · float32"
+    assert sentences.asked(spec, ENGLISH) == "shapes-vit · batch 4 · default · float32"
     special = dataclasses.replace(
         spec, weights="random", protocol="as published", fullgraph=True, channels_last=True, attention="eager",
         threads=1, cache="empty", graph_break=True,
     )  # fmt: skip
-    assert words.asked(special).removeprefix(words.asked(spec)) == (
+    assert sentences.asked(special, ENGLISH).removeprefix(sentences.asked(spec, ENGLISH)) == (
         " · random weights · as published · eager attention · 1 thread · empty cache · full graph only · channels last"
-        " · a graph break put in"
+        " · with an added graph break"
     )
 
 
@@ -214,6 +305,6 @@ def test_the_calls_after_which_it_pays_lie_between_their_bounds() -> None:
     result = ok_result(compiled=compiled, compilation=Compilation(2.0, "cold", 1, cold=CompileCost(2.0, {})))
     even = result.break_even(2.0)
     assert even is not None and even.low < even.calls < even.high
-    (value, bounds), *_ = [row[1:] for row in words.details(result) if row[0] == "Pays for itself, cold"]
-    order = [bounds.find(words.count(calls, "call")) for calls in (even.low, even.high)]
-    assert words.count(even.calls, "call") in value and -1 < order[0] < order[1]
+    (value, bounds), *_ = [row[1:] for row in details.all_figures(result, ENGLISH) if row[0] == "Pays for itself, cold"]
+    order = [bounds.find(sentences.count(calls, "call", ENGLISH)) for calls in (even.low, even.high)]
+    assert sentences.count(even.calls, "call", ENGLISH) in value and -1 < order[0] < order[1]

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from demo.cli.run import main
+from demo.cli.main import main
 from demo.core import catalog
-from demo.core.result import BadInput, RunResult
-from demo.runs import cache_file
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.runs import cache_file, child
 from demo.runs.runner import Runner
-from demo.sweep.grid import PICTURE
+from demo.sweep.grid import PICTURE, Grid
 
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -106,6 +107,22 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere\.cache"):
         cache_file.load(tmp_path / "nowhere.cache")
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(cache_file, "MODULE"), (child, "LIFELINE_MODULE")],
+    ids=["while its pipe is held open", "with its pipe"],
+)
+def test_a_process_that_dies_before_it_reads_its_job_is_an_error_with_its_last_words(
+    where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job is longer than a pipe holds: writing it at once would never end, or end the command silently with 141."""
+    monkeypatch.setattr(where, name, "tests.no_such_module")
+    monkeypatch.setattr(Grid, "specs", lambda grid, folders=False: (SPEC,) * 2000)
+    assert main(["cache", "save", str(tmp_path / "vit.cache"), "--checkpoint", "shapes-vit"]) == 1
+    assert "ended without an answer" in (told := capsys.readouterr().err) and "no_such_module" in told
+    assert not list(tmp_path.iterdir())
 
 
 def test_saving_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -6,11 +6,25 @@ import dataclasses
 
 import numpy as np
 import pytest
+import samples
 from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result
 
 from demo.core import catalog
-from demo.core.result import Compilation, CompileCost, Machine, RunResult, RunSpec
-from demo.runs.forecast import Forecast, Range, doubts, forecast, multiprocessors, on_this_machine
+from demo.core.languages import ENGLISH
+from demo.core.machine import HostInfo, usable_cores
+from demo.core.measurement import Compilation, CompileCost
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.runs.forecast import (
+    Forecast,
+    Range,
+    SweepForecast,
+    doubts,
+    forecast,
+    forecast_sweep,
+    multiprocessors,
+    on_this_machine,
+)
 from demo.store import published
 from demo.ui.html import results
 from demo.ui.jobs.fake_runner import MACHINE
@@ -172,19 +186,46 @@ def test_a_known_cold_compile_counts_for_other_settings_and_autotuning_costs_mor
 def test_failures_and_other_machines_teach_nothing() -> None:
     assert forecast(CPU_SPEC, None, [failed_result(spec=CPU_SPEC)], 2) is None
     here, there = ok_result(), ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name="Another CPU"))
-    assert on_this_machine([here, there, ok_result(environment=None)], "Example CPU", "cpu") == [here]
-    assert on_this_machine([here], "Example CPU", "cuda") == []
+    assert on_this_machine([here, there, ok_result(environment=None)], samples.MACHINE, "cpu") == [here]
+    assert on_this_machine([here], samples.MACHINE, "cuda") == []
 
 
-def test_of_a_checkpoint_that_nobody_counted_nothing_is_foretold() -> None:
+def test_a_checkpoint_that_was_never_run_here_and_has_no_known_size_gets_no_estimate() -> None:
     assert forecast(RunSpec("someone/model", "image-classification", device="cpu"), None, [], 2) is None
-    assert "Nothing is known" in results.forecast(None, None, [])
+    assert "No estimate yet" in results.forecast(None, None, [], ENGLISH)
+
+
+# Sweeps
+
+
+def test_a_sweep_takes_as_long_as_its_runs_are_likely_to_take() -> None:
+    elsewhere = dataclasses.replace(ENVIRONMENT, device_name="Another CPU")
+    specs = [dataclasses.replace(CPU_SPEC, batch_size=size) for size in (1, 2, 8)]
+    earlier = [ok_result(spec=specs[0]), ok_result(spec=specs[1], elapsed_seconds=30.0)]
+    ignored = [ok_result(spec=specs[2], elapsed_seconds=900.0, environment=elsewhere)]
+    cores = usable_cores()
+    each = [forecast(spec, catalog.find(spec.checkpoint), earlier, cores) for spec in specs]
+    expected = sum(one.seconds.likely for one in each if one is not None)
+    assert [one.basis for one in each if one is not None] == ["same", "same", "alike"]
+    found = forecast_sweep(specs, [*ignored, *earlier], samples.MACHINE)
+    assert found == SweepForecast(3, pytest.approx(expected), 0)
+
+
+def test_a_sweep_of_what_was_never_run_here_is_a_guess_by_size() -> None:
+    named = ("shapes-vit", "somebody/model", "facebook/convnext-large-224")
+    found = [
+        forecast_sweep([RunSpec(name, "image-classification", device="cpu")], [], samples.MACHINE) for name in named
+    ]
+    assert [one.guessed for one in found] == [1, 1, 1]
+    small, unknown, large = (one.seconds for one in found)
+    assert 0 < small < unknown < large
+    assert forecast_sweep([], [ok_result()], samples.MACHINE) == SweepForecast(0, 0, 0)
 
 
 # What is known to be pointless
 
 
-def gpu_machine(name: str) -> Machine:
+def gpu_machine(name: str) -> HostInfo:
     return dataclasses.replace(MACHINE, gpu=name)
 
 
@@ -202,10 +243,10 @@ def gpu_machine(name: str) -> Machine:
     ],
 )
 def test_a_choice_that_is_known_to_be_pointless_gets_a_word(
-    changes: dict[str, object], machine: Machine, doubt: str
+    changes: dict[str, object], machine: HostInfo, doubt: str
 ) -> None:
     assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
-    assert '<p class="doubt">' in results.forecast(None, None, [doubt])
+    assert '<p class="doubt">' in results.forecast(None, None, [doubt], ENGLISH)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +260,7 @@ def test_a_choice_that_is_known_to_be_pointless_gets_a_word(
         ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4")),
     ],
 )
-def test_a_sensible_choice_gets_none(changes: dict[str, object], machine: Machine) -> None:
+def test_a_sensible_choice_gets_none(changes: dict[str, object], machine: HostInfo) -> None:
     assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == ()  # type: ignore[arg-type]
 
 
@@ -262,11 +303,11 @@ def test_multiprocessors_are_known_of_whole_names_only() -> None:
 )
 def test_near_ends_are_one_figure_and_far_ones_are_two(low: float, likely: float, high: float, said: str) -> None:
     expected = Forecast(Range(low, likely, high), Range(5e8, 5.12e8, 5.2e8), "same", 3)
-    told = results.forecast(expected, None, [])
-    assert f"<b>{said}, about 512 MB of memory</b>" in told and "from 3 earlier runs of this here" in told
+    told = results.forecast(expected, None, [], ENGLISH)
+    assert f"<b>{said}, about 512 MB of memory</b>" in told and "based on 3 earlier runs with these settings" in told
 
 
 def test_a_rough_estimate_says_what_it_rests_on() -> None:
     expected = Forecast(Range(10, 60, 300), Range(5e8, 1e9, 2e9), "parameters", 0)
-    told = results.forecast(expected, VIT, [])
-    assert "a rough estimate from 86.6 M parameters; no download counted" in told
+    told = results.forecast(expected, VIT, [], ENGLISH)
+    assert "rough estimate from model size (86.6 M parameters), download not counted" in told

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import os
+import signal
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from test_faults import gone, needs_linux, processes_with, wait_until
 
 from demo.core import catalog
-from demo.core.result import BadInput, Progress, RunResult
-from demo.runs.runner import Runner, _Outcome
+from demo.core.errors import BadInput
+from demo.core.result import Progress, RunResult
+from demo.runs.outcome import OngoingRun
+from demo.runs.process import Worker
+from demo.runs.runner import Runner
 from demo.store.history import History
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20)
 
 
-def faulty(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 300) -> Runner:
+QUICK = "tests.quick_faulty_worker"
+"""A worker without torch, for what the runner does; `tests.faulty_worker` is the real one around a tiny model."""
+
+
+def faulty(
+    fault: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    timeout_seconds: float = 300,
+    module: str = "tests.faulty_worker",
+) -> Runner:
     monkeypatch.setenv("FAULT", fault)
     monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
     history = History(tmp_path / "history.sqlite3")
-    return Runner(history, timeout_seconds=timeout_seconds, worker_module="tests.faulty_worker")
+    return Runner(history, timeout_seconds=timeout_seconds, worker_module=module)
 
 
 def last(runner: Runner, cancel: threading.Event | None = None) -> RunResult:
@@ -47,10 +64,10 @@ def child(tmp_path: Path):
     """The pid of the child that the hanging worker starts, once it has."""
 
     def wait() -> int:
-        for _ in range(600):
+        for _ in range(1200):
             with contextlib.suppress(OSError, IndexError):
                 return int((tmp_path / "child").read_text().split()[1])
-            time.sleep(0.1)
+            time.sleep(0.05)
         raise AssertionError("the worker never started its child")
 
     return wait
@@ -62,22 +79,21 @@ def child(tmp_path: Path):
         ("out of memory", "out_of_memory", "warm up", "ran out of memory"),
         ("raises", "failed", "warm up", "a forward that raises"),
         ("segfault", "crashed", "warm up", "SIGSEGV"),
-        ("killed", "crashed", "warm up", "SIGKILL"),
-        ("garbage", "crashed", "warm up", "worker"),
-        ("compile fails", "compile_failed", "compile", "no such kernel"),
     ],
 )
 def test_a_fault_becomes_a_stored_result_with_message_and_remedy(fault, status, stage, words, tmp_path, monkeypatch):
     runner = faulty(fault, tmp_path, monkeypatch)
     result = last(runner)
-    assert (result.status, result.failure.stage) == (status, stage)
+    assert (result.status, result.failure.phase) == (status, stage)
     assert words in result.failure.message
     assert result.failure.remedy
     assert History(tmp_path / "history.sqlite3").get(result.id) == result
 
 
-def test_a_failed_compile_still_shows_what_eager_does(tmp_path, monkeypatch):
+def test_a_failed_compile_is_told_and_still_shows_what_eager_does(tmp_path, monkeypatch):
     result = last(faulty("compile fails", tmp_path, monkeypatch))
+    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
+    assert "no such kernel" in result.failure.message and result.failure.remedy
     assert result.eager.median_seconds > 0
     assert result.compiled is None
     assert result.predictions["eager"].labels
@@ -109,7 +125,7 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(tmp_path, monkeypa
 
 
 def test_cancel_kills_the_worker_and_its_children_within_a_second(tmp_path, monkeypatch, child):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+    runner = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK)
     cancel = threading.Event()
     results: list[RunResult] = []
     thread = threading.Thread(target=lambda: results.append(last(runner, cancel)))
@@ -120,12 +136,31 @@ def test_cancel_kills_the_worker_and_its_children_within_a_second(tmp_path, monk
     thread.join(1.0)
     assert not thread.is_alive()
     assert results[0].status == "cancelled"
+    assert results[0].failure.message == "Cancelled while compiling."
     assert not alive(pid)
     assert len(History(tmp_path / "history.sqlite3").all()) == 1
 
 
+def test_cancel_is_heard_while_the_worker_talks_without_a_pause(monkeypatch):
+    monkeypatch.setenv("FAULT", "progress without a pause")
+    cancel = threading.Event()
+    events = Runner(None, worker_module="tests.quick_faulty_worker").run(TINY, SCENE, cancel)
+    next(event for event in events if isinstance(event, Progress) and event.phase == "compile")
+    cancel.set()
+    *_, result = itertools.islice(events, 50)
+    events.close()
+    assert isinstance(result, RunResult) and result.status == "cancelled"
+
+
+def test_a_killed_worker_is_told_with_the_smaller_batch_to_try(monkeypatch):
+    monkeypatch.setenv("FAULT", "SIGKILL")
+    spec = dataclasses.replace(TINY, batch_size=8)
+    *_, result = Runner(None, worker_module="tests.quick_faulty_worker").run(spec, SCENE)
+    assert "ran out of memory" in result.failure.remedy and result.failure.change == {"batch_size": 2}
+
+
 def test_a_closed_generator_kills_the_worker_and_is_stored_as_cancelled(tmp_path, monkeypatch, child):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+    runner = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK)
     events = runner.run(TINY, SCENE)
     next(events)
     pid = child()
@@ -134,36 +169,57 @@ def test_a_closed_generator_kills_the_worker_and_is_stored_as_cancelled(tmp_path
     assert [result.status for result in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
 
 
+@needs_linux
+def test_what_a_worker_has_started_ends_with_it_also_where_its_lifeline_is_gone(tmp_path, monkeypatch, child):
+    """As after Linux has ended that process for want of memory."""
+    events = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK).run(TINY, SCENE)
+    next(events)
+    pid = child()
+    worker = os.getpgid(pid)
+    (lifeline,) = (each for each in children(worker) if "lifeline" in Path(f"/proc/{each}/cmdline").read_text())
+    os.kill(lifeline, signal.SIGKILL)
+    events.close()
+    deadline = time.monotonic() + 1
+    while (left := alive(pid)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if (entry / "stat").read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(entry.name))
+    return found
+
+
 def test_a_run_past_its_limit_is_timed_out(tmp_path, monkeypatch):
-    result = last(faulty("hangs with a child", tmp_path, monkeypatch, timeout_seconds=1.0))
+    result = last(faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK, timeout_seconds=1.0))
     assert result.status == "timed_out"
     assert "WORTH_COMPILING_TIMEOUT" in result.failure.remedy
 
 
 def test_progress_comes_while_nothing_happens(tmp_path, monkeypatch, child):
-    events = faulty("hangs with a child", tmp_path, monkeypatch).run(TINY, SCENE)
+    events = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK).run(TINY, SCENE)
     next(events)
     child()
-    looks = [next(events) for _ in range(5)]
+    looks = [next(events) for _ in range(6)][1:]
     events.close()
     assert all(isinstance(look, Progress) for look in looks)
     elapsed = [look.elapsed_seconds for look in looks if isinstance(look, Progress)]
     assert elapsed == sorted(elapsed) and elapsed[0] < elapsed[-1]
 
 
-def test_a_run_after_a_crash_works(tmp_path, monkeypatch):
-    runner = faulty("segfault", tmp_path, monkeypatch)
-    assert last(runner).status == "crashed"
-    monkeypatch.setenv("FAULT", "graph break")
-    assert last(runner).status == "ok"
-
-
-def test_an_unreadable_picture_is_refused_and_not_stored(tmp_path):
+def test_an_unreadable_picture_is_refused_and_leaves_no_trace_in_the_history(tmp_path):
     (tmp_path / "not.png").write_text("no picture")
     history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput, match=r"not\.png"):
         list(Runner(history).run(TINY, tmp_path / "not.png"))
     assert history.all() == []
+    assert list((tmp_path / "history.running").iterdir()) == []
 
 
 def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch):
@@ -179,41 +235,35 @@ def test_cuda_asked_where_there_is_none_is_refused():
         list(Runner(None).run(spec, SCENE))
 
 
+@needs_linux
 def test_the_spare_is_ready_before_the_click_and_replaced_after(tmp_path, monkeypatch):
-    monkeypatch.setenv("FAULT", "raises")
-    runner = Runner(None, spare=True, worker_module="tests.faulty_worker")
-    first = runner._spare
-    first.wait_until_ready()
-    assert runner.machine.modes[0] == "default"
-    assert last(runner).status == "failed"
-    assert runner._spare is not first
+    marker = f"SPARE={tmp_path}"
+    monkeypatch.setenv(*marker.split("="))
+    own = set(processes_with(marker))
+    runner = Runner(None, spare=True, worker_module="tests.quick_worker")
+    wait_until(lambda: runner.machine is not None)
+    assert runner.modes[0] == "default"
+    first = set(processes_with(marker)) - own
+    assert len(first) == 2  # the worker and its lifeline
+    assert last(runner).status == "ok"
+    assert not any(map(alive, first))
+    wait_until(lambda: len(set(processes_with(marker)) - own) == 2)
     runner.close()
-    assert runner._spare is None
-    assert not alive(first._process.pid)
+    assert gone(marker)
 
 
 def test_a_worker_does_not_compile_torchs_headers_anew():
     """Inductor keeps them in the folder for temporary files, and every worker has one of its own."""
-    runner = Runner(None, spare=True, worker_module="tests.quick_worker")
-    (own,) = Path(runner._spare._folder).glob("torchinductor_*")
+    worker = Worker("tests.quick_worker")
+    (own,) = Path(worker.child.folder).glob("torchinductor_*")
     shared = Path(tempfile.gettempdir(), own.name)
     assert own.resolve() == shared.resolve()
-    runner.close()
+    worker.close()
     assert not own.is_symlink() and shared.is_dir()
 
 
-def test_a_worker_ends_when_the_app_that_started_it_is_gone():
-    runner = Runner(None, spare=True)
-    worker = runner._spare
-    worker.wait_until_ready()
-    worker._process.stdin.close()  # what the kernel does for an app that was killed
-    worker._process.wait(30)
-    assert not alive(worker._process.pid)
-    runner.close()
-
-
 def test_closing_the_runner_ends_a_run_of_another_thread_and_stores_it_as_interrupted(child, tmp_path, monkeypatch):
-    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+    runner = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK)
     found: list[RunResult] = []
     thread = threading.Thread(target=lambda: found.append(last(runner)))
     thread.start()
@@ -226,18 +276,9 @@ def test_closing_the_runner_ends_a_run_of_another_thread_and_stores_it_as_interr
     assert not alive(started)
 
 
-def test_a_job_that_the_worker_refuses_leaves_no_trace_in_the_history(tmp_path, monkeypatch):
-    (tmp_path / "no picture.png").write_text("text")
-    runner = Runner(History(tmp_path / "history.sqlite3"))
-    with pytest.raises(BadInput):
-        list(runner.run(TINY, tmp_path / "no picture.png"))
-    assert History(tmp_path / "history.sqlite3").all() == []
-    assert list((tmp_path / "history.running").iterdir()) == []
-
-
 def test_the_time_left_counts_down_between_what_the_worker_says_and_runs_out() -> None:
     said = Progress("compile", 0.2, elapsed_seconds=1.0, remaining_seconds=10.0)
-    outcome = _Outcome(TINY, "made-up", "2026-11-21T09:00:00Z", said, told_at=1.0)
-    told = outcome.progress_after(4.0)
-    assert (told.phase, told.elapsed_seconds, told.remaining_seconds) == ("compile", 4.0, 7.0)
-    assert outcome.progress_after(12.0).remaining_seconds is None
+    run = OngoingRun(TINY, "made-up", "2026-11-21T09:00:00Z", said, progress_at=1.0)
+    later = run.progress_after(4.0)
+    assert (later.phase, later.elapsed_seconds, later.remaining_seconds) == ("compile", 4.0, 7.0)
+    assert run.progress_after(12.0).remaining_seconds is None

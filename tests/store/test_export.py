@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import weakref
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ import pandas as pd
 import pytest
 from samples import ENVIRONMENT, failed_result, full_result, ok_result
 
-from demo.cli.run import main
-from demo.core.result import BadInput, Failure, RunResult, RunSpec
-from demo.store import export
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.cli.main import main
+from demo.core.errors import BadInput
+from demo.core.result import Failure, RunResult
+from demo.core.spec import RunSpec
+from demo.store import columns, export
+from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 RESULTS = [ok_result(), failed_result()]
 
@@ -40,7 +44,7 @@ def test_a_table_has_a_row_for_every_result_with_what_was_measured_and_gaps_else
     if format == "parquet":
         pytest.importorskip("pyarrow")
     table = read(export.encoded(RESULTS, format), format)
-    assert list(table.columns) == list(export.COLUMNS)
+    assert list(table.columns) == list(columns.EXPORTED)
     ok, failed = table.iloc[0], table.iloc[1]
     assert (ok["id"], ok["status"], ok["batch_size"]) == (ok_result().id, "ok", 1)
     assert ok["eager_median_ms"] == pytest.approx(2.04)
@@ -95,12 +99,20 @@ def test_history_export_writes_what_the_search_leaves(
     assert "1 result written" in capsys.readouterr().err
 
 
+def test_history_export_writes_a_table_to_paste(stored: History, tmp_path: Path) -> None:
+    file = tmp_path / "runs.md"
+    assert main(["history", "export", str(file)]) == 0
+    rows = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(RESULTS) and {row.count("|") for row in rows} == {8}
+    assert any("**2.00×** (" in row for row in rows) and any("Out of memory" in row for row in rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["export"], "takes one file"),
         (["export", "a.csv", "b.csv"], "takes one file"),
-        (["export", "runs.xlsx"], ".csv, .json or .parquet"),
+        (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
         (["export", "no/such/folder/runs.csv"], "cannot be written"),
         (["delete"], "takes the ids"),
         (["delete", "nothing", "--yes"], "No stored result has the id 'nothing'"),
@@ -147,7 +159,7 @@ def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.Ca
 
 def test_every_field_of_a_spec_has_a_column() -> None:
     elsewhere = {"threads": "threads_asked"}  # 'threads' is what torch used
-    assert {elsewhere.get(field.name, field.name) for field in dataclasses.fields(RunSpec)} <= set(export.COLUMNS)
+    assert {elsewhere.get(field.name, field.name) for field in dataclasses.fields(RunSpec)} <= set(columns.EXPORTED)
 
 
 def test_every_column_holds_the_figure_of_its_name() -> None:
@@ -187,3 +199,61 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
     monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
     with pytest.raises(BadInput, match=says) if says else nullcontext():
         export.check_place(tmp_path / name, "table")
+
+
+# ---- a full store
+
+
+@pytest.mark.parametrize("results", [[], RESULTS[:1], RESULTS], ids=["nothing", "one", "two"])
+@pytest.mark.parametrize("indent", [1, 2])
+def test_json_in_pieces_is_the_json_of_the_whole_list(results: list[RunResult], indent: int) -> None:
+    whole = [result.to_json() for result in results]
+    assert "".join(export.json_lines(results, indent)) == json.dumps(whole, ensure_ascii=False, indent=indent)
+
+
+@pytest.mark.parametrize("format", [*export.FORMATS])
+def test_memory_does_not_grow_with_the_number_of_results(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every result is written, and can be freed, before many more are made."""
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.setattr(export, "ROW_GROUP", 10)
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    most = 0
+
+    class Counted:  # a dataclass with fields that compare cannot stand in a WeakSet
+        pass
+
+    def results() -> Iterator[RunResult]:
+        nonlocal most
+        for number in range(60):
+            result = failed_result(id=str(number))
+            marker = Counted()
+            object.__setattr__(result, "marker", marker)
+            alive.add(marker)
+            most = max(most, len(alive))
+            yield result
+            del result, marker
+
+    content = export.encoded(results(), format)
+    assert most <= 3
+    ids = (
+        [one["id"] for one in json.loads(content)] if format == "json" else list(map(str, read(content, format)["id"]))
+    )
+    assert ids == [str(number) for number in range(60)]
+
+
+def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
+    stored: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text("earlier")
+
+    def each(*_: Any) -> Iterator[RunResult]:
+        yield RESULTS[0]
+        raise HistoryError("The disk is gone.")
+
+    monkeypatch.setattr(History, "each", each)
+    assert main(["history", "export", str(file)]) == 1
+    assert "The disk is gone." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["runs.csv"]
+    assert file.read_text() == "earlier"

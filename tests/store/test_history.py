@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 import multiprocessing
@@ -15,8 +16,11 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo.core.result import CompileCost, ImageInfo, RunSpec
-from demo.store.history import FILE_VERSION, FOLDER_VARIABLE, History, HistoryError, default_folder
+from demo.core.measurement import CompileCost
+from demo.core.result import ImageInfo
+from demo.core.spec import RunSpec
+from demo.store.database import FILE_VERSION
+from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder
 from demo.store.journal import Journal
 
 
@@ -304,6 +308,24 @@ def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
     assert [result.id for result in history.all()] == [ok_result().id, old.id]
 
 
+def test_a_log_whose_file_is_gone_is_kept_and_said_so(history: History) -> None:
+    """SQLite would make a new file and remove the log, and with it what was stored last."""
+    history.append(ok_result())
+    with contextlib.closing(sqlite3.connect(history.path)) as other:  # keeps the log
+        other.execute("SELECT COUNT(*) FROM results").fetchone()
+        history.append(ok_result(id="in the log"))
+        log = history.path.with_name(history.path.name + "-wal").read_bytes()
+        history.path.unlink()
+        for look in (history.all, history.count, lambda: history.get("in the log")):
+            with pytest.raises(HistoryError, match="the file is gone and only its log is left"):
+                look()
+        told = History(history.path).append(failed_result())
+    assert told is not None and "only its log is left" in told
+    (kept,) = history.path.parent.glob("*.damaged-*-wal")
+    assert kept.name in told and kept.read_bytes() == log and b"in the log" in log
+    assert history.all() == [failed_result()]
+
+
 # ---- searching and deleting
 
 
@@ -366,6 +388,19 @@ def test_what_is_deleted_is_gone_from_the_file_and_nothing_else_is(history: Hist
     assert history.all() == [failed_result()]
     files = [file for file in history.path.parent.iterdir() if file.is_file()]
     assert files and not any(b"a very particular sentence" in file.read_bytes() for file in files)
+
+
+def test_what_is_deleted_is_gone_from_the_log_beside_the_file_while_another_program_has_both_open(
+    history: History,
+) -> None:
+    """The last program that closes the file empties the log; here that is not the one that deletes."""
+    history.append(failed_result())
+    with contextlib.closing(sqlite3.connect(history.path)) as other:
+        assert other.execute("SELECT COUNT(*) FROM results").fetchone() == (1,)
+        history.append(ok_result(warnings=("a very particular sentence",)))
+        assert history.delete([ok_result().id]) == 1
+        files = [file for file in history.path.parent.iterdir() if file.is_file()]
+        assert not any(b"a very particular sentence" in file.read_bytes() for file in files)
 
 
 def test_deleting_where_nothing_was_stored_deletes_nothing(history: History) -> None:

@@ -15,15 +15,16 @@ from huggingface_hub import CommitScheduler
 from samples import failed_result, ok_result
 
 from demo.core import limits
-from demo.core.result import BadInput, RunResult
-from demo.store import hub_dataset as dataset
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.store import hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setenv(dataset.VARIABLE, "somebody/worth-compiling-runs")
+    monkeypatch.setenv(hub_dataset.VARIABLE, "somebody/worth-compiling-runs")
     return tmp_path
 
 
@@ -56,28 +57,28 @@ def pushing(hub: Hub) -> Any:
 
 def connected(history: History) -> None:
     """Waits until the history's thread has made, or failed to make, its scheduler."""
-    assert isinstance(history, dataset.PushedHistory)
-    with history._starting:
+    assert isinstance(history, hub_dataset.PushedHistory)
+    with history.connecting:
         pass
 
 
 def test_without_the_variable_nothing_is_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(dataset.VARIABLE)
-    with dataset.opened(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
+    monkeypatch.delenv(hub_dataset.VARIABLE)
+    with hub_dataset.open_history(scheduler=lambda **_: pytest.fail("a scheduler was made")) as history:
         history.append(ok_result())
         assert type(history) is History
 
 
 @pytest.mark.parametrize("name", ["no-owner", "a/b/c", "https://huggingface.co/a/b", "a b/c"])
 def test_what_is_no_dataset_is_refused_with_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(dataset.VARIABLE, name)
-    with pytest.raises(BadInput, match="owner/name"), dataset.opened():
+    monkeypatch.setenv(hub_dataset.VARIABLE, name)
+    with pytest.raises(BadInput, match="owner/name"), hub_dataset.open_history():
         pass
 
 
 def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
     hub = Hub()
-    with dataset.opened(pushing(hub)) as history:
+    with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
         history.append(ok_result())
         history.append(failed_result())
@@ -94,7 +95,7 @@ def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
 def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub()
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
-    with dataset.opened(pushing(hub)) as history:
+    with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
         with pytest.raises(HistoryError, match="reached its limit"):
             history.append(ok_result())
@@ -108,7 +109,7 @@ def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeyp
     hub = Hub()
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", no_thread)
-        history = dataset.PushedHistory("somebody/runs", pushing(hub))
+        history = hub_dataset.PushedHistory("somebody/runs", pushing(hub))
         assert history.append(ok_result()) is None
     history.append(failed_result())
     connected(history)
@@ -120,12 +121,12 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.L
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
-    with dataset.opened(unreachable) as history:
+    with hub_dataset.open_history(unreachable) as history:
         connected(history)
         assert history.append(ok_result()) is None
     assert "no way to the Hub" in caplog.text
     hub = Hub()
-    with dataset.opened(pushing(hub)) as history:
+    with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
     assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
 
@@ -133,7 +134,7 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.L
 def test_a_push_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> None:
     hub = Hub()
     hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
-    with dataset.opened(pushing(hub)) as history:
+    with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
         history.append(ok_result())
         assert history.all() == [ok_result()]
@@ -148,7 +149,7 @@ def test_a_hub_that_does_not_answer_holds_up_neither_the_start_nor_a_run_nor_the
         answered.wait(60)
         raise ConnectionError("too late")
 
-    with dataset.opened(slow) as history:
+    with hub_dataset.open_history(slow) as history:
         history.append(ok_result())
         assert history.all() == [ok_result()]
     assert not answered.is_set()
@@ -157,8 +158,8 @@ def test_a_hub_that_does_not_answer_holds_up_neither_the_start_nor_a_run_nor_the
 
 
 def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (data_folder / dataset.FOLDER).write_text("a file in the way")
-    with dataset.opened(pushing(Hub())) as history:
+    (data_folder / hub_dataset.FOLDER).write_text("a file in the way")
+    with hub_dataset.open_history(pushing(Hub())) as history:
         connected(history)
         history.append(ok_result())
         assert history.all() == [ok_result()]
@@ -166,11 +167,11 @@ def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog:
 
 
 def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
-    with dataset.opened(lambda **_: time.sleep(0)) as history:
+    with hub_dataset.open_history(lambda **_: time.sleep(0)) as history:
         history.append(ok_result())
         history.append(failed_result())
         history.delete([ok_result().id])
     hub = Hub()
-    with dataset.opened(pushing(hub)) as history:
+    with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
     assert list(hub.files) == ["runs/2026-11-21/20261121T090100-fedcba.json"]

@@ -9,8 +9,9 @@ import pytest
 from measured_tables import write
 
 from demo.core import catalog
-from demo.core.result import BadInput, PublishedRow
+from demo.core.errors import BadInput
 from demo.store import measured, published
+from demo.store.tables import PublishedRow
 
 
 def test_all_rows_of_the_guide_are_here() -> None:

@@ -1,8 +1,9 @@
-"""The autopilot: the pure search, what counts as agreeing, and a whole search with a runner that makes times up."""
+"""The autopilot: what counts as agreeing, and a whole search with a runner that makes times up."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 import shlex
 import threading
@@ -16,61 +17,19 @@ from samples import LABELS, MACHINE, measurement, ok_result
 
 from demo.cli.autopilot import again, report
 from demo.core import agreement, catalog
-from demo.core.result import BadInput, Box, Failure, GraphBreak, Label, Machine, Parity, Predictions, RunResult, RunSpec
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.measurement import GraphBreak
+from demo.core.result import Box, Failure, Label, Parity, Predictions, RunResult
+from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.store.history import History
 from demo.sweep import autopilot
-from demo.sweep import halving as search
 from demo.sweep.autopilot import Answer
+from demo.sweep.cells import Cell
 from demo.sweep.grid import PICTURE
 
 SPEC = catalog.make_spec("shapes-vit")
-
-
-# The search
-
-
-def searched(times: dict[str, float], names: str, budgets: tuple[float, ...]) -> tuple[list[str], tuple[str, ...]]:
-    """The rungs as they were asked for, and the last ones."""
-    rungs, answer = [], None
-    halving = search.successive_halving(list(names), budgets)
-    while True:
-        try:
-            left, _ = halving.send(answer)  # type: ignore[arg-type]
-        except StopIteration as stopped:
-            return rungs, stopped.value
-        rungs.append("".join(left))
-        answer = {name: times[name] for name in left if name in times}
-
-
-def test_the_fastest_third_goes_on_and_the_fastest_of_the_last_rung_is_first() -> None:
-    times = {name: float(place) for place, name in enumerate("hdbgcaefi")}
-    rungs, last = searched(times, "abcdefghi", (1.0, 2.0))
-    assert rungs == ["abcdefghi", "hdb"]
-    assert last == ("h", "d", "b")
-
-
-def test_what_joins_late_is_measured_in_the_last_rung_and_may_win() -> None:
-    def late(fastest: Any) -> list[str]:
-        return [name.upper() for name in fastest[:1]]
-
-    halving = search.successive_halving("abc", (1.0, 2.0), late)
-    assert next(halving)[0] == ("a", "b", "c")
-    assert halving.send({"a": 3.0, "b": 2.0, "c": 4.0})[0] == ("b", "B")
-    with pytest.raises(StopIteration) as stopped:
-        halving.send({"b": 2.0, "B": 1.0})
-    assert stopped.value.value == ("B", "b")
-
-
-def test_what_has_no_time_is_out_however_few_are_left() -> None:
-    rungs, last = searched({"c": 3.0}, "abcdefghi", (1.0, 2.0))
-    assert (rungs, last) == (["abcdefghi"], ("c",))
-    assert searched({}, "abc", (1.0, 2.0)) == (["abc"], ())
-
-
-def test_each_rung_has_its_own_budget() -> None:
-    halving = search.successive_halving("abcdefghi", (0.5, 1.5))
-    assert next(halving)[1] == 0.5
-    assert halving.send({name: 1.0 for name in "abcdefghi"})[1] == 1.5
 
 
 # Agreement
@@ -231,6 +190,15 @@ def test_a_setting_that_cannot_be_compared_is_dropped_unless_only_the_reference_
     assert reasons == ({"cannot be compared with its own eager: Nobody knows."} if dropped else {""})
 
 
+def test_a_setting_whose_compiled_model_sees_something_else_is_dropped_although_its_eager_one_agrees() -> None:
+    reference = ok_result()
+    other = Predictions(labels=(Label("something else", 0.9),))
+    result = dataclasses.replace(reference, predictions={"eager": LABELS, "compiled": other})
+    assert reference.predictions is not None and reference.predictions["eager"] == LABELS
+    assert autopilot.judge(Cell(SPEC, result), reference, 1).dropped.startswith("sees something else where plain eager")
+    assert autopilot.judge(Cell(SPEC, reference), reference, 1).dropped == ""
+
+
 def test_a_setting_whose_check_failed_is_dropped(tmp_path: Path) -> None:
     def seconds(spec: RunSpec) -> Any:
         if spec.dtype == "float16":
@@ -322,14 +290,14 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
 def commanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> int:
     """`python -m demo autopilot` with a runner that makes times up."""
     from demo.cli import autopilot as command
-    from demo.cli import run as __main__
+    from demo.cli import main
     from demo.runs import runner
 
     class Quick(Made):
         def __init__(self, history: History) -> None:
             super().__init__(history, speed)
 
-        def inspect(self) -> Machine:
+        def inspect(self) -> HostInfo:
             return MACHINE
 
         def close(self) -> None:
@@ -338,7 +306,48 @@ def commanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> in
     monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(runner, "Runner", Quick)
     monkeypatch.setattr(command, "Precompiler", lambda: None)
-    return __main__.main(["autopilot", "--checkpoint", "shapes-vit", *more])
+    return main.main(["autopilot", "--checkpoint", "shapes-vit", *more])
+
+
+@pytest.mark.parametrize(("more", "typed", "runs"), [([], "no\n", False), (["--yes"], "", True), ([], "\n", True)])
+def test_a_search_of_minutes_is_asked_for_on_a_terminal(
+    more: list[str], typed: str, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
+    monkeypatch.setattr("sys.stdin", terminal(typed))
+    monkeypatch.setattr("sys.stderr", shown := terminal())
+    assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16", *more) == 0
+    assert ("Start? [Y/n]" in shown.getvalue()) is not more
+    assert bool(History(tmp_path / "data" / "history.sqlite3").all()) is runs
+
+
+def test_a_search_that_is_stopped_says_what_is_left_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(steps: Any) -> Answer:
+        next(steps)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("demo.cli.autopilot._followed", stopped)
+    assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 130
+    assert "Stopped: what was tried is stored" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("image", [None, "my photo.png"])
+def test_the_command_for_the_winner_can_be_pasted_as_it_is(image: str | None, tmp_path: Path) -> None:
+    from demo.cli.main import parser
+
+    answer, _ = found(speed, tmp_path)
+    (line,) = [line for line in report(answer, image).splitlines() if line.startswith("  python -m demo run")]
+    assert parser().parse_args(shlex.split(line)[3:]).image == image
+
+
+def test_an_interval_that_says_nothing_is_said_to_say_nothing(tmp_path: Path) -> None:
+    answer, _ = found(speed, tmp_path)
+    text = report(dataclasses.replace(answer, ratio=Interval(1.1, 0.004, 112.13)))
+    assert "112.13" not in text and "1.10×" not in text
+    assert "cannot be told" in text and "differ too much from one another" in text
+    assert "No difference" in report(dataclasses.replace(answer, ratio=Interval(1.002, 0.99, 1.01)))
 
 
 def test_the_command_forecasts_the_search_and_writes_the_winners_script(
@@ -390,7 +399,8 @@ def test_what_cannot_be_tried_here_is_refused_before_anything_runs(
 @pytest.mark.parametrize("task", [None, "image-classification"])
 def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str | None, tmp_path: Path) -> None:
     """A checkpoint that is not in the list needs its task, and a GPU's machine must be told of the CPU."""
-    from demo.cli.run import _asked, _parser
+    from demo.cli.main import parser
+    from demo.cli.run import asked
 
     spec = catalog.make_spec(
         str(tmp_path) if task else "shapes-vit",
@@ -404,7 +414,7 @@ def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str 
     program = ["python", "-m", "demo"]
     words = shlex.split(again(spec))
     assert words[:3] == program
-    assert catalog.make_spec(**_asked(_parser().parse_args(words[3:])), folders=True) == spec
+    assert catalog.make_spec(**asked(parser().parse_args(words[3:])), folders=True) == spec
 
 
 def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from demo.core.result import BadInput
+from demo.core.errors import BadInput
 from demo.store.history import History
-from demo.sweep import ray_cluster as cluster
-from demo.sweep.grid import PICTURE, Cell, Grid
+from demo.sweep import ray_cluster
+from demo.sweep.cells import Cell
+from demo.sweep.grid import PICTURE, Grid
 
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
@@ -34,11 +35,12 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUICK_LOG", str(log))
         patch.setenv("QUICK_SECONDS", "1")
+        patch.setenv("QUICK_HOLD", str(log.with_name("hold")))
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("RAY_health_check_period_ms", "500")
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         try:
-            with cluster.connected(made.address):
+            with ray_cluster.connected(made.address):
                 yield made, log
         finally:
             made.shutdown()
@@ -59,19 +61,23 @@ def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
 def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: Any, tmp_path: Path) -> None:
     made, log = two_nodes
     (second,) = made.worker_nodes
-    fleet = cluster.nodes([], QUICK)
+    fleet = ray_cluster.nodes([], QUICK)
     assert len(fleet) == 2
     history = History(tmp_path / "history.sqlite3")
     specs = Grid(("shapes-vit",), tuple(range(1, 11))).specs()
-    grid = cluster.cells(specs, [], fleet, [], PICTURE)
+    grid = ray_cluster.make_cells(specs, [], fleet, [], PICTURE)
     done = []
 
+    hold = log.with_name("hold")
+    hold.touch()  # three cells are answered, then each node keeps one in hand
+
     def lose_the_second() -> None:
-        while len(log.read_text().splitlines()) < len(done) + 2:  # until both nodes have a cell in hand
+        while len(log.read_text().splitlines()) < 5:
             time.sleep(0.02)
         made.remove_node(second, allow_graceful=False)
+        hold.unlink()
 
-    for event in cluster.run(grid, fleet, PICTURE, history, threading.Event(), QUICK):
+    for event in ray_cluster.run_cells(grid, fleet, PICTURE, history, threading.Event(), QUICK):
         done.append(event)
         if len(done) == 3:
             threading.Thread(target=lose_the_second, daemon=True).start()
@@ -81,18 +87,18 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
     started = Counter(int(line.split()[1]) for line in log.read_text().splitlines())
     assert sum(started.values()) == 11  # the lost cell twice
 
-    again = cluster.cells(specs, [], fleet, history.all(), PICTURE)
+    again = ray_cluster.make_cells(specs, [], fleet, history.all(), PICTURE)
     assert all(cell.done and cell.stored for cell in again)
 
 
 @needs_ray
 def test_failures_on_a_node_are_values_and_cancel_ends_the_cells_in_hand(two_nodes: Any, tmp_path: Path) -> None:
-    fleet = cluster.nodes([], QUICK)
+    fleet = ray_cluster.nodes([], QUICK)
     history = History(tmp_path / "history.sqlite3")
     grid = [Cell(spec) for spec in Grid(("shapes-vit",), (101, 103, 104, 1, 2, 3, 4)).specs()]
     cancel = threading.Event()
     values = {}
-    for event in cluster.run(grid, fleet, PICTURE, history, cancel, QUICK):
+    for event in ray_cluster.run_cells(grid, fleet, PICTURE, history, cancel, QUICK):
         values[event.place] = event.cell.value
         if len(values) >= 4:
             cancel.set()
@@ -108,9 +114,9 @@ def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
 ) -> None:
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    fleet = cluster.nodes([], QUICK)
+    fleet = ray_cluster.nodes([], QUICK)
     grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
-    done = list(cluster.run(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
+    done = list(ray_cluster.run_cells(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
     assert {event.cell.value for event in done} == {"2.00×"}
     assert all("This result was not stored" in event.cell.result.warnings[-1] for event in done if event.cell.result)
     assert len([one for one in caplog.records if "not stored" in one.message]) == 1
@@ -123,7 +129,6 @@ def test_a_node_that_does_not_answer_in_time_is_left_out(two_nodes: Any, monkeyp
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     made, _ = two_nodes
-    monkeypatch.setattr(cluster, "INSPECT_SECONDS", 20.0)
     head = made.head_node.node_id
     busy = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] != head)
 
@@ -132,20 +137,20 @@ def test_a_node_that_does_not_answer_in_time_is_left_out(two_nodes: Any, monkeyp
         return ray.remote(function).options(num_cpus=1, scheduling_strategy=there)
 
     hold = with_a_cpu(lambda seconds: time.sleep(seconds), busy, False).remote(120)
-    monkeypatch.setattr(cluster, "_task", with_a_cpu)
-    assert [node.id for node in cluster.nodes([], QUICK)] == [head]
+    monkeypatch.setattr(ray_cluster, "_task", with_a_cpu)
+    assert [node.id for node in ray_cluster.nodes([], QUICK, inspect_seconds=8.0)] == [head]
     ray.cancel(hold, force=True)
 
 
 @needs_ray
 def test_a_type_of_gpu_that_the_cluster_lacks_is_refused(two_nodes: Any) -> None:
     with pytest.raises(BadInput, match="no GPU of type T4"):
-        cluster.nodes(["T4"], QUICK)
+        ray_cluster.nodes(["T4"], QUICK)
 
 
 def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), cluster.connected(None):
+    with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connected(None):
         pass
 
 
@@ -161,5 +166,5 @@ def test_an_address_where_nobody_listens_is_refused_without_asking_ray(monkeypat
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
-            with pytest.raises(BadInput, match=r"does not answer: .*refused"), cluster.connected(address):
+            with pytest.raises(BadInput, match=r"does not answer: .*refused"), ray_cluster.connected(address):
                 pass

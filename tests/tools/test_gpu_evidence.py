@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 from samples import GPU, measurement, ok_result
 
-from demo.backend import monitor as state
+from demo.backend import caveats
 from demo.core import catalog
-from demo.core.result import Compilation, GpuState, MachineState, Parity, Roofline, RunResult, RunSpec
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import Compilation, Roofline
+from demo.core.result import Parity, RunResult
+from demo.core.spec import RunSpec
 from demo.store import measured
 from tools import evidence_tables, gpu_evidence
 from tools.evidence_tables import Book
@@ -45,8 +48,7 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
 
 def script(folder: Path, *more: str) -> str:
     command = [sys.executable, "-m", "tools.gpu_evidence", str(folder), "--quick", "--checkpoints", "shapes-vit"]
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=540, env=environment)
+    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -62,7 +64,7 @@ def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
     assert (tmp_path / "cells.jsonl.gz").read_bytes().startswith(before)
     (line,) = csv.DictReader((tmp_path / "cells.csv").read_text().splitlines())
     assert (line["checkpoint"], line["status"], line["graphs"], line["parity"]) == ("shapes-vit", "ok", "1", "match")
-    assert float(line["eager_ms"]) > 0 and float(line["recipe_calls"]) >= gpu_evidence.LEAST_RECIPE_CALLS
+    assert float(line["eager_ms"]) > 0 and float(line["recipe_calls"]) >= gpu_evidence.MIN_RECIPE_CALLS
     assert float(line["eager_kernels"]) > float(line["compiled_kernels"]) > 0
     assert "shapes-vit" in (tmp_path / "summary.md").read_text()
     assert json.loads((tmp_path / "machine.json").read_text())["environment"]["torch"]
@@ -211,8 +213,8 @@ def test_a_cell_is_told_how_many_wait_beside_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_cells_that_wait_are_not_told_as_somebody_else_on_the_gpu() -> None:
-    gpu = GpuState(1e9, 1e9, 50.0, 100.0, foreign_processes=23)
-    warnings = tuple(state.warnings([MachineState(0.0, None, gpu)]))
+    gpu = GpuSample(1e9, 1e9, 50.0, 100.0, foreign_processes=23)
+    warnings = tuple(caveats.of_machine([HostSample(0.0, None, gpu)]))
     (alone,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 0)["warnings"]
     (beside,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 23)["warnings"]
     assert alone == warnings[0]
@@ -223,7 +225,6 @@ def test_the_cells_that_wait_are_not_told_as_somebody_else_on_the_gpu() -> None:
 
 def test_a_cell_whose_compiled_model_is_gone_has_no_figures_by_the_recipe() -> None:
     gone = gpu_evidence.Cell(SPEC, gpu_evidence.SCENE)
-    gone.compiled_outputs = "kept aside"
     assert gone.recipe(ok_result()) is None
 
 
@@ -241,7 +242,7 @@ class Called:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: list[dict[str, Any] | None]) -> None:
         self.asked: list[str] = []
         self.answers = answers
-        monkeypatch.setattr(gpu_evidence.worker, "warm_imports", lambda: None)
+        monkeypatch.setattr(gpu_evidence.machine, "warm_imports", lambda: None)
         monkeypatch.setattr(gpu_evidence, "run_lot", self._run_lot)
 
     def _run_lot(self, tasks: list[Task], *rest: Any) -> Any:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import inspect
 import io
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,14 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gradio_client import Client
 from PIL import Image
 from samples import failed_result, ok_result
 
-from demo.core.result import RunResult, RunSpec
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store import export
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
+from demo.ui.tabs.published import published_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEN: list[bytes] = []
@@ -66,13 +72,22 @@ def test_the_endpoints_are_the_tools_and_say_what_they_take(address: str) -> Non
     assert set(tools) == {"benchmark", "history", "published_table"}
     assert not [name for name in tools if name.startswith("_") or "lambda" in name]
     assert "Times a vision model" in tools["benchmark"].description
+    for tool in tools.values():
+        assert tool.description.endswith(".") and not re.search(
+            r"[,.]\s*,|[a-z],, |Returns|upload_file", tool.description
+        )
+        for name, field in tool.inputSchema["properties"].items():
+            assert re.fullmatch(r"[A-Z0-9\"].*\.", field["description"]), (tool.name, name, field["description"])
+            assert "http" not in json.dumps(field)
+    source = " ".join(inspect.getdoc(published_table).split("Args:")[0].split())
+    assert tools["published_table"].description == source
     assert "batch_size" in tools["benchmark"].inputSchema["properties"]
     assert "newest first" in tools["history"].description
     assert set(tools["history"].inputSchema["properties"]) == {"id", "search", "limit", "whole"}
 
 
 def test_a_tool_runs_and_answers_with_the_result(address: str) -> None:
-    answer = called(address, "benchmark", checkpoint="shapes-vit", batch_size=4)
+    answer = called(address, "benchmark", checkpoint="shapes-vit", batch_size=4, whole=True)
     assert not answer.isError
     result = ast.literal_eval(answer.content[0].text)
     assert result["spec"]["batch_size"] == 4
@@ -90,15 +105,30 @@ def test_a_tool_is_given_a_picture_as_a_data_url(address: str) -> None:
 
 def test_a_tool_fetches_no_address(address: str) -> None:
     before = len(SEEN)
-    answer = called(address, "benchmark", image="http://127.0.0.1:9/picture.png")
-    assert answer.isError and len(SEEN) == before
+    for given in (
+        "http://127.0.0.1:9/picture.png",
+        "HTTPS://example.org/a.png",
+        "/etc/passwd",
+        "data:image/png;base64",
+        "",
+    ):
+        answer = called(address, "benchmark", image=given)
+        assert answer.isError and len(SEEN) == before
+        assert "data URL" in answer.content[0].text and "No address is fetched" in answer.content[0].text
 
 
-def test_a_tool_may_ask_for_a_row_instead_of_the_whole_result(address: str) -> None:
-    answer = called(address, "benchmark", whole=False)
-    assert ast.literal_eval(answer.content[0].text) == export.row(
-        ok_result(spec=RunSpec("shapes-vit", "image-classification"))
-    )
+def test_a_tool_says_which_argument_it_does_not_take(address: str) -> None:
+    for tool in ("benchmark", "history", "published_table"):
+        answer = called(address, tool, nonsense=1)
+        assert answer.isError and "'nonsense' was unexpected" in answer.content[0].text
+
+
+def test_a_tool_answers_with_one_row_unless_it_is_asked_for_the_whole_and_the_api_the_other_way(address: str) -> None:
+    result = ok_result(spec=RunSpec("shapes-vit", "image-classification"))
+    for asked in ({}, {"whole": False}):
+        assert ast.literal_eval(called(address, "benchmark", **asked).content[0].text) == export.row(result)
+    plain = Client(address.removesuffix("gradio_api/mcp/"), verbose=False).predict(api_name="/benchmark")
+    assert plain == result.to_json()
 
 
 def test_the_published_tables_are_a_tool(address: str) -> None:
@@ -122,7 +152,7 @@ def test_a_tool_refuses_bad_input_with_a_sentence(address: str) -> None:
 def test_without_the_extra_the_option_says_what_to_install(tmp_path: Path) -> None:
     hide = "import sys; sys.modules['mcp'] = None; import importlib.util as u; u.find_spec = lambda name: None;"
     for start in ("sys.argv = ['app.py', '--mcp']; import runpy; runpy.run_path('app.py', run_name='__main__')",
-                  "from demo.cli.run import main; sys.exit(main(['serve', '--mcp']))"):  # fmt: skip
+                  "from demo.cli.main import main; sys.exit(main(['serve', '--mcp']))"):  # fmt: skip
         child = subprocess.run(
             [sys.executable, "-c", hide + start],
             cwd=ROOT,

@@ -1,7 +1,7 @@
-"""The program's sentences, in four languages: each is one file beside this one, with the same keys and placeholders.
+"""The program's texts in four languages: one JSON file each, with the same keys and placeholders.
 
-`words.py` and the page ask a `Language` for a text by its key. The terminal, exports and scripts speak English. What
-has no key, such as a backend's error, stays English and is marked as English (`plain_quoted`, `quoted`).
+`demo.present` and the page get a text from a `Language` by its key. The terminal, exports and scripts are in English.
+Text without a key, such as an error of torch, stays English and is marked as English (`plain_quoted`, `quoted`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Language:
     name: str
     """In the language itself."""
     rtl: bool
-    """Written from right to left. Figures with their units, ids and code are not: they stand in isolates."""
+    """Written from right to left. Figures with units, ids and code stand in isolates, from left to right."""
     texts: Mapping[str, str]
 
     # Text without tags: for a terminal, a label, an attribute. `marked` makes HTML of it.
@@ -43,8 +43,8 @@ class Language:
         return self.texts["comma"].join(phrases)
 
     def sentence(self, phrase: str) -> str:
-        """With a full stop, and in English a capital: the others have none, and 'eager' is no name in them."""
-        return self.composed("sentence", said=self.capital(phrase))
+        """With a full stop, and in English with a capital letter."""
+        return self.composed("sentence", text=self.capital(phrase))
 
     def capital(self, phrase: str) -> str:
         return phrase[:1].upper() + phrase[1:] if self.code == "en" else phrase
@@ -54,11 +54,11 @@ class Language:
         return f"{_VALUE}{value}{_END}" if self.rtl and str(value) else str(value)
 
     def plain_quoted(self, english: str) -> str:
-        """English text: a reason that torch gives, a stage by torch's name."""
+        """English text: a reason that torch gives, a name of one of its parts."""
         return english if self.code == "en" or not english else f"{_QUOTE}{english}{_END}"
 
     def marked(self, plain: str) -> str:
-        """HTML of such text: escaped, its values in elements that keep their direction, English told as English."""
+        """HTML of such text: escaped, values in elements that keep their direction, English marked as English."""
         return _ISOLATE.sub(lambda found: found.expand(_ELEMENTS[found[1]]), escape(plain))
 
     # HTML.
@@ -95,7 +95,7 @@ ENGLISH = LANGUAGES["en"]
 
 
 def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:
-    """The address decides, else the switch, else what the browser prefers; a language that is not here is English."""
+    """The address decides, then the visitor's choice (a cookie), then the browser; English where none is known."""
     asked = query or cookie
     if asked:
         return _find(asked) or ENGLISH
@@ -109,7 +109,7 @@ def _find(tag: str) -> Language | None:
 
 
 def _preferred(header: str) -> list[str]:
-    """The tags of an Accept-Language header, most wanted first; what cannot be read is not wanted."""
+    """The tags of an Accept-Language header, most preferred first; unreadable ones are left out."""
     wanted = []
     for part in header.split(","):
         tag, _, weight = part.partition(";")

@@ -1,4 +1,4 @@
-"""Small pieces of HTML that the live strip and the results share. Whatever comes from outside goes through `esc`."""
+"""Small elements that the progress and the results share, as HTML. Every text from outside is escaped with `esc`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from html import escape
 
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, Language
-from demo.present.section_texts import Row
+from demo.core.languages import Language
+from demo.core.stats import Interval
+from demo.present.details import Row
 
 _REACHES = {
     1.1: 1.05,
@@ -22,11 +23,11 @@ _REACHES = {
     50.0: 10.0,
     100.0: 10.0,
 }
-"""How far a ruler reaches to either side of 1×, and the mark between."""
+"""A ruler's end on either side of 1×, and the tick between."""
 
 
 def esc(value: object) -> str:
-    """Text that may hold anything (a label, a file name, an error), made harmless inside HTML."""
+    """Escapes text that may hold anything (a label, a file name, an error) for HTML and its attributes."""
     return escape(str(value), quote=True)
 
 
@@ -34,26 +35,27 @@ def percentage(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
 
 
-def lane_name(variant: str, say: Language = ENGLISH) -> str:
-    """'Eager' or 'Compiled' with its swatch: the colour never stands alone."""
-    return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{say.html(f"variant_{variant}")}</span>'
+def lane_name(variant: str, lang: Language) -> str:
+    """'Eager' or 'Compiled' with its colour."""
+    return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{lang.html(f"variant_{variant}")}</span>'
 
 
-def facts(rows: Iterable[Row], say: Language) -> str:
+def facts(rows: Iterable[Row], lang: Language) -> str:
     """Rows of a table: a name, its value and what it means."""
     return "".join(
-        f'<tr><th scope="row">{say.marked(name)}</th><td class="value">{say.marked(value)}</td>'
-        f'<td class="why">{say.marked(why)}</td></tr>'
+        f'<tr><th scope="row">{lang.marked(name)}</th><td class="value">{lang.marked(value)}</td>'
+        f'<td class="why">{lang.marked(why)}</td></tr>'
         for name, value, why in rows
     )
 
 
-def ruler(ratio: float, low: float, high: float, noise: float, say: Language = ENGLISH) -> str:
-    """Where the speed-up lies between slower and faster: a logarithmic axis around 1×, the interval on it.
+def ruler(speedup: Interval, known: bool, noise: float, lang: Language) -> str:
+    """The interval of the speed-up on a logarithmic axis around 1×.
 
-    The hatched band around 1 is the noise floor. The axis reaches equally far to both sides, to the first of
-    `_REACHES` that holds the interval.
+    `known` shows the ratio above it. The hatched band around 1 is the noise floor. The axis ends at the first of
+    `_REACHES` that contains the interval, on both sides.
     """
+    low, high = speedup.low, speedup.high
     farthest = max(high, 1 / low, 1 + noise) * 1.03
     reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
     between = _REACHES.get(reach, math.sqrt(reach))
@@ -67,16 +69,17 @@ def ruler(ratio: float, low: float, high: float, noise: float, say: Language = E
         for value in (1 / reach, 1 / between, 1.0, between, reach)
     )
     least, most = fmt.ratio_ends(low, high)
-    said = say.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
+    ratio = fmt.ratio(speedup.ratio) if known else ""
+    spoken = lang.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
     return (
-        f'<div class="ruler" role="img" aria-label="{esc(said)}"{say.ltr}><div class="axis">'
+        f'<div class="ruler" role="img" aria-label="{esc(spoken)}"{lang.ltr}><div class="axis">'
         f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
         '<i class="one"></i>'
         f'<i class="range" style="left:{percentage(start)};width:{percentage(end - start)}"></i>'
-        f'<b class="point" style="left:{percentage(place(ratio))}">{fmt.ratio(ratio)}</b>'
+        f'<b class="point" style="left:{percentage(place(speedup.ratio))}">{ratio}</b>'
         f'</div><div class="ticks">{ticks}</div>'
-        f'<div class="ends"><span>◀ {say.html("ruler_slower")}</span>'
-        f"<span>{say.html('ruler_faster')} ▶</span></div></div>"
+        f'<div class="ends"><span>◀ {lang.html("ruler_slower")}</span>'
+        f"<span>{lang.html('ruler_faster')} ▶</span></div></div>"
     )
 
 
@@ -85,5 +88,5 @@ def _short(value: float) -> str:
 
 
 def bar(variant: str, share: float) -> str:
-    """A lane's bar from zero; `share` of the longer one."""
+    """A lane's bar from zero; `share` is its part of the longest one."""
     return f'<div class="track"><i class="bar {variant}" style="width:{percentage(share)}"></i></div>'

@@ -1,4 +1,4 @@
-"""What stands on the stage before a run and after it, as HTML. Every text from outside goes through `esc`."""
+"""The result pane before and after a run, as HTML. Every text from outside is escaped, by `esc` or by `Language`."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from collections.abc import Iterable
 
 from PIL import Image
 
+from demo.core import catalog, scenes, stats
 from demo.core import format as fmt
-from demo.core import stats
+from demo.core.catalog import Checkpoint
 from demo.core.images import decode_preview
-from demo.core.languages import ENGLISH, Language
-from demo.core.result import Checkpoint, ImageInfo, Predictions, RunResult
-from demo.present import canvas as drawing
-from demo.present import section_texts as words
+from demo.core.languages import Language
+from demo.core.result import ImageInfo, Predictions, RunResult
+from demo.present import drawing, palette, sentences
+from demo.present.details import all_figures
 from demo.runs.forecast import Forecast
 from demo.store import published
+from demo.ui.html import actions
 from demo.ui.html.elements import esc, facts, lane_name, percentage, ruler
 
-VARIANTS: tuple[drawing.Variant, ...] = ("eager", "compiled")
+VARIANTS: tuple[palette.Variant, ...] = ("eager", "compiled")
 
 
-def question(checkpoint: str, say: Language = ENGLISH) -> str:
-    """The stage before the first run: the question, and what pressing Run will do."""
+def question(checkpoint: str, lang: Language) -> str:
+    """Before the first run: the question, and what Run will do."""
+    refused = catalog.refusal(checkpoint)
+    title = lang.html("question_no_model") if refused else lang.html("question", model=short(checkpoint))
+    lead = lang.quoted(refused) if refused else lang.html("question_lead", precision="±1 %")
     return (
-        f'<section class="question"><p class="kicker">{say.html("before_the_run")}</p>'
-        f'<h2 class="display">{say.html("question", model=short(checkpoint))}</h2>'
-        f'<p class="lead">{say.html("question_lead", precision="±1 %")}</p></section>'
+        f'<section class="question"><p class="kicker">{lang.html("before_the_run")}</p>'
+        f'<h2 class="display">{title}</h2><p class="lead">{lead}</p></section>'
     )
 
 
 def short(checkpoint: str) -> str:
-    """A hub id without its owner: what is said in a sentence."""
+    """A Hub id without its owner, for sentences."""
     return checkpoint.rsplit("/", 1)[-1]
 
 
@@ -50,58 +54,79 @@ _RELATIVE_OF_TASK = {
 }
 
 
-def published_for(checkpoint: str, task: str, say: Language = ENGLISH) -> tuple[str, str]:
-    """The checkpoint whose published rows stand in for this one, and the sentence that says so, as HTML."""
+def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]:
+    """The checkpoint whose published rows are shown for this one, and a sentence on that as HTML."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
-        return checkpoint, say.html("published_own", model=short(checkpoint), year=2023)
+        return checkpoint, lang.html("published_own", model=short(checkpoint), year=2023)
     relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
     kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
-    return relative, say.html(kin, model=short(checkpoint), relative=short(relative), year=2023)
+    return relative, lang.html(kin, model=short(checkpoint), relative=short(relative), year=2023)
 
 
-def published_note(checkpoint: str, task: str, say: Language = ENGLISH) -> str:
-    _, sentence = published_for(checkpoint, task, say)
+def published_note(checkpoint: str, task: str, lang: Language) -> str:
+    _, sentence = published_for(checkpoint, task, lang)
     return f'<p class="figure-title">{sentence}</p>'
 
 
-def headline(result: RunResult, say: Language = ENGLISH) -> str:
-    """The answer: a sentence with one very large figure, its interval and noise floor, and the warnings."""
-    outcome, speedup = words.outcome(result), result.speedup
-    if outcome is None or speedup is None or result.eager is None or result.compiled is None:
-        return failure(result, say)
-    before, figure, after = map(say.marked, words.headline_parts(result, say) or ("", "", ""))
+def headline(result: RunResult, lang: Language) -> str:
+    """The answer: a sentence with one large figure, its interval and noise floor, and the warnings."""
+    outcome, speedup = sentences.outcome(result), result.speedup
+    if outcome is None or speedup is None:
+        return failure(result, lang)
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
-    size = "number" if outcome in ("faster", "slower") else "phrase"
-    latencies = (
-        f"<span>{lane_name('eager', say)} <b>{say.value(fmt.latency(result.eager.median_seconds))}</b> →</span>"
-        f"<span>{lane_name('compiled', say)} <b>{say.value(fmt.latency(result.compiled.median_seconds))}</b></span>"
-    )
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
+    answer = _answer(sentences.headline_parts(result, lang) or ("", "", ""), outcome, lang, mark)
+    latencies = " → ".join(
+        f"<span>{lane_name(variant, lang)} <b>{lang.value(fmt.latency(seconds))}</b></span>"
+        for variant, seconds in sentences.latencies(result).items()
+        if seconds is not None
+    )
     return (
-        f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result, say)}</p>'
-        f'<h2><span class="before">{before}</span> <span class="figure {size}">{figure}</span> '
-        f'<span class="after">{after}{mark}</span></h2>'
-        f'<p class="latencies"><span class="pair"{say.ltr}>{latencies}</span>'
-        f'<span class="per">{_per_call(result, say)}</span></p>'
-        f"{ruler(speedup.ratio, speedup.low, speedup.high, stats.noise_floor(result.control), say)}"
-        f'<p class="interval">{say.marked(say.sentence(words.interval(result, say)))}</p>'
-        f'<p class="floor">{say.marked(say.sentence(words.noise_floor(result, say)))}</p>'
-        f"{_price(result, say)}{warnings(result, say)}</section>"
+        f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result, lang)}</p>'
+        f"<h2>{answer}</h2>"
+        f'<p class="latencies"><span class="pair"{lang.ltr}>{latencies}</span>'
+        f'<span class="per">{_per_call(result, lang)}</span></p>'
+        f"{_break_cost(result, lang)}"
+        f"{ruler(speedup, outcome in ('faster', 'slower'), stats.noise_floor(result.control), lang)}"
+        f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}</p>'
+        f'<p class="floor">{lang.marked(lang.sentence(sentences.noise_floor(result, lang)))}</p>'
+        f"{_price(result, lang)}{warnings(result, lang)}</section>"
     )
 
 
-def _asked(result: RunResult, say: Language) -> str:
+def _break_cost(result: RunResult, lang: Language) -> str:
+    """The cost of an added graph break: a second answer; in stage mode the main one."""
+    parts, cost = sentences.break_parts(result, lang), result.break_cost
+    if parts is None or cost is None:
+        return ""
+    return (
+        f'<div class="break-cost"><p class="said">{_answer(parts, cost.verdict, lang)}</p>'
+        f'<p class="interval">{lang.marked(lang.sentence(sentences.break_interval(result, lang)))}</p></div>'
+    )
+
+
+def _answer(parts: tuple[str, str, str], outcome: sentences.Outcome, lang: Language, mark: str = "") -> str:
+    """A sentence whose middle part is large. `mark` is HTML that ends it."""
+    before, figure, after = map(lang.marked, parts)
+    size = "number" if outcome in ("faster", "slower") else "phrase"
+    return (
+        f'<span class="before">{before}</span> <span class="figure {size}">{figure}</span> '
+        f'<span class="after">{after}{mark}</span>'
+    )
+
+
+def _asked(result: RunResult, lang: Language) -> str:
     where = result.environment.device_name if result.environment else result.spec.device
-    return say.marked(f"{words.asked(result.spec, say)} · {say.plain_value(where)}")
+    return lang.marked(f"{sentences.asked(result.spec, lang)} · {lang.plain_value(where)}")
 
 
-def _per_call(result: RunResult, say: Language) -> str:
+def _per_call(result: RunResult, lang: Language) -> str:
     images = result.spec.batch_size
-    return say.html("per_call_of_images", count=images) if images > 1 else say.html("per_call")
+    return lang.html("per_call_of_images", count=images) if images > 1 else lang.html("per_call")
 
 
-def _price(result: RunResult, say: Language) -> str:
-    """What compiling cost, and when it has paid for itself."""
+def _price(result: RunResult, lang: Language) -> str:
+    """The cost of compiling, and after how many calls it pays."""
     compiled = result.compilation
     if compiled is None:
         return ""
@@ -109,70 +134,85 @@ def _price(result: RunResult, say: Language) -> str:
     time, calls = fmt.duration(compiled.first_call_seconds), result.break_even_calls
     verdict = result.speedup.verdict if result.speedup is not None else None
     if verdict == "faster" and calls is not None:
-        sentence = say.html(f"{took}_pays_{'one' if calls == 1 else 'many'}", time=time, count=words.grouped(calls))
+        sentence = lang.html(
+            f"{took}_pays_{'one' if calls == 1 else 'many'}", time=time, count=sentences.grouped(calls)
+        )
     else:
-        sentence = say.html(f"{took}_unsure" if verdict == "unsure" else f"{took}_never", time=time)
+        sentence = lang.html(f"{took}_unsure" if verdict == "unsure" else f"{took}_never", time=time)
     return f'<p class="price">{sentence}</p>'
 
 
-def warnings(result: RunResult, say: Language = ENGLISH) -> str:
-    if not result.warnings:
+def warnings(result: RunResult, lang: Language) -> str:
+    """Each caveat once, and a remedy for noise."""
+    way_out = actions.longer(result, lang)
+    if not result.warnings and not way_out:
         return ""
-    items = "".join(f"<li>{say.quoted(warning)}</li>" for warning in result.warnings)
-    return f'<div class="warnings"><b>{say.html("read_with_care")}</b><ul>{items}</ul></div>'
+    items = "".join(f"<li>{lang.quoted(warning)}</li>" for warning in dict.fromkeys(result.warnings))
+    caveats = f"<b>{lang.html('read_with_care')}</b><ul>{items}</ul>" if items else ""
+    return f'<div class="warnings">{caveats}{way_out}</div>'
 
 
-def failure(result: RunResult, say: Language = ENGLISH) -> str:
-    """A run that gave no figures: what happened, what was asked, what to do."""
+def failure(result: RunResult, lang: Language) -> str:
+    """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
-    message = say.quoted(failed.message) if failed else say.html("no_figures")
-    remedy = say.quoted(failed.remedy) if failed else say.html("run_again")
-    return _card(say.html(f"status_{result.status}"), message, remedy, _asked(result, say), say) + warnings(result, say)
+    message = lang.quoted(failed.message) if failed else lang.html("no_figures")
+    remedy = lang.quoted(failed.remedy) if failed else lang.html("run_again")
+    remedy += actions.remedies(result, lang)
+    return _card(lang.html(f"status_{result.status}"), message, remedy, _asked(result, lang), lang) + warnings(
+        result, lang
+    )
 
 
-def refusal(title: str, english: str, say: Language = ENGLISH) -> str:
-    """A calm card; `title` is a key, the sentence the program's own."""
-    return _card(say.html(title), say.quoted(english), "", say.html("not_started"), say)
+def refusal(title: str, english: str, lang: Language, way_out: str = "") -> str:
+    """A card for a refused run: `title` is a key, `english` the program's own sentence, `way_out` HTML."""
+    return _card(lang.html(title), lang.quoted(english), way_out, lang.html("not_started"), lang)
 
 
-def problem(title: str, message: str, remedy: str = "", say: Language = ENGLISH, **values: object) -> str:
-    """A calm card whose title, message and remedy are keys; `values` are the message's."""
-    told = say.html(message, **values)
-    return _card(say.html(title), told, say.html(remedy) if remedy else "", say.html("not_started"), say)
+def problem(title: str, message: str, lang: Language, remedy: str = "", **values: object) -> str:
+    """A card whose title, message and remedy are keys; `values` are the message's."""
+    advice = lang.html(remedy) if remedy else ""
+    return _card(lang.html(title), lang.html(message, **values), advice, lang.html("not_started"), lang)
 
 
-def _card(title: str, message: str, remedy: str, kicker: str, say: Language) -> str:
-    """All of it HTML already."""
-    way_out = f'<p class="remedy"><b>{say.html("what_to_do")}</b> {remedy}</p>' if remedy else ""
+def unexpected(lang: Language) -> str:
+    """A card for an error that is in the log."""
+    return problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
+
+
+def _card(title: str, message: str, remedy: str, kicker: str, lang: Language) -> str:
+    """All arguments are HTML."""
+    way_out = f'<p class="remedy"><b>{lang.html("what_to_do")}</b> {remedy}</p>' if remedy else ""
     return (
         f'<section class="problem" role="status"><p class="kicker">{kicker}</p>'
         f'<h2 class="display small">{title}</h2><p class="message">{message}</p>{way_out}</section>'
     )
 
 
-def predictions(result: RunResult, say: Language = ENGLISH) -> str:
-    """What eager and compiled saw, side by side, with a sentence on whether they agree."""
+def predictions(result: RunResult, lang: Language) -> str:
+    """The predictions of eager and compiled, side by side, with a sentence on whether they agree."""
     seen = result.predictions
     if seen is None or not all(variant in seen for variant in VARIANTS):
         if result.status == "ok" and result.spec.weights == "random":
-            return _section(say, f'<p class="aside">{say.html("random_weights")}</p>')
+            return _section(lang, f'<p class="aside">{lang.html("random_weights")}</p>')
         return ""
-    agreed = words.agreement(result, say)
-    told = f'<p class="agreement">{say.marked(agreed)}</p>' if agreed else ""
-    body = _labels(result, seen, say) if seen["eager"].labels is not None else _pictures(result, seen, say)
-    return _section(say, f"{told}<div{say.ltr}>{body}</div>")  # eager stands left of compiled in every language
+    agreed = sentences.agreement(result, lang)
+    notes = f'<p class="agreement">{lang.marked(agreed)}</p>' if agreed else ""
+    if scenes.is_beyond(result):
+        notes += f'<p class="beyond">{lang.html("beyond_shapes")}</p>'
+    body = _labels(result, seen, lang) if seen["eager"].labels is not None else _pictures(result, seen, lang)
+    return _section(lang, f"{notes}<div{lang.ltr}>{body}</div>")  # eager stands left of compiled in every language
 
 
-def _section(say: Language, body: str) -> str:
-    return f'<section class="evidence"><h3>{say.html("what_the_model_sees")}</h3>{body}</section>'
+def _section(lang: Language, body: str) -> str:
+    return f'<section class="evidence"><h3>{lang.html("what_the_model_sees")}</h3>{body}</section>'
 
 
-def _labels(result: RunResult, seen: dict[str, Predictions], say: Language) -> str:
-    """The picture with its likeliest label drawn on it, and the five likeliest below, for each variant."""
+def _labels(result: RunResult, seen: dict[str, Predictions], lang: Language) -> str:
+    """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
     columns = "".join(
-        f'<div class="labels">{_labelled(result.image, seen, variant, say)}{lane_name(variant, say)}<ol>'
+        f'<div class="labels">{_labelled(result.image, seen, variant, lang)}{lane_name(variant, lang)}<ol>'
         + "".join(
-            f'<li><span class="label">{say.quoted(label.label)}</span><span class="score">{_share(label.score)}</span>'
+            f'<li><span class="label">{lang.quoted(label.label)}</span><span class="score">{_share(label.score)}</span>'
             f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
             for label in (seen[variant].labels or ())[:5]
         )
@@ -182,14 +222,14 @@ def _labels(result: RunResult, seen: dict[str, Predictions], say: Language) -> s
     return f'<div class="seen with-labels">{columns}</div>'
 
 
-def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: drawing.Variant, say: Language) -> str:
+def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: palette.Variant, lang: Language) -> str:
     if info is None:
         return ""
     try:
         picture = drawing.draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
     except ValueError:
         return ""
-    alt = say.composed("seen_by", picture=say.plain_value(info.name), variant=words.variant(variant, say))
+    alt = lang.composed("seen_by", picture=lang.plain_value(info.name), variant=sentences.variant(variant, lang))
     return _image(_webp_uri(picture), alt)
 
 
@@ -198,17 +238,27 @@ def _share(score: float) -> str:
 
 
 SLIDE = """
+const show = range => range.closest('.slide').style.setProperty('--at', range.value + '%');
 element.addEventListener('input', event => {
-  const pair = event.target.closest('.slide');
-  if (pair && event.target.type === 'range') pair.style.setProperty('--at', event.target.value + '%');
+  if (event.target.matches('.slide [type=range]')) show(event.target);
 });
+const drag = event => {
+  const pair = event.target.closest('.slide .pair');
+  if (!pair || !(event.buttons & 1)) return;
+  const box = pair.getBoundingClientRect(), range = pair.parentElement.querySelector('[type=range]');
+  range.value = (event.clientX - box.left) / box.width * 100;
+  show(range);
+  if (event.type === 'pointerdown') pair.setPointerCapture(event.pointerId);
+};
+element.addEventListener('pointerdown', drag);
+element.addEventListener('pointermove', drag);
 """
-"""Moves the edge between the two pictures: CSS alone cannot read a range."""
+"""Moves the edge between the two pictures, by the range input or by dragging."""
 _VIEWS = ("beside", "over", "difference")
 
 
-def _pictures(result: RunResult, seen: dict[str, Predictions], say: Language) -> str:
-    """Both pictures side by side, one over the other with a slider, what differs: a style sheet shows one of them."""
+def _pictures(result: RunResult, seen: dict[str, Predictions], lang: Language) -> str:
+    """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
     info = result.image
     if info is None:
         return ""
@@ -217,65 +267,66 @@ def _pictures(result: RunResult, seen: dict[str, Predictions], say: Language) ->
         uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
         differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
     except ValueError:
-        return f'<p class="aside">{say.html("seen_gone")}</p>'
-    images = {variant: _image(uri, _told(info, seen, variant, say)) for variant, uri in uris.items()}
+        return f'<p class="aside">{lang.html("seen_gone")}</p>'
+    images = {variant: _image(uri, _alt(info, seen, variant, lang)) for variant, uri in uris.items()}
     figures = "".join(
-        f"<figure>{images[variant]}<figcaption>{lane_name(variant, say)}"
-        f"<span>{say.marked(_found(seen[variant], say))}</span></figcaption></figure>"
+        f"<figure>{images[variant]}<figcaption>{lane_name(variant, lang)}"
+        f"<span>{lang.marked(_count(seen[variant], lang))}</span></figcaption></figure>"
         for variant in VARIANTS
     )
-    group, how = f"view-{esc(result.id)}", esc(say.plain("views"))
+    group, how = f"view-{esc(result.id)}", esc(lang.plain("views"))
     choices = "".join(
         f'<label><input type="radio" name="{group}" value="{view}"{" checked" if view == "beside" else ""}>'
-        f"<span>{say.html(f'view_{view}')}</span></label>"
+        f"<span>{lang.html(f'view_{view}')}</span></label>"
         for view in _VIEWS
     )
     return (
         f'<div class="views"><div class="choices" role="radiogroup" aria-label="{how}">'
         f"{choices}</div>"
         f'<div class="view beside"><div class="seen">{figures}</div></div>'
-        f'<div class="view over">{_slide(images, say)}</div>'
-        f'<div class="view difference">{_difference(info, differing, seen, say)}</div></div>'
+        f'<div class="view over">{_slide(images, lang)}</div>'
+        f'<div class="view difference">{_difference(info, differing, seen, lang)}</div></div>'
     )
 
 
-def _told(info: ImageInfo, seen: dict[str, Predictions], variant: str, say: Language) -> str:
-    found = seen[variant].boxes or seen[variant].segments or ()
-    names = [say.plain_value(thing.label) for thing in found] or [say.plain("seen_nothing")]
-    return say.composed(
+def _alt(info: ImageInfo, seen: dict[str, Predictions], variant: str, lang: Language) -> str:
+    """The picture in words: the labels of its boxes or segments."""
+    things = seen[variant].boxes or seen[variant].segments or ()
+    names = [lang.plain_value(thing.label) for thing in things] or [lang.plain("seen_nothing")]
+    return lang.composed(
         "seen_things",
-        picture=say.plain_value(info.name),
-        variant=words.variant(variant, say),
-        things=say.listed(names),
+        picture=lang.plain_value(info.name),
+        variant=sentences.variant(variant, lang),
+        things=lang.listed(names),
     )
 
 
-def _slide(images: dict[drawing.Variant, str], say: Language) -> str:
-    """Eager left of the edge, compiled right of it; the edge is a range that keys and fingers move."""
+def _slide(images: dict[drawing.Variant, str], lang: Language) -> str:
+    """Eager left of the edge, compiled right of it. The edge is a range input."""
     return (
         f'<div class="slide"><div class="pair">{images["compiled"]}<div class="left">{images["eager"]}</div>'
         '<i class="edge" aria-hidden="true"></i></div>'
-        f'<input type="range" min="0" max="100" value="50" aria-label="{esc(say.plain("seen_edge"))}">'
-        f'<p class="sides">{lane_name("eager", say)}{lane_name("compiled", say)}</p></div>'
+        f'<input type="range" min="0" max="100" value="50" aria-label="{esc(lang.plain("seen_edge"))}">'
+        f'<p class="sides">{lane_name("eager", lang)}{lane_name("compiled", lang)}</p></div>'
     )
 
 
-def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions], say: Language) -> str:
+def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions], lang: Language) -> str:
     if picture is not None:
-        return f"<figure>{_image(_webp_uri(picture), say.plain('seen_differ', picture=info.name))}</figure>"
-    same = say.html("seen_same_boxes" if seen["eager"].boxes is not None else "seen_same_pixels")
+        return f"<figure>{_image(_webp_uri(picture), lang.plain('seen_differ', picture=info.name))}</figure>"
+    same = lang.html("seen_same_boxes" if seen["eager"].boxes is not None else "seen_same_pixels")
     return f'<p class="aside">{same}</p>'
 
 
-def _found(seen: Predictions, say: Language) -> str:
+def _count(seen: Predictions, lang: Language) -> str:
     if seen.boxes is not None:
-        return words.count(len(seen.boxes), "object", say)
+        return sentences.count(len(seen.boxes), "object", lang)
     segments = sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ())
-    return words.count(segments, "segment", say)
+    return sentences.count(segments, "segment", lang)
 
 
 def _image(uri: str, alt: str) -> str:
-    return f'<img src="{uri}" alt="{esc(alt)}">'
+    return f'<img src="{uri}" alt="{esc(alt)}" draggable="false">'
 
 
 def _webp_uri(picture: Image.Image) -> str:
@@ -284,90 +335,102 @@ def _webp_uri(picture: Image.Image) -> str:
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def details(result: RunResult, say: Language = ENGLISH) -> str:
-    """The engineer's part, folded: every figure with its explanation, and the result as JSON to take away."""
-    title = say.html("all_figures" if result.status == "ok" else "known_of_run")
-    rows = facts(words.details(result, say), say)
-    table = f"<table><caption>{_asked(result, say)}</caption><tbody>{rows}</tbody></table>"
+def details(result: RunResult, lang: Language) -> str:
+    """Folded: every figure with its explanation, and the result as JSON to download."""
+    title = lang.html("all_figures" if result.status == "ok" else "known_of_run")
+    rows = facts(all_figures(result, lang), lang)
+    table = f"<table><caption>{_asked(result, lang)}</caption><tbody>{rows}</tbody></table>"
     data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
     return (
         f'<section class="details"><details><summary>{title}</summary>{table}</details>'
         f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'
-        f"{say.html('download_json')}</a></section>"
+        f"{lang.html('download_json')}</a></section>"
     )
 
 
-def checkpoint_note(checkpoint: Checkpoint | None, named: str, say: Language = ENGLISH) -> str:
-    """One line under the list: what was chosen."""
+def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -> str:
+    """Under the list: what is known of the chosen checkpoint."""
     if checkpoint is None:
-        return f"<p class='note'>{say.html('note_hub', named=named or say.plain('note_nothing'))}</p>"
-    facts = [say.html("note_bundled" if checkpoint.bundled else "note_from_hub")]
+        refused = catalog.refusal(named)
+        note = lang.quoted(refused) if refused else lang.html("note_hub", named=named)
+        return f"<p class='note'>{note}</p>"
+    facts = [lang.html("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
-        facts.append(say.html("note_parameters", count=fmt.parameters(checkpoint.parameters)))
-    facts.append(say.value("{} × {} px".format(*reversed(checkpoint.input_size))))
-    return "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
+        facts.append(lang.html("note_parameters", count=fmt.parameters(checkpoint.parameters)))
+    facts.append(lang.value("{} × {} px".format(*reversed(checkpoint.input_size))))
+    note = "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
+    if checkpoint.drawn_only:
+        labels = lang.listed([lang.plain_quoted(label) for label in scenes.shapes(checkpoint)])
+        note += f"<p class='note'>{lang.marked(lang.composed('note_drawn_only', labels=labels))}</p>"
+    return note
 
 
-def picture_note(say: Language = ENGLISH) -> str:
-    """Under the picture where strangers meet: what is kept of it, and who can see that."""
-    return f"<p class='note'>{say.html('picture_public')}</p>"
+def picture_note(lang: Language) -> str:
+    """Under the picture on a public page: what is kept of it, and who can see it."""
+    return f"<p class='note'>{lang.html('picture_public')}</p>"
+
+
+def picture_refused(sentence: str, lang: Language) -> str:
+    """Under a picture that no run could read: the reason."""
+    return f"<p class='note' role='status'><b aria-hidden='true'>!</b> {lang.quoted(sentence)}</p>"
 
 
 def forecast(
-    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Iterable[str], say: Language = ENGLISH
+    expected: Forecast | None,
+    checkpoint: Checkpoint | None,
+    doubts: Iterable[str],
+    lang: Language,
+    download: bool = True,
 ) -> str:
-    """Beside the Run button: time and memory to expect, what that rests on, and why the choice may be pointless."""
-    basis = _basis(expected, checkpoint, say)
+    """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice."""
+    basis = _basis(expected, checkpoint, lang, download)
     shown = f" <small>{basis}</small>" if basis else ""
-    said = "".join(_doubt(say.html(f"doubt_{doubt.replace(' ', '_')}")) for doubt in doubts)
-    return f'<div class="forecast"><p><b>{_expected(expected, say)}</b>{shown}</p>{said}</div>'
+    listed = "".join(_doubt(lang.html(f"doubt_{doubt.replace(' ', '_')}")) for doubt in doubts)
+    return f'<div class="forecast"><p><b>{_expected(expected, lang)}</b>{shown}</p>{listed}</div>'
 
 
-def _expected(expected: Forecast | None, say: Language) -> str:
-    """'About 12 s, about 512 MB of memory'; what it rests on is told by `_basis`."""
+def _expected(expected: Forecast | None, lang: Language) -> str:
+    """'About 12 s, about 512 MB of memory'. `_basis` says what the estimate is based on."""
     if expected is None:
-        return say.html("forecast_unknown")
-    figures = {"time": _about(words.foretold(expected.seconds, words.rounded_duration), say)}
+        return lang.html("forecast_unknown")
+    figures = {"time": _about(sentences.estimate_range(expected.seconds, sentences.rounded_duration), lang)}
     if expected.memory_bytes.likely:
-        figures["memory"] = _about(words.foretold(expected.memory_bytes, fmt.size), say)
-    said = say.texts["forecast_time_memory" if "memory" in figures else "forecast_time"].format(**figures)
-    return said[:1].upper() + said[1:]
+        figures["memory"] = _about(sentences.estimate_range(expected.memory_bytes, fmt.size), lang)
+    text = lang.texts["forecast_time_memory" if "memory" in figures else "forecast_time"].format(**figures)
+    return text[:1].upper() + text[1:]
 
 
-def _about(ends: tuple[str, str], say: Language) -> str:
+def _about(ends: tuple[str, str], lang: Language) -> str:
     low, high = ends
-    return say.html("about", value=high) if low == high else say.html("between", low=low, high=high)
+    return lang.html("about", value=high) if low == high else lang.html("between", low=low, high=high)
 
 
-def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, say: Language) -> str:
+def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language, download: bool) -> str:
     if expected is None:
         return ""
     if expected.basis == "parameters":
         known = fmt.parameters(checkpoint.parameters) if checkpoint is not None else ""
-        return say.html("basis_parameters", parameters=known)
-    return say.html(f"basis_{expected.basis}_{'one' if expected.runs == 1 else 'many'}", count=expected.runs)
+        return lang.html("basis_parameters" if download else "basis_parameters_here", parameters=known)
+    return lang.html(f"basis_{expected.basis}_{'one' if expected.runs == 1 else 'many'}", count=expected.runs)
 
 
-def no_forecast(sentence: str, say: Language = ENGLISH) -> str:
-    """The form as it stands would be refused: why."""
-    return f'<div class="forecast">{_doubt(say.quoted(sentence))}</div>'
+def no_forecast(sentence: str, lang: Language) -> str:
+    """Instead of a forecast: why the form's current values would be refused."""
+    return f'<div class="forecast">{_doubt(lang.quoted(sentence))}</div>'
 
 
 def _doubt(sentence: str) -> str:
     return f'<p class="doubt"><b aria-hidden="true">!</b> {sentence}</p>'
 
 
-def mode_note(mode: str, say: Language = ENGLISH) -> str:
+def mode_note(mode: str, lang: Language) -> str:
     key = f"mode_{mode.replace('-', '_')}"
-    return f"<p class='note'>{say.html(key if key in say.texts else 'mode_unknown')}</p>"
-
-
-UNEXPECTED = ("unexpected", "unexpected_words", "unexpected_remedy")
+    return f"<p class='note'>{lang.html(key if key in lang.texts else 'mode_unknown')}</p>"
 
 
 def zero_gpu() -> str:
-    """The stage on a ZeroGPU Space: see `runs.on_zero_gpu`."""
+    """The result pane on a ZeroGPU Space, in English: see `jobs.on_zero_gpu`."""
     return (
         '<section class="question"><p class="kicker">On ZeroGPU</p>'
         '<h2 class="display small">There is no torch.compile here</h2>'

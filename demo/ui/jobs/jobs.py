@@ -1,38 +1,82 @@
-"""Runs that outlive the page that asked for them: a reload, a lost connection or a closed tab ends no run.
+"""Runs that outlive the page that started them: a reload, a lost connection or a closed tab does not end a run.
 
-A job runs on a thread of its own and keeps its latest news; any number of pages may watch it, from whenever on. It
-is found again by its visitor, whose id lies in the browser.
+A job runs on a thread of its own and keeps its latest progress. Any number of pages may watch it, from any time on. A
+job is found by the id of its visitor, which the browser keeps.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, cast
 
-from demo.core.result import BadInput, Progress, RunResult, RunSpec
-from demo.runs.runner import own_folder
-from demo.ui import runs
-from demo.ui.jobs.queue import Line, Place
-from demo.ui.runs import AnyRunner
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.runs.scratch import make_scratch_folder
+from demo.ui.jobs.queue import RunQueue, Ticket
 
 UPDATE_SECONDS = 0.25
-"""At most four updates a second reach the browser."""
-CALM_SECONDS = 1.0
-"""And one a second while a CPU is timed: each takes some 20 ms of its cores where the browser runs on them too."""
-QUIET_SECONDS = 0.5
-"""A page is told the same again after so long: gradio notices a page that has left only when something is sent."""
+"""The shortest time between two updates that a browser gets."""
+CPU_TIMING_UPDATE_SECONDS = 1.0
+"""The same while a CPU is timed: an update costs some 20 ms of CPU time where the browser runs on the same machine."""
+REPEAT_SECONDS = 0.5
+"""An unchanged state is sent again after this time: gradio notices a closed page only when it sends something."""
 KEPT_SECONDS = 3600.0
-"""How long an ended job can be found again. Its result lies in the history for longer."""
+"""How long an ended job can be found. Its result stays in the history."""
 
 TRACE = "trace.json.gz"
 
 _log = logging.getLogger(__name__)
+
+Event = Progress | RunResult
+
+
+class AnyRunner(Protocol):
+    """What the page and the API need of a runner: `demo.runs.runner.Runner`, or `FakeRunner` beside this file."""
+
+    @property
+    def machine(self) -> HostInfo | None: ...
+    @property
+    def modes(self) -> tuple[str, ...]: ...
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+    ) -> Iterator[Event]: ...
+    def close(self) -> None: ...
+
+
+def on_zero_gpu() -> bool:
+    """Whether this is a ZeroGPU Space: a process holds its GPU for seconds only, and torch.compile does not work."""
+    return bool(os.environ.get("SPACES_ZERO_GPU"))
+
+
+def refuse_on_zero_gpu() -> None:
+    """Raises BadInput on a ZeroGPU Space."""
+    if on_zero_gpu():
+        raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
+
+
+def start_run(
+    runner: AnyRunner,
+    spec: RunSpec,
+    image: Path,
+    cancel: threading.Event | None = None,
+    trace: Path | None = None,
+) -> contextlib.closing[Generator[Event, None, None]]:
+    """A run as a context manager. Leaving it closes the runner's generator, which ends the worker.
+
+    Raises BadInput on ZeroGPU.
+    """
+    refuse_on_zero_gpu()
+    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace)))
 
 
 @dataclass(frozen=True)
@@ -43,43 +87,43 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Left:
-    """The visitor gave up the place in the line before the run had begun."""
+    """The visitor cancelled before the run began."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The run could not be done as it was asked for; `sentence` says why."""
+    """The run was not possible as requested; `sentence` gives the reason."""
 
     sentence: str
 
 
 @dataclass(frozen=True)
 class Broken:
-    """An error that nobody expected. It is in the log."""
+    """An unexpected error. The log has it."""
 
 
-News = Waiting | Progress
+State = Waiting | Progress
 Outcome = RunResult | Left | Refused | Broken
 
 
 class Job:
-    """One run, from its place in the line to its outcome."""
+    """One run, from its place in the queue to its outcome."""
 
-    def __init__(self, spec: RunSpec, image: Path, place: Place, on_gpu: bool) -> None:
+    def __init__(self, spec: RunSpec, image: Path, ticket: Ticket, on_gpu: bool) -> None:
         self.spec = spec
         self.image = image
         self._folder: tuple[Path, int] | None = None
-        """Of the trace of this run, where it has one, with the hold on it. It goes when nobody finds the job any more;
-        what a killed app has left goes with the next start."""
+        """The trace's folder and its lock, if this run is profiled. Removed with the job; the next start removes what a
+        killed app left."""
         self.delivered = False
-        """Whether some page has shown the outcome."""
+        """Whether a page has shown the outcome."""
         self.ended_at: float | None = None
-        self._place = place
+        self._ticket = ticket
         self._on_gpu = on_gpu
         self._cancel = threading.Event()
         self._changed = threading.Condition()
-        self._news: News = Waiting(place.wait(0.0))
-        self._told = 0
+        self._state: State = Waiting(ticket.wait(0.0))
+        self._changes = 0
         self._outcome: Outcome | None = None
 
     @property
@@ -87,38 +131,39 @@ class Job:
         return self.ended_at is not None
 
     def cancel(self) -> None:
-        """The job ends by itself, within a second, and tells what became of it."""
+        """Asks the job to end. It does within a second, with an outcome."""
         self._cancel.set()
 
-    def watch(self) -> Iterator[News]:
-        """How the job stands, at once, then whenever that changed, though not too often; ends with the job."""
+    def watch(self) -> Iterator[State]:
+        """Yields the job's state: at once, then after changes, at most every UPDATE_SECONDS. Ends with the job."""
         seen = -1
         while True:
             with self._changed:
-                self._changed.wait_for(lambda seen=seen: self.ended or self._told != seen, QUIET_SECONDS)  # type: ignore[misc]
+                self._changed.wait_for(lambda seen=seen: self.ended or self._changes != seen, REPEAT_SECONDS)  # type: ignore[misc]
                 if self.ended:
                     return
-                news, seen = self._news, self._told
+                state, seen = self._state, self._changes
             shown_at = time.monotonic()
-            yield news
+            yield state
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, shown_at + UPDATE_SECONDS - time.monotonic())
                 if self._times_a_cpu:
-                    self._changed.wait_for(lambda: not self._times_a_cpu, shown_at + CALM_SECONDS - time.monotonic())
+                    pause = shown_at + CPU_TIMING_UPDATE_SECONDS - time.monotonic()
+                    self._changed.wait_for(lambda: not self._times_a_cpu, pause)
 
     def outcome(self) -> Outcome | None:
-        """What became of the job, which counts as delivered then; None as long as it goes on."""
+        """The outcome, which then counts as delivered; None while the job goes on."""
         self.delivered = self.ended
         return self._outcome
 
     def trace_of(self, id: str) -> Path | None:
-        """What the profiler saw, where the run with this id is the one that this job ended with."""
+        """The profiler's trace file, if this job ended with the run of this id."""
         if self._folder is None or not isinstance(self._outcome, RunResult) or self._outcome.id != id:
             return None
         return self._folder[0] / TRACE
 
     def forget(self) -> None:
-        """Nothing of the job is left on the disk."""
+        """Removes the job's files."""
         if self._folder is not None:
             folder, hold = self._folder
             self._folder = None
@@ -127,31 +172,31 @@ class Job:
 
     @property
     def _times_a_cpu(self) -> bool:
-        return not (self._on_gpu or self.ended) and isinstance(self._news, Progress) and self._news.phase == "time"
+        return not (self._on_gpu or self.ended) and isinstance(self._state, Progress) and self._state.phase == "time"
 
     @property
     def _profiled(self) -> bool:
         return self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
 
     def run(self, runner: AnyRunner) -> None:
-        """The whole life of the job, on the thread that calls this."""
+        """Waits for its turn, runs, and sets the outcome. Called on the job's own thread."""
         try:
             if self._profiled:
-                folder, hold = own_folder()
+                folder, hold = make_scratch_folder()
                 self._folder = Path(folder), hold
             trace = self._folder[0] / TRACE if self._folder else None
-            with self._place as place:
-                while ahead := place.wait(QUIET_SECONDS):
+            with self._ticket as ticket:
+                while ahead := ticket.wait(REPEAT_SECONDS):
                     if self._cancel.is_set():
                         return self._end(Left())
-                    self._tell(Waiting(ahead))
+                    self._update(Waiting(ahead))
                 outcome: RunResult | None = None
-                with runs.start(runner, self.spec, self.image, self._cancel, trace) as events:
+                with start_run(runner, self.spec, self.image, self._cancel, trace) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event
                         else:
-                            self._tell(event)
+                            self._update(event)
             if trace is not None and not trace.is_file():
                 self.forget()
             self._end(outcome or Broken())
@@ -163,11 +208,11 @@ class Job:
             _log.exception("a run failed inside the page")
             self._end(Broken())
 
-    def _tell(self, news: News) -> None:
+    def _update(self, state: State) -> None:
         with self._changed:
-            if news != self._news:
-                self._news = news
-                self._told += 1
+            if state != self._state:
+                self._state = state
+                self._changes += 1
             self._changed.notify_all()
 
     def _end(self, outcome: Outcome) -> None:
@@ -178,21 +223,21 @@ class Job:
 
 
 class Jobs:
-    """The jobs of all visitors: the latest one of each, one at a time."""
+    """The latest job of each visitor. A visitor has one running job at a time."""
 
-    def __init__(self, runner: AnyRunner, line: Line) -> None:
+    def __init__(self, runner: AnyRunner, queue: RunQueue) -> None:
         self._runner = runner
-        self._line = line
+        self._queue = queue
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
     def start(self, visitor: str, spec: RunSpec, image: Path) -> Job:
-        """Takes the last place in the line.
+        """Queues a run.
 
-        Raises BadInput where it is full, where a run of this visitor goes on, and where no thread is to be had.
+        Raises BadInput if the queue is full, a run of this visitor goes on, or no thread can be started.
         """
         with self._lock:
-            self._forget()
+            self._forget_old()
             current = self._jobs.get(visitor)
             if current is not None and not current.ended:
                 raise BadInput(
@@ -200,13 +245,13 @@ class Jobs:
                     f"{current.spec.batch_size}: wait until it has ended, or cancel it. "
                     "It is shown where this page is opened anew."
                 )
-            place = self._line.join(visitor)
+            ticket = self._queue.join(visitor)
             machine = self._runner.machine
-            job = Job(spec, image, place, machine is not None and machine.gpu is not None and spec.device != "cpu")
+            job = Job(spec, image, ticket, machine is not None and machine.gpu is not None and spec.device != "cpu")
             try:
                 threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
-            except Exception as error:  # no thread to be had: nobody else would ever leave the place
-                self._line.leave(place)
+            except Exception as error:  # without its thread the job would never leave the queue
+                self._queue.leave(ticket)
                 _log.warning("a run could not be started: %s", error)
                 raise BadInput("This machine cannot start another run just now. Try again in a few minutes.") from error
             if current is not None:
@@ -215,10 +260,10 @@ class Jobs:
         return job
 
     def of(self, visitor: str) -> Job | None:
-        """The latest job of this visitor, running or ended not long ago."""
+        """The latest job of this visitor: running, or ended within KEPT_SECONDS."""
         return self._jobs.get(visitor)
 
-    def _forget(self) -> None:
+    def _forget_old(self) -> None:
         now = time.monotonic()
         old = [
             visitor

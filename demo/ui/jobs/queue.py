@@ -1,62 +1,66 @@
-"""Who runs next. The page and the API stand in one line: first come, first served, one run at a time."""
+"""The queue of the page and the API: first come, first served, one run at a time."""
 
 from __future__ import annotations
 
 import threading
 
 from demo.core import limits
-from demo.core.result import BadInput
+from demo.core.errors import BadInput
 
 
 class Full(BadInput):
-    """No place is left in the line, for anybody."""
+    """The queue has no place left, for anybody."""
 
 
-class Line:
+class RunQueue:
     def __init__(self, longest: int | None = None) -> None:
-        """`longest` is for tests; without it the limit holds that was set."""
-        self._places: list[Place] = []
+        """`longest` is for tests; without it the limit from the settings holds."""
+        self._tickets: list[Ticket] = []
         self._changed = threading.Condition()
-        self._longest = longest or limits.current().queue
+        self.longest = longest or limits.current().queue
 
-    def join(self, visitor: str = "") -> Place:
-        """Takes the last place. Raises Full where there is none, BadInput where this visitor has enough of them."""
+    def __len__(self) -> int:
+        """Runs that wait or run."""
+        return len(self._tickets)
+
+    def join(self, visitor: str = "") -> Ticket:
+        """Takes the last place. Raises Full if there is none, BadInput if this visitor has too many."""
         with self._changed:
-            if len(self._places) >= self._longest:
-                raise Full(f"The queue is full: {len(self._places)} runs are waiting. Try again in a few minutes.")
-            mine = sum(place.visitor == visitor for place in self._places if visitor)
-            if mine >= limits.current().runs_a_visitor:
+            if len(self._tickets) >= self.longest:
+                raise Full(f"The queue is full: {len(self._tickets)} runs are waiting. Try again in a few minutes.")
+            own = sum(ticket.visitor == visitor for ticket in self._tickets if visitor)
+            if own >= limits.current().runs_a_visitor:
                 raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
-            place = Place(self, visitor)
-            self._places.append(place)
-            return place
+            ticket = Ticket(self, visitor)
+            self._tickets.append(ticket)
+            return ticket
 
-    def wait(self, place: Place, seconds: float) -> int:
-        """How many are ahead of `place`, after at most so many seconds; at once when its turn has come."""
+    def wait(self, ticket: Ticket, seconds: float) -> int:
+        """The number of runs ahead of `ticket`, after at most this time; at once when its turn has come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._places.index(place) == 0, seconds)
-            return self._places.index(place)
+            self._changed.wait_for(lambda: self._tickets.index(ticket) == 0, seconds)
+            return self._tickets.index(ticket)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, ticket: Ticket) -> None:
         with self._changed:
-            if place in self._places:
-                self._places.remove(place)
+            if ticket in self._tickets:
+                self._tickets.remove(ticket)
                 self._changed.notify_all()
 
 
-class Place:
-    """One place in a line; as a context it leaves the line at the end, however that end comes."""
+class Ticket:
+    """One place in a queue. As a context manager it leaves the queue at the end, after an error too."""
 
-    def __init__(self, line: Line, visitor: str) -> None:
-        self._line = line
+    def __init__(self, queue: RunQueue, visitor: str) -> None:
+        self._queue = queue
         self.visitor = visitor
 
     def wait(self, seconds: float) -> int:
-        """How many are ahead: 0 when it is this one's turn. Returns early for that only."""
-        return self._line.wait(self, seconds)
+        """The number of runs ahead, after at most this time; 0, at once, when it is this ticket's turn."""
+        return self._queue.wait(self, seconds)
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> Ticket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._line.leave(self)
+        self._queue.leave(self)

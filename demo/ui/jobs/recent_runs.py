@@ -1,4 +1,7 @@
-"""The stored results, for the forecast: read again only when the file has changed, as every change of the form asks."""
+"""The latest stored results, for the forecast beside the Run button.
+
+Each change of the form asks for them, so they are read again only when the history's file has changed.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,33 @@ from pathlib import Path
 from demo.core.result import RunResult
 from demo.store.history import History, HistoryError
 
-MOST = 100
-"""So many of the latest: fewer than `History` keeps in memory, so that after a run only the new one is read."""
+MAX_RUNS = 100
+"""Fewer than `History` keeps in memory, so that after a run only the new result is read from disk."""
 
 _log = logging.getLogger(__name__)
 
 
-class Earlier:
+class RecentRuns:
     def __init__(self, history: History) -> None:
         self._history = history
         self._lock = threading.Lock()
-        self._seen: tuple[float, ...] | None = None
+        self._changed_at: tuple[float, ...] | None = None
         self._runs: list[RunResult] = []
 
     def runs(self) -> list[RunResult]:
-        """Newest first. None at all where they cannot be read: a forecast can do without."""
+        """At most MAX_RUNS, newest first; none if the history cannot be read, which the log then says."""
         with self._lock:
             try:
-                changed = tuple(_changed_at(path) for path in self._files())
-                if changed != self._seen:
-                    self._runs, self._seen = self._history.all(limit=MOST), changed
+                changed_at = tuple(_changed_at(path) for path in self._files())
+                if changed_at != self._changed_at:
+                    self._runs, self._changed_at = self._history.all(limit=MAX_RUNS), changed_at
             except HistoryError as error:
                 _log.warning("no earlier runs for the forecast: %s", error)
                 self._runs = []
             return self._runs
 
     def _files(self) -> tuple[Path, Path]:
-        """SQLite's file, and the log beside it that takes the latest writes."""
+        """SQLite's file and its write-ahead log, which takes the latest writes."""
         path = self._history.path
         return path, path.with_name(path.name + "-wal")
 

@@ -1,6 +1,6 @@
-"""Sweeps that outlive the page that asked for them, as `jobs` do: a reload or a closed tab ends none.
+"""Sweeps that outlive the page that started them, as the runs in `jobs` do.
 
-A sweep runs on a thread of its own and keeps how it stands; any page of its visitor may watch it, from whenever on.
+A sweep runs on a thread of its own and keeps its state. Any page of its visitor may watch it, from any time on.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from demo.core import limits
-from demo.core.result import BadInput, Machine, RunResult
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
-from demo.sweep import grid as sweep
-from demo.sweep.grid import Cell, Done, Forecast
-from demo.ui.jobs.jobs import KEPT_SECONDS, Broken, Refused
-from demo.ui.jobs.queue import Full, Line
-from demo.ui.runs import AnyRunner
+from demo.sweep.cells import Cell, unfinished
+from demo.sweep.run import Done, Event, run_cells
+from demo.ui.jobs.jobs import KEPT_SECONDS, AnyRunner, Broken, Refused
+from demo.ui.jobs.queue import Full, RunQueue
 
 UPDATE_SECONDS = 1.0
-"""Each update takes some 20 ms of cores on which a cell may be timed."""
+"""An update costs some 20 ms of CPU time on the machine that is timed."""
 WAITING_SECONDS = 0.5
 UNWATCHED_SECONDS = 120.0
-"""On a Space, a sweep that no page has watched for so long ends: others wait at each of its cells."""
+"""On a Space, a sweep that no page has watched for this time ends: other visitors wait at each of its cells."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,15 +36,15 @@ _log = logging.getLogger(__name__)
 class Sweep:
     """One sweep, from its first cell to its last."""
 
-    def __init__(self, cells: Sequence[Cell], stored: list[RunResult], machine: Machine) -> None:
-        """`cells` may have values already; `stored` are earlier runs, newest first, from which times are forecast."""
+    def __init__(self, cells: Sequence[Cell], stored: list[RunResult], machine: HostInfo) -> None:
+        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time."""
         self.cells = tuple(cells)
-        self.doing: sweep.Event | None = None
+        self.doing: Event | None = None
         """The latest event."""
         self.problem: Refused | Broken | None = None
-        """Why it ended before its time."""
+        """Why it ended early."""
         self.delivered = False
-        """Whether some page has shown the end."""
+        """Whether a page has shown the end."""
         self.ended_at: float | None = None
         self._stored = stored
         self._machine = machine
@@ -59,29 +61,31 @@ class Sweep:
         return self._cancel.is_set()
 
     def cancel(self) -> None:
-        """The cell in hand ends within a second and has no value then."""
+        """Ends the running cell within a second, without a value, and starts no other."""
         self._cancel.set()
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
-        return sweep.forecast(self.cells, self._stored, self._machine)
+        return forecast_sweep(unfinished(self.cells), self._stored, self._machine)
 
     def watch(self) -> Iterator[None]:
-        """Yields at once, then every second, for some event comes more often than that; ends with the sweep."""
+        """Yields at once and then every UPDATE_SECONDS. Ends with the sweep."""
         while not self.ended:
             self._watched_at = time.monotonic()
             yield
             self._over.wait(UPDATE_SECONDS)
 
-    def run(self, runner: AnyRunner, picture: Path, precompiler: Precompiler | None, line: Line, visitor: str) -> None:
-        """The whole life of the sweep, on the thread that calls this."""
+    def run(
+        self, runner: AnyRunner, picture: Path, precompiler: Precompiler | None, queue: RunQueue, visitor: str
+    ) -> None:
+        """Runs all cells. Called on the sweep's own thread."""
         try:
-            events = sweep.run(
-                self.cells, runner, picture, self._cancel, precompiler, lambda: self._turn(line, visitor)
+            events = run_cells(
+                self.cells, runner, picture, self._cancel, precompiler, lambda: self._turn(queue, visitor)
             )
             with closing(events):
                 for event in events:
-                    self._tell(event)
+                    self._take(event)
                     unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
                     if _is_interrupted(event) or (unwatched and limits.on_space()):
                         self.cancel()
@@ -94,8 +98,8 @@ class Sweep:
             self.ended_at = time.monotonic()
             self._over.set()
 
-    def _tell(self, event: sweep.Event) -> None:
-        """No page sees a cell half done: each value is put in place whole, and only this thread changes them."""
+    def _take(self, event: Event) -> None:
+        """Replaces the tuple of cells whole, so that no page reads it half changed. Only the sweep's thread does."""
         if isinstance(event, Done):
             self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
             if event.cell.result is not None:
@@ -103,56 +107,57 @@ class Sweep:
         self.doing = event
 
     @contextmanager
-    def _turn(self, line: Line, visitor: str) -> Iterator[Iterator[int]]:
-        """A cell's place in the line with everybody else."""
-        with ExitStack() as left:
+    def _turn(self, queue: RunQueue, visitor: str) -> Iterator[Iterator[int]]:
+        """A cell's place in the queue of all visitors; yields how many runs are ahead of it."""
+        with ExitStack() as tickets:
 
             def ahead() -> Iterator[int]:
                 while True:
                     try:
-                        place = left.enter_context(line.join(f"sweep of {visitor}"))
+                        ticket = tickets.enter_context(queue.join(f"sweep of {visitor}"))
                         break
-                    except Full:  # a sweep that has begun waits for a place rather than ending
+                    except Full:  # a running sweep waits for a place instead of ending
                         time.sleep(WAITING_SECONDS)
                         yield limits.current().queue
-                while waiting := place.wait(WAITING_SECONDS):
+                while waiting := ticket.wait(WAITING_SECONDS):
                     yield waiting
 
             yield ahead()
 
 
-def _is_interrupted(event: sweep.Event) -> bool:
-    """Whether the app is being closed: it would start a process for each further cell, only to end it."""
+def _is_interrupted(event: Event) -> bool:
+    """Whether the app is closing. Each further cell would start a process only to end it."""
     return isinstance(event, Done) and event.cell.result is not None and event.cell.result.status == "interrupted"
 
 
 class Sweeps:
-    """The sweeps of all visitors: the latest one of each, one at a time; at once as many as the queue has places.
+    """The latest sweep of each visitor. A visitor has one running sweep at a time.
 
-    A client can call itself by many names, so of those that have ended no more are kept either.
+    As many sweeps run at once as the queue has places, and as many ended ones are kept: a client can send any number
+    of visitor ids.
     """
 
-    def __init__(self, runner: AnyRunner, line: Line, precompiler: Precompiler | None) -> None:
+    def __init__(self, runner: AnyRunner, queue: RunQueue, precompiler: Precompiler | None) -> None:
         self._runner = runner
-        self._line = line
+        self._queue = queue
         self._precompiler = precompiler
         self._sweeps: dict[str, Sweep] = {}
         self._lock = threading.Lock()
 
     def start(self, visitor: str, new: Sweep, picture: Path) -> None:
-        """Raises BadInput where a sweep of this visitor goes on, too many others do, or no thread is to be had."""
+        """Raises BadInput if a sweep of this visitor goes on, too many others do, or no thread can be started."""
         with self._lock:
             if self.is_running(visitor):
                 raise BadInput("A sweep of yours is going on already.")
-            most = limits.current().queue
+            max_sweeps = limits.current().queue
             going = {name: one for name, one in self._sweeps.items() if not one.ended}
-            if len(going) >= most:
+            if len(going) >= max_sweeps:
                 raise BadInput(f"{len(going)} sweeps are going on here already. Try again in a few minutes.")
             old = time.monotonic() - KEPT_SECONDS
             ended = {name: one for name, one in self._sweeps.items() if one.ended_at is not None and one.ended_at > old}
-            self._sweeps = dict(list(ended.items())[-most:]) | going
+            self._sweeps = dict(list(ended.items())[-max_sweeps:]) | going
             self._sweeps.pop(visitor, None)  # so that the newest stands last
-            work = (self._runner, picture, self._precompiler, self._line, visitor)
+            work = (self._runner, picture, self._precompiler, self._queue, visitor)
             try:
                 threading.Thread(target=new.run, args=work, daemon=True).start()
             except Exception as error:
@@ -162,8 +167,12 @@ class Sweeps:
                 ) from error
             self._sweeps[visitor] = new
 
+    def __len__(self) -> int:
+        """Sweeps that are kept, running or ended."""
+        return len(self._sweeps)
+
     def of(self, visitor: str) -> Sweep | None:
-        """The latest sweep of this visitor, going on or ended not long ago."""
+        """The latest sweep of this visitor: running, or ended within KEPT_SECONDS."""
         return self._sweeps.get(visitor)
 
     def is_running(self, visitor: str) -> bool:

@@ -1,1 +1,15 @@
 """How the page looks: theme, style sheets, and the scripts that run in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def source(name: str) -> str:
+    """The text of a style sheet or script of this folder."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def script(name: str) -> str:
+    """A script of this folder as an element of the page's head."""
+    return f"<script>{source(name)}</script>"

@@ -1,5 +1,5 @@
-// What gradio and Plotly draw without a word for those who do not see it. Nodes come and go while the page lives, so
-// each change of the document is followed by one look, at most four a second.
+// Gives each Plotly figure an accessible name, from its layout's meta data. Figures come and go, so the document is searched
+// after each change, at most four times a second.
 (() => {
   const name = (part, words) => { if (words && part.getAttribute('aria-label') !== words) part.setAttribute('aria-label', words); };
   const look = () => {

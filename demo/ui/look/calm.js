@@ -1,7 +1,8 @@
-// The page must leave the machine to what it times. gradio's clock of a pending event asks for every animation frame, and
-// never stops where its component goes meanwhile (the page's own loader does): a twentieth of a core, as long as the page
-// is open. So a callback that has asked for itself again in every frame for two seconds gets one every five seconds. Such
-// loops are told apart by their code; no animation of this page lasts that long. What an event asks for is no loop.
+// Slows down endless animation loops, which take CPU time from what is being timed. gradio's timer of a pending event requests
+// every animation frame, and does not stop if its component is removed meanwhile, as the page's loader is: a twentieth of a
+// core for as long as the page is open. A callback that has requested itself in every frame for two seconds therefore gets
+// one frame every five seconds. Loops are told apart by the source of their callback. No animation of this page lasts two
+// seconds. A frame requested outside of a callback is never delayed.
 (() => {
   const LONG = 2_000, GAP = 500, REST = 5_000;
   const frame = window.requestAnimationFrame.bind(window);
@@ -28,7 +29,7 @@
       loops.get(code).seen = performance.now();
       run(time);
     };
-    setTimeout(() => frame(later), REST - now % REST); // all of them in the same frame
+    setTimeout(() => frame(later), REST - now % REST); // all loops in the same frame
     return 0;
   };
 })();

@@ -1,11 +1,11 @@
-// The switch of languages. A choice made with the arrow keys counts when it is confirmed: each step on the way would load
-// the page anew.
+// The language switch. A choice made with the arrow keys counts when Enter is pressed or the focus leaves: otherwise each
+// step would reload the page.
 (() => {
   let stepping = false;
   const speak = select => {
     const here = new URL(location);
     document.cookie = `lang=${select.value};path=/;max-age=31536000;SameSite=Lax`;
-    here.searchParams.set('lang', select.value);  // a frame on another site may keep no cookie
+    here.searchParams.set('lang', select.value);  // in a frame of another site a cookie may be refused
     location.assign(here);
   };
   const changed = select => select.value !== document.documentElement.lang;

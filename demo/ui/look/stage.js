@@ -1,5 +1,5 @@
-// On huggingface.co/spaces the page stands in a frame, and the address bar is the outer page's: it takes over a query that
-// it is told. Parameters that begin with two underscores are the frame's own.
+// On huggingface.co/spaces the page is in a frame, and the address bar belongs to the outer page, which takes over a query sent
+// to it. Parameters that begin with two underscores are the frame's own.
 window.tellTheSpace = (address, at = location.hostname) => {
   if (!at.endsWith('.hf.space') || window.parent === window) return;
   const query = new URLSearchParams(address.search);
@@ -7,12 +7,14 @@ window.tellTheSpace = (address, at = location.hostname) => {
   window.parent.postMessage({ queryString: query.toString(), hash: '' }, 'https://huggingface.co');
 };
 
-// Stage mode. The class on the root element is its only state; ?stage=1 in the address keeps it over a reload.
-// On a narrow window, which has no room for it, the address opens the page as it otherwise is.
+// Stage mode. Its only state is a class of the root element; ?stage=1 in the address keeps it over a reload. A narrow window
+// has no room for stage mode and opens the page without it.
 (() => {
   const root = document.documentElement;
   const keys = KEYS_TO_BUTTONS;
-  const typing = 'input, textarea, select, [contenteditable], [role=textbox], [role=combobox]';
+  const typing = 'input:not([type=range], [type=radio]), textarea, select, [contenteditable], [role=textbox], [role=combobox]';
+  const inFront = 'dialog[open], [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [popover], .api-docs';
+  const isOpen = () => [...document.querySelectorAll(inFront)].some(part => part.checkVisibility());
 
   const wide = matchMedia('(min-width: 801px)');
 
@@ -31,14 +33,17 @@ window.tellTheSpace = (address, at = location.hostname) => {
   fit();
   wide.addEventListener('change', fit);
 
+  const turn = on => {
+    show(on);
+    document.querySelector(`[data-stage="${on ? 'off' : 'on'}"]`)?.focus();
+  };
+
   document.addEventListener('click', event => {
     const button = event.target.closest?.('[data-stage]');
-    if (!button) return;
-    show(button.dataset.stage === 'on');
-    document.querySelector(`[data-stage="${root.classList.contains('on-stage') ? 'off' : 'on'}"]`)?.focus();
+    if (button) turn(button.dataset.stage === 'on');
   });
 
-  // On a keyboard that writes no Latin letters, or digits only with Shift, the key's place on a US one says which it is.
+  // On a keyboard without Latin letters, or with digits on Shift, the key's position on a US keyboard counts.
   const named = event => {
     const typed = event.key.toLowerCase();
     return /^[a-z0-9]$/.test(typed) ? typed : (/^(?:Key|Digit)(.)$/.exec(event.code)?.[1] ?? typed).toLowerCase();
@@ -46,9 +51,11 @@ window.tellTheSpace = (address, at = location.hostname) => {
 
   document.addEventListener('keydown', event => {
     if (!root.classList.contains('on-stage') || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest?.(typing)) return;
+    if (event.defaultPrevented || event.isComposing || event.target.closest?.(typing) || isOpen()) return;
     const key = named(event);
-    if (key === 'd') document.body.classList.toggle('dark');
+    if (key === 'escape') turn(false);
+    else if (key === 'd') document.body.classList.toggle('dark');
+    else if (/^\d$/.test(key) && document.querySelector('#cancel:not(:disabled)')) return;  // the bar shows the run
     else if (keys[key]) document.getElementById(keys[key])?.click();
     else return;
     event.preventDefault();

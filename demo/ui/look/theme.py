@@ -1,22 +1,21 @@
-"""How the page looks: gradio's variables set here, everything else in `page.css` and its kin.
+"""The theme: gradio's variables. Everything else is in the style sheets beside this file.
 
-Ink on paper, so that the two colours that mean something, eager orange and compiled blue, are the only ones. The
-typeface lies in gradio's own package: nothing is fetched from outside.
+Black on white: eager's orange and compiled's blue are the only colours, so that they are noticed. The typeface is in
+gradio's package: nothing is fetched from outside.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import charts
-from demo.ui.tabs import stage_mode as stage
-from demo.ui.web import visitor_language as language
+from demo.present import figure
+from demo.ui.look import script, source
+from demo.ui.tabs import links, stage_mode
+from demo.ui.web import visitor_language
 
 STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css", "language.css")
-CSS = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in STYLES) + charts.PAGE_CSS
+CSS = "".join(source(name) for name in STYLES) + figure.PAGE_CSS
 
 INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
 NIGHT_INK, NIGHT_PAPER, NIGHT_PANEL, NIGHT_SOFT, NIGHT_LINE, NIGHT_MUTED = (
@@ -34,11 +33,9 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-ALOUD = f"<script>{Path(__file__).with_name('aloud.js').read_text(encoding='utf-8')}</script>"
-"""Names for what gradio and Plotly leave without one."""
-CALM = f"<script>{Path(__file__).with_name('calm.js').read_text(encoding='utf-8')}</script>"
-"""To stand before any other script: it takes from gradio the animation frames that nobody sees."""
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{stage.HEAD}{language.HEAD}{ALOUD}'
+PRINT = f'<style media="print">{source("print.css")}</style>{script("print.js")}'
+SCRIPTS = f"{stage_mode.HEAD}{visitor_language.HEAD}{links.HEAD}{script('form.js')}{script('aloud.js')}"
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}{PRINT}'
 
 _TEXT = sizes.Size(
     name="page",
@@ -52,8 +49,96 @@ _TEXT = sizes.Size(
 )
 
 
+_DAY_AND_NIGHT = {
+    "body_background_fill": (PAPER, NIGHT_PAPER),
+    "body_text_color": (INK, NIGHT_INK),
+    "body_text_color_subdued": (MUTED, NIGHT_MUTED),
+    "background_fill_primary": (PANEL, NIGHT_PANEL),
+    "background_fill_secondary": (SOFT, NIGHT_SOFT),
+    "border_color_primary": (LINE, NIGHT_LINE),
+    "border_color_accent": (INK, NIGHT_INK),
+    "color_accent_soft": (SOFT, NIGHT_SOFT),
+    "link_text_color": (INK, NIGHT_INK),
+    "link_text_color_hover": (INK, NIGHT_INK),
+    "link_text_color_active": (INK, NIGHT_INK),
+    "link_text_color_visited": (INK, NIGHT_INK),
+    "block_background_fill": ("transparent", "transparent"),
+    "block_border_width": ("0px", "0px"),
+    "block_label_background_fill": ("transparent", "transparent"),
+    "block_label_border_width": ("0px", "0px"),
+    "block_label_text_color": (INK, NIGHT_INK),
+    "block_title_text_color": (INK, NIGHT_INK),
+    "block_info_text_color": (MUTED, NIGHT_MUTED),
+    "block_shadow": ("none", "none"),
+    "input_background_fill": (PANEL, NIGHT_PAPER),
+    "input_background_fill_focus": (PANEL, NIGHT_PAPER),
+    "input_border_color": ("#83868a", "#69707b"),
+    "input_border_color_focus": (INK, NIGHT_INK),
+    "input_border_width": ("1px", "1px"),
+    "input_placeholder_color": ("#6b6f76", "#8f96a1"),
+    "input_shadow": ("none", "none"),
+    "input_shadow_focus": ("none", "none"),
+    "checkbox_background_color_selected": (INK, NIGHT_INK),
+    "checkbox_border_color": ("#83868a", "#69707b"),
+    "checkbox_border_color_selected": (INK, NIGHT_INK),
+    "checkbox_label_background_fill": (PANEL, NIGHT_PAPER),
+    "checkbox_label_background_fill_hover": (SOFT, NIGHT_SOFT),
+    "checkbox_label_background_fill_selected": (INK, NIGHT_INK),
+    "checkbox_label_border_color": ("#83868a", "#69707b"),
+    "checkbox_label_border_color_selected": (INK, NIGHT_INK),
+    "checkbox_label_border_width": ("1px", "1px"),
+    "checkbox_label_shadow": ("none", "none"),
+    "checkbox_label_text_color": (INK, NIGHT_INK),
+    "checkbox_label_text_color_selected": (PANEL, NIGHT_PAPER),
+    "button_primary_background_fill": (INK, NIGHT_INK),
+    "button_primary_background_fill_hover": ("#000000", "#ffffff"),
+    "button_primary_border_color": (INK, NIGHT_INK),
+    "button_primary_border_color_hover": (INK, NIGHT_INK),
+    "button_primary_text_color": (PANEL, NIGHT_PAPER),
+    "button_primary_text_color_hover": (PANEL, NIGHT_PAPER),
+    "button_primary_shadow": ("none", "none"),
+    "button_secondary_background_fill": ("transparent", "transparent"),
+    "button_secondary_background_fill_hover": (SOFT, NIGHT_SOFT),
+    "button_secondary_border_color": ("#83868a", "#69707b"),
+    "button_secondary_border_color_hover": (INK, NIGHT_INK),
+    "button_secondary_text_color": (INK, NIGHT_INK),
+    "button_secondary_shadow": ("none", "none"),
+    "slider_color": (INK, NIGHT_INK),
+    "loader_color": (INK, NIGHT_INK),
+    "accordion_text_color": (INK, NIGHT_INK),
+    "error_text_color": (INK, NIGHT_INK),
+    "error_icon_color": (INK, NIGHT_INK),
+    "error_background_fill": (PANEL, NIGHT_PANEL),
+    "error_border_color": (INK, NIGHT_INK),
+}
+"""Values for the light and for the dark theme."""
+
+_ALWAYS = {
+    "body_text_size": "*text_md",
+    "block_title_text_size": "*text_sm",
+    "block_title_text_weight": "700",
+    "block_label_text_size": "*text_sm",
+    "block_label_text_weight": "700",
+    "block_info_text_size": "*text_sm",
+    "block_padding": "0",
+    "block_radius": "0",
+    "input_radius": "3px",
+    "input_padding": "0.5rem 0.625rem",
+    "input_text_size": "*text_md",
+    "layout_gap": "1rem",
+    "form_gap_width": "0px",
+    "checkbox_label_padding": "0.4rem 0.6rem",
+    "checkbox_label_text_size": "*text_sm",
+    "button_border_width": "1px",
+    "button_large_padding": "0.75rem 1.25rem",
+    "button_large_radius": "3px",
+    "button_large_text_size": "*text_lg",
+    "button_large_text_weight": "700",
+}
+
+
 class Paper(gr.themes.Base):
-    """Paper by day, slate by night, square corners, hairlines instead of shadows."""
+    """Light and dark colours, square corners, thin lines instead of shadows."""
 
     def __init__(self) -> None:
         # gradio 6.31 ships the semi-bold cuts with a handful of letters only: regular and bold are whole
@@ -65,89 +150,5 @@ class Paper(gr.themes.Base):
             font=[plex, "ui-sans-serif", "system-ui", "Noto Sans", "sans-serif"],
             font_mono=[mono, "ui-monospace", "monospace"],
         )
-        both = {
-            "body_background_fill": (PAPER, NIGHT_PAPER),
-            "body_text_color": (INK, NIGHT_INK),
-            "body_text_color_subdued": (MUTED, NIGHT_MUTED),
-            "background_fill_primary": (PANEL, NIGHT_PANEL),
-            "background_fill_secondary": (SOFT, NIGHT_SOFT),
-            "border_color_primary": (LINE, NIGHT_LINE),
-            "border_color_accent": (INK, NIGHT_INK),
-            "color_accent_soft": (SOFT, NIGHT_SOFT),
-            "link_text_color": (INK, NIGHT_INK),
-            "link_text_color_hover": (INK, NIGHT_INK),
-            "link_text_color_active": (INK, NIGHT_INK),
-            "link_text_color_visited": (INK, NIGHT_INK),
-            "block_background_fill": ("transparent", "transparent"),
-            "block_border_width": ("0px", "0px"),
-            "block_label_background_fill": ("transparent", "transparent"),
-            "block_label_border_width": ("0px", "0px"),
-            "block_label_text_color": (INK, NIGHT_INK),
-            "block_title_text_color": (INK, NIGHT_INK),
-            "block_info_text_color": (MUTED, NIGHT_MUTED),
-            "block_shadow": ("none", "none"),
-            "input_background_fill": (PANEL, NIGHT_PAPER),
-            "input_background_fill_focus": (PANEL, NIGHT_PAPER),
-            "input_border_color": ("#83868a", "#69707b"),
-            "input_border_color_focus": (INK, NIGHT_INK),
-            "input_border_width": ("1px", "1px"),
-            "input_placeholder_color": ("#6b6f76", "#8f96a1"),
-            "input_shadow": ("none", "none"),
-            "input_shadow_focus": ("none", "none"),
-            "checkbox_background_color_selected": (INK, NIGHT_INK),
-            "checkbox_border_color": ("#83868a", "#69707b"),
-            "checkbox_border_color_selected": (INK, NIGHT_INK),
-            "checkbox_label_background_fill": (PANEL, NIGHT_PAPER),
-            "checkbox_label_background_fill_hover": (SOFT, NIGHT_SOFT),
-            "checkbox_label_background_fill_selected": (INK, NIGHT_INK),
-            "checkbox_label_border_color": ("#83868a", "#69707b"),
-            "checkbox_label_border_color_selected": (INK, NIGHT_INK),
-            "checkbox_label_border_width": ("1px", "1px"),
-            "checkbox_label_shadow": ("none", "none"),
-            "checkbox_label_text_color": (INK, NIGHT_INK),
-            "checkbox_label_text_color_selected": (PANEL, NIGHT_PAPER),
-            "button_primary_background_fill": (INK, NIGHT_INK),
-            "button_primary_background_fill_hover": ("#000000", "#ffffff"),
-            "button_primary_border_color": (INK, NIGHT_INK),
-            "button_primary_border_color_hover": (INK, NIGHT_INK),
-            "button_primary_text_color": (PANEL, NIGHT_PAPER),
-            "button_primary_text_color_hover": (PANEL, NIGHT_PAPER),
-            "button_primary_shadow": ("none", "none"),
-            "button_secondary_background_fill": ("transparent", "transparent"),
-            "button_secondary_background_fill_hover": (SOFT, NIGHT_SOFT),
-            "button_secondary_border_color": ("#83868a", "#69707b"),
-            "button_secondary_border_color_hover": (INK, NIGHT_INK),
-            "button_secondary_text_color": (INK, NIGHT_INK),
-            "button_secondary_shadow": ("none", "none"),
-            "slider_color": (INK, NIGHT_INK),
-            "loader_color": (INK, NIGHT_INK),
-            "accordion_text_color": (INK, NIGHT_INK),
-            "error_text_color": (INK, NIGHT_INK),
-            "error_icon_color": (INK, NIGHT_INK),
-            "error_background_fill": (PANEL, NIGHT_PANEL),
-            "error_border_color": (INK, NIGHT_INK),
-        }
-        same = {
-            "body_text_size": "*text_md",
-            "block_title_text_size": "*text_sm",
-            "block_title_text_weight": "700",
-            "block_label_text_size": "*text_sm",
-            "block_label_text_weight": "700",
-            "block_info_text_size": "*text_sm",
-            "block_padding": "0",
-            "block_radius": "0",
-            "input_radius": "3px",
-            "input_padding": "0.5rem 0.625rem",
-            "input_text_size": "*text_md",
-            "layout_gap": "1rem",
-            "form_gap_width": "0px",
-            "checkbox_label_padding": "0.4rem 0.6rem",
-            "checkbox_label_text_size": "*text_sm",
-            "button_border_width": "1px",
-            "button_large_padding": "0.75rem 1.25rem",
-            "button_large_radius": "3px",
-            "button_large_text_size": "*text_lg",
-            "button_large_text_weight": "700",
-        }
-        pairs = {f"{name}_dark": night for name, (_, night) in both.items()}
-        self.set(**{name: day for name, (day, _) in both.items()}, **pairs, **same)
+        pairs = {f"{name}_dark": night for name, (_, night) in _DAY_AND_NIGHT.items()}
+        self.set(**{name: day for name, (day, _) in _DAY_AND_NIGHT.items()}, **pairs, **_ALWAYS)

@@ -1,4 +1,4 @@
-"""The form: what can be asked, and how its values become a `RunSpec` and a picture."""
+"""The form: its fields, and how their values become a `RunSpec` and a picture."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, limits
-from demo.core import result as schema
+from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
-from demo.core.result import BadInput, Machine, RunSpec
+from demo.core.machine import HostInfo
+from demo.core.scenes import scenes
+from demo.core.spec import DTYPES, MODES, OPTIONS, Option, RunSpec
 from demo.ui.html import results
+from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, written
 
 TASKS = (
@@ -25,15 +28,26 @@ TASKS = (
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
 )
-OPTIONAL = ("iterations", "threads", "precision", "most_seconds")
-"""Fields that may be left empty: the spec's own default then holds."""
+FOLDED = sorted(
+    (option for option in OPTIONS.values() if option.fold_place is not None), key=lambda option: option.fold_place or 0
+)
+"""The options in the fold 'Advanced', in the order in which it shows them."""
+OPTIONAL = tuple(option.name for option in FOLDED if option.kind in ("whole", "number"))
+"""Fields that may be left empty, for the default."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
-"""They ship inside gradio."""
+"""Part of gradio's package."""
+INTO_VIEW = """() => setTimeout(() => {
+  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
+  document.getElementById('advanced').scrollIntoView({block: 'start', behavior});
+}, 100)"""
+"""Scrolls to the fold when it opens: it is at the lower end of the form, below the edge of a low window."""
+GALLERIES = {"drawn": True, "photographs": False}
+"""The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen when nobody chose."""
+    """The form's first values."""
 
     task: str
     checkpoint: str
@@ -41,28 +55,59 @@ class Choice:
 
 
 @cache
-def scenes() -> tuple[Path, ...]:
-    """The drawn scenes, in the order of their names."""
-    return tuple(sorted((catalog.ASSETS / "examples").glob("*.png")))
-
-
-@cache
 def photographs() -> tuple[Path, ...]:
     return tuple(Path(gr.get_image(name)) for name in PHOTOGRAPHS)
 
 
-def examples() -> tuple[Path, ...]:
-    """The pictures offered as thumbnails."""
-    return (*scenes()[:5], *photographs())
+def drawn_only(checkpoint: str) -> bool:
+    known = catalog.find(checkpoint)
+    return known is not None and known.drawn_only
+
+
+def examples(drawn: bool) -> tuple[Path, ...]:
+    """The pictures offered as thumbnails for a model of drawn shapes, or for any other."""
+    return scenes()[:5] if drawn else photographs()
+
+
+def default_picture(checkpoint: str) -> Path:
+    """The picture for a run for which nobody chose one: an example that suits the model."""
+    return examples(drawn_only(checkpoint))[0]
+
+
+def suiting(checkpoint: str, image: dict[str, Any] | None) -> Path | None:
+    """The picture to put into the form for a model that was just chosen; None to leave the form's picture.
+
+    It is replaced only where there is none, or where it is the default picture of the other kind of model.
+    """
+    drawn = drawn_only(checkpoint)
+    if image is None:
+        return examples(drawn)[0]
+    other = examples(not drawn)[0]
+    return examples(drawn)[0] if image.get("orig_name") == other.name and _same(image, other) else None
+
+
+def _same(image: dict[str, Any], picture: Path) -> bool:
+    try:
+        return uploaded(image).read_bytes() == picture.read_bytes()
+    except (BadInput, OSError):
+        return False  # gradio removes uploads after a day
 
 
 @cache
 def _example_of() -> dict[str, Path]:
-    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in examples()}
+    return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (*scenes(), *photographs())}
+
+
+def example(name: str) -> Path:
+    """A picture that comes with the page, by its name without an ending. Raises BadInput."""
+    named = {path.stem: path for path in _example_of().values()}
+    if name not in named:
+        raise BadInput(f"There is no example {name[:80]!r}. There are: {', '.join(named)}.")
+    return named[name]
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
-    """The file that a run looked at: one of the examples, or `own` where that is it; None for any other."""
+    """The file with this checksum: one of the examples, or `own`; None for any other."""
     if found := _example_of().get(sha256):
         return found
     try:
@@ -72,42 +117,63 @@ def find_picture(sha256: str, own: Path | None = None) -> Path | None:
 
 
 def servable(picture: Path) -> str:
-    """A copy that gradio serves to a page: of other files it serves those below the current folder only."""
+    """The path of a copy that gradio serves: it serves no file outside its cache and the current folder."""
     return save_file_to_cache(picture, get_upload_folder())
 
 
-def default_choice(machine: Machine | None, hub_ok: bool) -> Choice:
-    """ViT on a photograph where there is a GPU and its weights can be had, else the bundled one on a drawn scene.
+def default_choice(machine: HostInfo | None, hub_ok: bool) -> Choice:
+    """ViT on a photograph with a GPU and its weights at hand, else the bundled ViT on a drawn scene.
 
-    `hub_ok` is true where the Hub answers or the weights lie in the cache. The first press of Run must succeed.
+    `hub_ok`: the Hub answers, or the weights are in the cache. The first press of Run has to succeed.
     """
     if machine is not None and machine.gpu is not None and hub_ok:
-        return Choice("image-classification", "google/vit-base-patch16-224", photographs()[0])
-    return Choice("image-classification", "shapes-vit", (scenes() or photographs())[0])
+        vit = "google/vit-base-patch16-224"
+        return Choice("image-classification", vit, default_picture(vit))
+    return Choice("image-classification", "shapes-vit", default_picture("shapes-vit"))
 
 
 def checkpoints(task: str) -> list[str]:
-    """Ids for the list, the bundled ones first: they need nothing."""
+    """Ids for the list, bundled ones first because they need no download."""
     return [entry.id for entry in sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)]
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """Only zero-shot detectors do; of a detector that is not in the catalogue nobody knows."""
+    """True for zero-shot detectors, and for detectors outside the catalogue, which may be such."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task == "object-detection"
 
 
+def shown(visible: bool) -> Any:
+    """The `visible` of a component that stays in the page when hidden, for the script that names the thumbnails."""
+    return True if visible else "hidden"
+
+
 def choices(values: Iterable[str]) -> list[tuple[str, str]]:
-    """For a radio: each value under its name in the visitor's language, where it has one."""
+    """Choices of a radio: (label, value), with the label in the visitor's language where it has one."""
     keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
     return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
+
+
+def _folded(option: Option) -> gr.components.Component:
+    """The component of an option in the fold.
+
+    Its texts have the keys `<name>` and `<name>_info`, and where an empty field means None `<name>_placeholder`; those
+    of a choice's values `choice_<value>`, where they are translated.
+    """
+    texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
+    if option.kind == "switch":
+        return gr.Checkbox(option.default, **texts)
+    if option.kind == "choice":
+        return gr.Radio(choices(option.values), value=option.default, elem_classes="segmented", **texts)
+    empty = label(f"{option.name}_placeholder") if option.default is None else f"{option.default:g}"
+    return gr.Textbox("", placeholder=empty, **texts)
 
 
 def uploaded(file: Any) -> Path:
     """The path in gradio's description of an uploaded file. Raises BadInput for any other path on this machine."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
-        raise BadInput("The image must be an uploaded file: with gradio_client, wrap its path in handle_file().")
+        raise BadInput(NOT_UPLOADED)
     return Path(path)
 
 
@@ -138,6 +204,10 @@ class Form:
 
     inputs: dict[str, Any]
     checkpoint_note: gr.HTML
+    galleries: dict[bool, gr.Column]
+    """The columns of thumbnails, by whether they suit models of drawn shapes. Columns are hidden and shown because an
+    update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
+    thumbnails: list[gr.Dataset]
     picture_note: gr.HTML
     mode_note: gr.HTML
     forecast: gr.HTML
@@ -160,7 +230,7 @@ class Form:
                 )
                 checkpoint_note = gr.HTML(
                     written(
-                        lambda say: results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint, say)
+                        lambda lang: results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint, lang)
                     ),
                     apply_default_css=False,
                 )
@@ -177,16 +247,22 @@ class Form:
                 )
                 if limits.on_space():
                     gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-public")
-                gr.Examples(
-                    [[str(path)] for path in examples()],
-                    [inputs["image"]],
-                    label=label("examples"),
-                    elem_id="examples",
-                    api_visibility="private",
-                )
+                galleries, thumbnails = {}, []
+                for name, drawn in GALLERIES.items():
+                    first = shown(drawn is drawn_only(choice.checkpoint))
+                    with gr.Column(visible=first) as galleries[drawn]:
+                        offered = gr.Examples(
+                            [[str(path)] for path in examples(drawn)],
+                            [inputs["image"]],
+                            label=label("examples"),
+                            elem_id=f"examples-{name}",
+                            api_visibility="private",
+                            visible=first,  # a column hides what it holds when it changes, not from the beginning
+                        )
+                        thumbnails.append(offered.dataset)
                 picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
             inputs["text"] = gr.Textbox(
-                "a lion, a tree",
+                ", ".join(catalog.QUERIES),
                 label=label("text"),
                 info=label("text_info"),
                 lines=2,
@@ -197,61 +273,14 @@ class Form:
                 1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
             )
             with gr.Column(elem_classes="field"):
-                inputs["mode"] = gr.Dropdown(list(schema.MODES), value="default", label=label("mode"))
-                mode_note = gr.HTML(written(lambda say: results.mode_note("default", say)), apply_default_css=False)
-            inputs["dtype"] = gr.Radio(
-                list(schema.DTYPES), value="float32", label=label("dtype"), elem_classes="segmented"
-            )
-            with gr.Accordion(label("advanced"), open=False, elem_id="advanced"):
-                inputs["weights"] = gr.Radio(
-                    choices(schema.WEIGHTS),
-                    value="pretrained",
-                    label=label("weights"),
-                    info=label("weights_info"),
-                    elem_classes="segmented",
-                )
-                inputs["device"] = gr.Radio(
-                    choices(schema.DEVICES), value="auto", label=label("device"), info=label("device_info"),
-                    elem_classes="segmented",
-                )  # fmt: skip
-                inputs["fullgraph"] = gr.Checkbox(False, label=label("fullgraph"), info=label("fullgraph_info"))
-                inputs["channels_last"] = gr.Checkbox(
-                    False, label=label("channels_last"), info=label("channels_last_info")
-                )
-                inputs["attention"] = gr.Radio(
-                    choices(schema.ATTENTIONS), value="auto", label=label("attention"), elem_classes="segmented",
-                    info=label("attention_info"),
-                )  # fmt: skip
-                inputs["threads"] = gr.Textbox(
-                    "", label=label("threads"), placeholder=label("threads_placeholder"), info=label("threads_info")
-                )
-                inputs["cache"] = gr.Radio(
-                    choices(schema.CACHES), value="keep", label=label("cache"), elem_classes="segmented",
-                    info=label("cache_info"),
-                )  # fmt: skip
-                inputs["graph_break"] = gr.Checkbox(False, label=label("graph_break"), info=label("graph_break_info"))
-                inputs["protocol"] = gr.Radio(
-                    choices(schema.PROTOCOLS), value="interleaved", label=label("protocol"), elem_classes="segmented",
-                    info=label("protocol_info"),
-                )  # fmt: skip
-                inputs["precision"] = gr.Textbox(
-                    "", label=label("precision"), placeholder="0.01", info=label("precision_info")
-                )
-                inputs["most_seconds"] = gr.Textbox(
-                    "", label=label("most_seconds"), placeholder="3.5", info=label("most_seconds_info")
-                )
-                inputs["profile"] = gr.Radio(
-                    choices(schema.PROFILES), value="auto", label=label("profile"), elem_classes="segmented",
-                    info=label("profile_info"),
-                )  # fmt: skip
-                inputs["iterations"] = gr.Textbox(
-                    "",
-                    label=label("iterations"),
-                    placeholder=label("iterations_placeholder"),
-                    info=label("iterations_info"),
-                )
+                inputs["mode"] = gr.Dropdown(list(MODES), value="default", label=label("mode"))
+                mode_note = gr.HTML(written(lambda lang: results.mode_note("default", lang)), apply_default_css=False)
+            inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
+            with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
+                inputs |= {option.name: _folded(option) for option in FOLDED}
+        advanced.expand(None, js=INTO_VIEW, api_visibility="private")
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
             run = gr.Button(label("run"), variant="primary", size="lg", interactive=can_run, elem_id="run")
             cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-        return cls(inputs, checkpoint_note, picture_note, mode_note, forecast, run, cancel)
+        return cls(inputs, checkpoint_note, galleries, thumbnails, picture_note, mode_note, forecast, run, cancel)

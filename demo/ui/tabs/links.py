@@ -1,4 +1,4 @@
-"""Links to this page: what a link's query asks for, and the address of a stored run."""
+"""Links to this page: the run that a link's query asks for, and the calls of `address.js`."""
 
 from __future__ import annotations
 
@@ -9,62 +9,89 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog
-from demo.core.result import TASKS, BadInput, RunSpec
+from demo.core.errors import BadInput
+from demo.core.spec import OPTIONS, TASKS, RunSpec
+from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
 RUN = "run"
-"""The parameter that names a stored run. All others are fields of `RunSpec`; what is neither is passed over."""
+"""The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
-FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
+FIELDS = ("checkpoint", "task", *OPTIONS)
+MAX_NAMED = 200
+"""Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(RunSpec)}
 
-REMEMBER = """(id) => {
-  if (!id) return;
-  const here = new URL(window.location);
-  here.searchParams.set('run', id);
-  window.history.replaceState(window.history.state, '', here);
-  window.tellTheSpace?.(here);
-}"""
+HEAD = script("address.js")
+TO_TAB = "() => window.address.toTab()"
+"""Opens the tab that the address names."""
+ARRIVED = "(id) => window.address.arrived(id)"
+"""The page has opened, and shows this stored run, or none ('')."""
+BEGUN = "(id) => window.address.shown(id)"
+"""A run has begun, and a reload shows it. A refused press of Run leaves the run that was shown."""
+REMEMBER = "(id) => window.address.remember(id)"
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
-
-FORGET = """() => {
-  const here = new URL(window.location);
-  here.searchParams.delete('run');
-  window.history.replaceState(window.history.state, '', here);
-  window.tellTheSpace?.(here);
-}"""
-"""A new run begins: a reload is to bring that one back, not the one before."""
+FOLLOWED = "(id, press) => window.address.followed(id, press)"
+"""A link inside the page was followed; `press` is 'run' where Run is to be pressed then."""
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """What a link asks for; None where it names no field of the form. Raises BadInput, as the form does.
+    """The spec that a link asks for; None where it names no option. Raises BadInput, as the form does.
 
-    `checkpoint` is meant where the link names none.
+    `checkpoint` is used where the link names none. A zero-shot detector for which the link names no queries gets
+    `catalog.QUERIES`, which the form then shows.
     """
-    given: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
+    given = _given(query)
     if not given:
         return None
-    for name in ("fullgraph", "channels_last", "graph_break"):
-        if name in given:
-            given[name] = _SWITCHES.get(given[name].lower(), given[name])
     task = given.pop("task", None)
     if "checkpoint" not in given and task in TASKS:
         fitting = checkpoints(task)
         checkpoint = checkpoint if checkpoint in fitting else fitting[0]
+    known = catalog.find(given.get("checkpoint", checkpoint))
+    if known is not None and known.takes_text and not given.get("text", "").strip():
+        given["text"] = catalog.QUERIES
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
+
+
+def _given(query: Mapping[str, str]) -> dict[str, Any]:
+    given = {name: query[name] for name in FIELDS if name in query}
+    return {
+        name: _SWITCHES.get(value.lower(), value) if name in OPTIONS and OPTIONS[name].kind == "switch" else value
+        for name, value in given.items()
+    }
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """Updates that make the form ask for `spec`. The picture stays: a link brings none along."""
     values: dict[str, Any] = {name: getattr(spec, name) for name in form.inputs if name in FIELDS}
     for name in OPTIONAL:
-        values[name] = "" if values[name] == _DEFAULTS[name] else str(values[name])
+        values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])
     updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}
     updates[form.inputs["checkpoint"]] = gr.update(choices=checkpoints(spec.task), value=spec.checkpoint)
     text = {"value": ", ".join(spec.text)} if spec.text else {}
     updates[form.inputs["text"]] = gr.update(visible=takes_text(spec.checkpoint, spec.task), **text)
     return updates
+
+
+def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -> dict[Any, Any]:
+    """Updates for a link that `read` refuses: the form shows the link's checkpoint and all its values that are allowed.
+
+    Run then times what the link names or is refused for the same reason; it never times another model.
+    """
+    given = _given(query)
+    named, task = str(given.pop("checkpoint", checkpoint)), given.pop("task", None)
+    known = catalog.find(named)
+    if task not in TASKS:
+        task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
+    spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, known.task if known else task)
+    for name, value in given.items():
+        try:
+            read = catalog.make_spec("shapes-vit", **({name: value} if name != "text" else {}))
+            spec = dataclasses.replace(spec, **{name: getattr(read, name)})
+        except BadInput:
+            continue
+    return filled(form, spec)
 
 
 def read(query: Mapping[str, str], checkpoint: str) -> tuple[RunSpec | None, str]:

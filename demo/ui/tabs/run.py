@@ -1,362 +1,230 @@
-"""The tab of one run: form on the left, stage on the right, and what happens between the two."""
+"""The tab of one run: the form on the left, the result pane on the right, and the events between them."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, hub
+from demo.core import catalog, hub, images
 from demo.core import format as fmt
+from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
-from demo.core.result import BadInput, ImageInfo, Progress, RunResult
-from demo.present import charts
-from demo.runs import forecast
-from demo.store import published
+from demo.core.result import ImageInfo, Progress, RunResult
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
-from demo.ui import runs
-from demo.ui.html import guide_comparison as beside
-from demo.ui.html import progress as live
-from demo.ui.html import results, takeaway
-from demo.ui.html.sections import SECTIONS, Section
-from demo.ui.jobs.jobs import Job, Jobs, Left, Refused, Waiting
-from demo.ui.jobs.queue import Line
-from demo.ui.jobs.recent_runs import Earlier
+from demo.ui.html import actions, progress, results
+from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting, on_zero_gpu
+from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
-from demo.ui.runs import AnyRunner
+from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
+from demo.ui.tabs.expected import expected
 from demo.ui.tabs.form import (
     Choice,
     Form,
     checkpoints,
     default_choice,
+    default_picture,
+    drawn_only,
     find_picture,
     read,
-    read_spec,
     servable,
+    shown,
+    suiting,
     takes_text,
+    uploaded,
 )
-from demo.ui.web.visitor_language import label, of, written
+from demo.ui.tabs.result_pane import ResultPane, published_chart
+from demo.ui.web.visitor_language import of
 
 _AT_THE_START = Progress("start", 0.0, 0.0)
 BROWSER_KEY = "worth-compiling-visitor"
-"""Under which the browser keeps the visitor's id. gradio wants a secret to encrypt it with: a fixed one, so that the
-id is still readable after the server was started again. It keeps nothing secret, and need not."""
+"""The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
+fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
 
-FOCUS_STAGE = """() => {
-  const stage = document.getElementById('stage');
-  stage.tabIndex = -1;
-  stage.focus({preventScroll: true});
-}"""
-"""A button that is pressed and then disabled would drop the focus; from the stage, Shift+Tab goes back to the other."""
-
-TO_STAGE = """() => {
-  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
-  if (window.innerWidth > 800) window.scrollTo({top: 0, behavior});
-  else document.getElementById('stage').scrollIntoView({behavior});
-}"""
-"""The stage stands below the form on a narrow window, else beside it."""
-
-TO_ANSWER = """() => setTimeout(() => {
-  const shown = document.querySelector('#live .live, #top .headline, #top .problem');
-  if (shown && window.innerWidth <= 800) document.getElementById('stage').scrollIntoView();
-}, 100)"""
-"""For a page that opens with a run: on a narrow window the form would be in front of it."""
-
-REDRAW = "() => { setTimeout(() => window.dispatchEvent(new Event('resize')), 50); }"
-"""A Plotly figure that was made while folded has a width of its own choice until the window changes."""
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+_AT_ONCE = _QUIET | {"concurrency_limit": None}
+_UNREAD = _AT_ONCE | {"preprocess": False}
+"""gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
+one; the worker reads it and says what is wrong."""
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Fold:
-    """One section under the result, folded."""
-
-    section: Section
-    accordion: gr.Accordion
-    html: gr.HTML
-    figure: gr.Plot | None
-    trace: gr.DownloadButton | None
-
-    def shown(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
-        """Updates that fill it from `result` and the file of its trace, or hide it where there is nothing to tell."""
-        title = self.section.title(result, say)
-        if not title:
-            return {self.accordion: gr.update(visible=False)}
-        updates: dict[Any, Any] = {
-            self.accordion: gr.update(visible=True, label=title, open=False),
-            self.html: self.section.html(result, say),
-        }
-        if self.figure is not None and self.section.figure is not None:
-            drawn = self.section.figure(result, say)
-            updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
-        if self.trace is not None:
-            updates[self.trace] = gr.update(value=trace and str(trace), visible=trace is not None)
-        return updates
-
-
-@dataclass
-class _Stage:
-    """What stands on the right. While `live` shows anything, the style sheet hides all below it and leaves it as it is.
-
-    So a run that is refused can give the stage back to what stood there before.
-    """
-
-    notice: gr.HTML
-    """Why nothing was run; above what stood there before."""
-    live: gr.HTML
-    top: gr.HTML
-    chart_note: gr.HTML
-    chart: gr.Plot
-    seen: gr.HTML
-    folds: list[_Fold]
-    details: gr.HTML
-    beside: gr.HTML
-    beside_chart: gr.Plot
-    takeaway: gr.HTML
-
-    @property
-    def parts(self) -> list[Any]:
-        """What can be shown or hidden."""
-        answer = [self.notice, self.live, self.top, self.chart_note, self.chart, self.seen]
-        return [
-            *answer,
-            self.beside,
-            self.beside_chart,
-            *(fold.accordion for fold in self.folds),
-            self.details,
-            self.takeaway,
-        ]
-
-    @property
-    def components(self) -> list[Any]:
-        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.trace) if part is not None]
-        return [*self.parts, *folded]
-
-    def running(self, html: str) -> dict[Any, Any]:
-        """Updates that show `html` alone, and leave what stood there for later."""
-        return {self.notice: gr.update(visible=False), self.live: gr.update(value=html, visible=True)}
-
-    def refused(self, html: str) -> dict[Any, Any]:
-        """Updates that bring back what stood there, with `html` above it."""
-        return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
-
-    def only(self, html: str) -> dict[Any, Any]:
-        """Updates that leave nothing but `html` on the stage."""
-        return {part: gr.update(visible=False) for part in self.parts if part is not self.top} | {self.top: html}
-
-
 class RunTab:
-    """The components and the handlers between them. Make it inside the `gr.Blocks` (or tab) that shall hold it."""
+    """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
     def __init__(
-        self, runner: AnyRunner, line: Line, choice: Choice | None = None, history: History | None = None
+        self, runner: AnyRunner, queue: RunQueue, choice: Choice | None = None, history: History | None = None
     ) -> None:
-        """`choice` is what the form holds at first; without it the machine decides, once it is known."""
+        """`choice` is what the form holds at first. Without it the machine decides, once it is known."""
         self._runner = runner
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
-        self._earlier = Earlier(self._history)
-        self._jobs = Jobs(runner, line)
+        self._recent_runs = RecentRuns(self._history)
+        self._jobs = Jobs(runner, queue)
         self._visitors = Visitors()
-        self._zero_gpu = runs.on_zero_gpu()
+        self._zero_gpu = on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self._form = Form.build(choice, can_run=not self._zero_gpu)
+                self.form = Form.build(choice, can_run=not self._zero_gpu)
             with gr.Column(elem_id="stage", min_width=320):
-                self._stage = self._build_stage()
+                self.pane = ResultPane.build(choice.checkpoint, choice.task, self._opening)
         self._has_run = gr.State(False)
-        self._visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
-        self._opened = gr.Textbox("", visible=False)  # the id of the stored run on the stage
-        self._watched = gr.State(None)  # the job that this page watches
-        self._wire()
-
-    @property
-    def form(self) -> Form:
-        return self._form
-
-    @property
-    def visitor(self) -> gr.BrowserState:
-        return self._visitor
-
-    @property
-    def opened(self) -> gr.Textbox:
-        """Holds the id of the stored run on the stage, for `links.REMEMBER`."""
-        return self._opened
+        self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
+        self.opened = gr.Textbox("", visible=False)
+        """The id of the stored run that is shown, for `links.REMEMBER`."""
+        self.watched = gr.State(None)
+        """The job that this page watches."""
+        self._wire_form()
+        self._wire_buttons()
 
     @property
     def showing(self) -> list[gr.components.Component]:
-        """What `open` may change."""
-        form = self._form
-        return [*self._stage.components, *form.inputs.values(), form.picture_note, self._has_run, self._opened]
-
-    def arrive(self, blocks: gr.Blocks) -> None:
-        """To be called once, for the page that holds this tab: what happens when a visitor opens it."""
-        arrived = blocks.load(
-            self._arrive,
-            self._visitor,
-            [*self.showing, self._form.run, self._form.cancel, self._visitor, self._watched],
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        )
-        arrived.then(None, js=TO_ANSWER, api_visibility="private")
-        self._watch_after(arrived)
+        """The components that `open` and `follow` may change."""
+        form = self.form
+        return [*self.pane.components, *form.inputs.values(), form.picture_note, self._has_run, self.opened]
 
     @property
     def mode(self) -> gr.components.Component:
-        """The list of compile modes, which the page fills once the machine is known."""
-        field: gr.components.Component = self._form.inputs["mode"]
+        """The list of compile modes, which the page fills when the machine is known."""
+        field: gr.components.Component = self.form.inputs["mode"]
         return field
 
+    # ---- events
+
+    def arrive(self, blocks: gr.Blocks) -> None:
+        """Connects what happens when a visitor opens the page. Call it once, for the page that holds this tab."""
+        arrived = blocks.load(
+            self._arrive,
+            self.visitor,
+            [*self.showing, self.form.run, self.form.cancel, self.visitor, self.watched],
+            **_AT_ONCE,
+        )
+        arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
+        arrived.then(None, js=TO_ANSWER, api_visibility="private")
+        self._watch_after(arrived)
+
     def settle_after(self, greeted: Any) -> None:
-        """Once `greeted` has ended the machine is known, and the default choice with it."""
-        inputs = self._form.inputs
+        """Connects what happens after the event `greeted`, at whose end the machine is known."""
+        inputs = self.form.inputs
         greeted.then(
             self._settle,
             [inputs["checkpoint"], inputs["image"], self._has_run],
             [inputs["checkpoint"], inputs["image"]],
-            preprocess=False,
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        ).then(
-            self._forecast,
-            list(inputs.values()),
-            self._form.forecast,
-            preprocess=False,
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        )
+            **_UNREAD,
+        ).then(self._forecast, list(inputs.values()), self.form.forecast, **_UNREAD)
 
-    def _build_stage(self) -> _Stage:
-        checkpoint, task = self._choice.checkpoint, self._choice.task
-        note = written(lambda say: results.published_note(checkpoint, task, say))
-        return _Stage(
-            notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
-            live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
-            top=gr.HTML(written(lambda say: self._opening(checkpoint, say)), elem_id="top", apply_default_css=False),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
-            chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
-            # shown by `_arrive`: Plotly keeps a browser busy for a second, and question and form need not wait for that
-            chart=gr.Plot(_published(checkpoint, task), visible=False, show_label=False, elem_id="chart"),
-            folds=[_fold(section) for section in SECTIONS],
-            beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
-            beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
-            details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
-            takeaway=takeaway.component(),
-        )
-
-    def _opening(self, checkpoint: str, say: Language) -> str:
-        return say.passage(results.zero_gpu()) if self._zero_gpu else results.question(checkpoint, say)
-
-    def _wire(self) -> None:
-        form, stage, inputs = self._form, self._stage, self._form.inputs
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    def _wire_form(self) -> None:
+        form, pane, inputs = self.form, self.pane, self.form.inputs
+        suit: Any = (_suiting, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
             lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
             inputs["task"],
             inputs["checkpoint"],
-            **quiet,
+            **_QUIET,
+        ).then(*suit, **_UNREAD)
+        inputs["checkpoint"].input(*suit, **_UNREAD)
+        inputs["checkpoint"].change(
+            _offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **_QUIET
         )
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self._has_run],
-            [form.checkpoint_note, inputs["text"], stage.top, stage.chart_note, stage.chart],
-            **quiet,
+            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
+            **_QUIET,
         )
-        for fold in stage.folds:
-            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        inputs["image"].input(lambda: gr.update(visible=False), None, form.picture_note, **quiet)
-        inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **quiet)
+        inputs["image"].input(_looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET)
+        for thumbnails in form.thumbnails:
+            thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **_QUIET)
+        inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **_QUIET)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
             self._forecast,
             list(inputs.values()),
             form.forecast,
-            preprocess=False,
             trigger_mode="always_last",
-            concurrency_limit=None,
-            **quiet,
+            **_UNREAD,
         )
+
+    def _wire_buttons(self) -> None:
+        form, pane, inputs = self.form, self.pane, self.form.inputs
+        for fold in pane.folds:
+            fold.accordion.expand(None, js=REDRAW, api_visibility="private")
         form.run.click(None, js=TO_STAGE, api_visibility="private")
         for button in (form.run, form.cancel):
             button.click(None, js=FOCUS_STAGE, api_visibility="private")
-        form.run.click(None, js=links.FORGET, api_visibility="private")
-        known = [self._has_run, self._opened, self._watched]
         begun = form.run.click(
             self._run,
-            [self._visitor, *inputs.values()],
-            [stage.notice, stage.live, form.picture_note, form.run, form.cancel, *known],
-            # gradio would open the picture here and now, and fail on what is none: the worker reads it, and says so
-            preprocess=False,
-            concurrency_limit=None,
-            **quiet,
+            [self.visitor, *inputs.values()],
+            [
+                *(pane.notice, pane.live, form.picture_note, form.run, form.cancel),
+                *(self._has_run, self.opened, self.watched),
+            ],
+            **_UNREAD,
         )
-        self._watch_after(begun).then(
-            self._forecast, list(inputs.values()), form.forecast, preprocess=False, concurrency_limit=None, **quiet
-        )
-        form.cancel.click(self._cancel, self._visitor, form.cancel, queue=False, **quiet)
+        begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
+        self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **_UNREAD)
+        form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **_QUIET)
 
     def _watch_after(self, event: Any) -> Any:
-        """What the stage shows once `event` has made this page watch a job; the last of the events, to go on from.
+        """Connects what the pane shows once `event` has made this page watch a job; returns the last event.
 
-        gradio makes each output of an event anew whenever the event's handler has news, be it of another output: so
-        the many updates while a model is timed go to one output, and the result comes by an event of its own.
+        gradio redraws every output of a running event at each update. So the many updates of a run go to one output,
+        and the result comes in an event of its own.
         """
-        stage, form = self._stage, self._form
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+        pane, form = self.pane, self.form
         return (
-            event.then(self._follow, self._watched, stage.live, **quiet)
-            .then(self._outcome, self._watched, [*stage.components, form.run, form.cancel, self._opened], **quiet)
-            .then(None, self._opened, js=links.REMEMBER, api_visibility="private")
+            event.then(self._follow, self.watched, pane.live, **_AT_ONCE)
+            .then(self._outcome, self.watched, [*pane.components, form.run, form.cancel, self.opened], **_AT_ONCE)
+            .then(None, self.opened, js=links.REMEMBER, api_visibility="private")
         )
 
-    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request | None = None) -> list[Any]:
-        say = of(request)
-        named = (checkpoint or "").strip()
-        notes = [results.checkpoint_note(catalog.find(named), named, say), gr.update(visible=takes_text(named, task))]
-        if has_run or not named:
+    # ---- the form
+
+    def _opening(self, checkpoint: str, lang: Language) -> str:
+        return lang.passage(results.zero_gpu()) if self._zero_gpu else results.question(checkpoint, lang)
+
+    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> list[Any]:
+        """After a change of the checkpoint: its task and note, the field of queries, and the pane before a run."""
+        lang = of(request)
+        name = (checkpoint or "").strip()
+        entry = catalog.find(name)
+        its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
+        notes = [its_task if its_task != task else gr.skip(), results.checkpoint_note(entry, name, lang)]
+        notes.append(gr.update(visible=takes_text(name, its_task)))
+        if has_run or not name:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
+        if catalog.refusal(name):
+            return [*notes, self._opening(name, lang), gr.update(visible=False), gr.update(visible=False)]
         return [
             *notes,
-            self._opening(named, say),
-            gr.update(value=results.published_note(named, task, say), visible=True),
-            gr.update(value=_published(named, task, say), visible=True),
+            self._opening(name, lang),
+            gr.update(value=results.published_note(name, its_task, lang), visible=True),
+            gr.update(value=published_chart(name, its_task, lang), visible=True),
         ]
 
-    def _forecast(self, request: gr.Request, *values: Any) -> str:
-        """What to expect of the form as it stands; nothing while the machine is not known."""
+    def _forecast(self, request: gr.Request, *values: Any) -> Any:
+        """What to expect of the form's current values; '' while the machine is not known."""
         machine = self._runner.machine
         if machine is None or self._zero_gpu:
             return ""
-        asked = dict(zip(self._form.inputs, values, strict=True))
-        try:
-            spec = read_spec({name: value for name, value in asked.items() if name != "image"})
-        except BadInput as refused:
-            return results.no_forecast(str(refused), of(request))
-        device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
-        spec = spec.on(device)
-        name = machine.device_name if device == "cuda" else machine.cpu
-        earlier = forecast.on_this_machine(self._earlier.runs(), name, device)
-        checkpoint = catalog.find(spec.checkpoint)
-        expected = forecast.forecast(spec, checkpoint, earlier, _cores())
-        return results.forecast(expected, checkpoint, forecast.doubts(spec, machine, expected, earlier), of(request))
+        fields = dict(zip(self.form.inputs, values, strict=True))
+        del fields["image"]
+        html = expected(fields, machine, self._recent_runs, of(request))
+        return gr.skip() if html is None else html
 
     def _settle(
-        self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request | None = None
+        self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Once the machine is known: what `default_choice` says for it, where the visitor has not chosen meanwhile."""
-        linked = request is not None and "checkpoint" in request.query_params
+        """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
+        linked = "checkpoint" in request.query_params
         untouched = checkpoint == self._choice.checkpoint and not has_run and not linked
         machine = self._runner.machine
         if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
@@ -368,132 +236,103 @@ class RunTab:
         picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """One press of Run. Every way out leaves the form as it was, and the Run button ready in the end."""
-        say = of(request)
-        try:
-            spec, image = read(dict(zip(self._form.inputs, values, strict=True)))
-            job = self._jobs.start(self.name(request, visitor), spec, image)
-        except BadInput as refused:
-            return self._not_begun(results.refusal("cannot_be_run", str(refused), say))
-        except Exception:
-            _log.exception("a run could not be started")
-            return self._not_begun(results.problem(*results.UNEXPECTED, say=say))
-        return self._begun(job, say)
+    def _with_picture(self, picture: Path) -> dict[Any, Any]:
+        """Updates that put the picture of a run into the form again, if its file still exists."""
+        note = {self.form.picture_note: gr.update(visible=False)}
+        return note | {self.form.inputs["image"]: servable(picture)} if picture.is_file() else note
 
-    def _not_begun(self, told: str) -> dict[Any, Any]:
-        return self._ready | self._stage.refused(told) | {self._watched: None}
+    def _with_picture_of(self, info: ImageInfo | None, latest: Job | None, lang: Language) -> dict[Any, Any]:
+        """Updates that put a stored run's picture into the form, or say that the run used another picture."""
+        if info is None:
+            return {self.form.picture_note: gr.update(visible=False)}
+        if picture := find_picture(info.sha256, latest.image if latest is not None else None):
+            return self._with_picture(picture)
+        note = f"<p class='note'>{lang.html('picture_note', name=info.name)}</p>"
+        return {self.form.picture_note: gr.update(value=note, visible=True)}
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """A page has opened. It shows the stored run that its link names, else the visitor's run that still goes on
-        or has ended unseen; else the link's settings fill the form."""
-        name = self.name(request, visitor)
-        query, say = request.query_params, of(request)
-        spec, problem = links.read(query, self._choice.checkpoint)
-        chart = gr.update(visible=True)
-        if say is not ENGLISH:  # the page held it before anybody's language was known
-            chart["value"] = _published(self._choice.checkpoint, self._choice.task, say)
-        updates: dict[Any, Any] = {self._visitor: name, self._watched: None, self._stage.chart: chart}
-        job = self._jobs.of(name)
-        if asked := query.get(links.RUN):
-            updates |= self.open(asked, say, job) | (links.filled(self._form, spec) if spec else {})
-        elif job is not None and not (job.ended and job.delivered):
-            updates |= self._begun(job, say) | links.filled(self._form, job.spec) | self._given_back(job.image)
-        elif spec is not None:
-            updates |= links.filled(self._form, spec)
-        elif problem:
-            told = results.refusal("link_cannot_be_followed", problem, say)
-            updates |= {self._has_run: True} | self._stage.only(told)
-        return updates
-
-    def _begun(self, job: Job, say: Language) -> dict[Any, Any]:
-        form, strip = self._form, live.strip(_AT_THE_START, job.spec, say)
-        busy = {form.run: gr.update(interactive=False), form.cancel: gr.update(interactive=True)}
-        note = {form.picture_note: gr.update(visible=False)}
-        known = {self._has_run: True, self._opened: "", self._watched: job}
-        return busy | note | known | self._stage.running(strip)
-
-    @property
-    def _ready(self) -> dict[Any, Any]:
-        form = self._form
-        can_run = not self._zero_gpu
-        return {form.run: gr.update(interactive=can_run), form.cancel: gr.update(interactive=False)}
-
-    def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
-        """The stage while a job goes on, no oftener than the browser needs it. Whoever stops watching ends nothing."""
-        if job is None:
-            return
-        say = of(request)
-        for news in job.watch():
-            if isinstance(news, Waiting) and news.ahead:
-                yield live.waiting(news.ahead, say)
-            else:
-                yield live.strip(news if isinstance(news, Progress) else _AT_THE_START, job.spec, say)
-
-    def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
-        """What became of the job that was followed; nothing where the connection broke off before it had ended."""
-        if job is None or (outcome := job.outcome()) is None:
-            return {self._opened: gr.skip()}
-        stage, ready, say = self._stage, self._ready, of(request)
-        match outcome:
-            case RunResult():
-                opened = {self._opened: outcome.id if self._is_stored(outcome) else ""}
-                return ready | self._shown(outcome, job, say) | opened
-            case Left():
-                return ready | stage.refused(results.problem("status_cancelled", "left_the_line", say=say))
-            case Refused(sentence):
-                return ready | stage.refused(results.refusal("cannot_be_run", sentence, say))
-            case _:
-                return ready | stage.refused(results.problem(*results.UNEXPECTED, say=say))
+    # ---- a run
 
     def name(self, request: gr.Request, visitor: str | None) -> str:
-        """The id of a visitor, whose browser may not know it yet."""
+        """The id of a visitor, also before the browser knows it."""
         return self._visitors.name(visitor, request.session_hash)
 
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
-        """The visitor's latest run, going on or ended."""
+        """The visitor's latest run, running or ended."""
         return self._jobs.of(self.name(request, visitor))
 
-    def _given_back(self, picture: Path) -> dict[Any, Any]:
-        """Updates that put the picture of a run into the form again, as long as its file is there."""
-        note = {self._form.picture_note: gr.update(visible=False)}
-        return note | {self._form.inputs["image"]: servable(picture)} if picture.is_file() else note
-
-    def _looked_at(self, info: ImageInfo | None, latest: Job | None, say: Language) -> dict[Any, Any]:
-        """Updates that put a stored run's picture into the form, or say that it looked at another one."""
-        if info is None:
-            return {self._form.picture_note: gr.update(visible=False)}
-        if picture := find_picture(info.sha256, latest.image if latest is not None else None):
-            return self._given_back(picture)
-        told = f"<p class='note'>{say.html('picture_note', name=info.name)}</p>"
-        return {self._form.picture_note: gr.update(value=told, visible=True)}
-
-    def open(self, id: str, say: Language = ENGLISH, latest: Job | None = None) -> dict[Any, Any]:
-        """Shows a stored run as it was shown when it ended, with the form as it was; updates for `showing`.
-
-        `latest` is the visitor's latest run, which this one may be: its picture and its trace are still there.
-        """
-        Journal(self._history).recover()
-        try:
-            result = self._history.get(id)
-        except HistoryError as error:
-            return {self._has_run: True} | self._stage.only(
-                results.refusal("unreadable_run", fmt.for_a_stranger(str(error)), say)
-            )
-        if result is None:
-            told = results.problem("missing_run", "missing_run_words", "missing_run_remedy", say, id=repr(id))
-            return {self._has_run: True} | self._stage.only(told)
-        return (
-            {self._has_run: True, self._opened: id}
-            | self._shown(result, latest, say)
-            | links.filled(self._form, result.spec)
-            | self._looked_at(result.image, latest, say)
-        )
-
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
-        """Whether a run of this visitor goes on, and with it the stage."""
+        """Whether a run of this visitor goes on. The pane then shows its progress."""
         job = self.latest(request, visitor)
         return job is not None and not job.ended
+
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+        """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
+        lang = of(request)
+        try:
+            spec, image = read(dict(zip(self.form.inputs, values, strict=True)))
+            job = self._jobs.start(self.name(request, visitor), spec, image)
+        except BadInput as refused:
+            return self._not_begun(results.refusal("cannot_be_run", str(refused), lang))
+        except Exception:
+            _log.exception("a run could not be started")
+            return self._not_begun(results.unexpected(lang))
+        return self._begun(job, lang)
+
+    def _not_begun(self, refusal: str) -> dict[Any, Any]:
+        return self._ready | self.pane.refused(refusal) | {self.watched: None}
+
+    def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
+        form = self.form
+        return {
+            form.run: gr.update(interactive=False),
+            form.cancel: gr.update(interactive=True),
+            form.picture_note: gr.update(visible=False),
+            self._has_run: True,
+            self.opened: "",
+            self.watched: job,
+        } | self.pane.running(progress.strip(_AT_THE_START, job.spec, lang))
+
+    @property
+    def _ready(self) -> dict[Any, Any]:
+        """Updates of the two buttons while nothing runs."""
+        form = self.form
+        return {form.run: gr.update(interactive=not self._zero_gpu), form.cancel: gr.update(interactive=False)}
+
+    def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
+        """The progress of a job while it goes on. A page that stops watching does not end the job."""
+        if job is None:
+            return
+        lang = of(request)
+        for state in job.watch():
+            if isinstance(state, Waiting) and state.ahead:
+                yield progress.waiting(state.ahead, lang)
+            else:
+                yield progress.strip(state if isinstance(state, Progress) else _AT_THE_START, job.spec, lang)
+
+    def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
+        """The outcome of the watched job; no change if the connection broke before the job had ended."""
+        if job is None or (outcome := job.outcome()) is None:
+            return {self.opened: gr.skip()}
+        pane, ready, lang = self.pane, self._ready, of(request)
+        match outcome:
+            case RunResult():
+                stored = self._is_stored(outcome)
+                shown = pane.result(outcome, job.trace_of(outcome.id), stored, lang)
+                return ready | shown | {self.opened: outcome.id if stored else ""}
+            case Left():
+                return ready | pane.refused(results.problem("status_cancelled", "left_the_line", lang))
+            case Refused(sentence):
+                way_out = actions.other_device(job.spec, self._runner.machine, lang)
+                return ready | pane.refused(results.refusal("cannot_be_run", sentence, lang, way_out))
+            case _:
+                return ready | pane.refused(results.unexpected(lang))
+
+    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
+        """Asks the run to end. It does within a second, and every page that watches it shows the outcome."""
+        job = self.latest(request, visitor)
+        if job is not None:
+            job.cancel()
+        return gr.update(interactive=False)
 
     def _is_stored(self, result: RunResult) -> bool:
         try:
@@ -501,60 +340,103 @@ class RunTab:
         except HistoryError:
             return False
 
-    def _shown(self, result: RunResult, job: Job | None, say: Language) -> dict[Any, Any]:
-        stage = self._stage
-        trace = job.trace_of(result.id) if job is not None else None
-        return self._answer(result, trace, say) | beside.updates(result, stage.beside, stage.beside_chart, say)
+    # ---- links
 
-    def _answer(self, result: RunResult, trace: Path | None, say: Language) -> dict[Any, Any]:
-        stage = self._stage
-        if result.speedup is None or result.failure is not None:
-            return stage.only(results.failure(result, say)) | {
-                stage.details: gr.update(value=results.details(result, say), visible=True),
-                stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
-            }
-        updates = {part: gr.update(visible=False) for part in (stage.notice, stage.live, stage.chart_note)}
-        for fold in stage.folds:
-            updates |= fold.shown(result, trace, say)
-        return {
-            **updates,
-            stage.top: results.headline(result, say),
-            stage.seen: gr.update(value=results.predictions(result, say), visible=True),
-            stage.chart: gr.update(value=charts.latency_bars(result, say), visible=True),
-            stage.details: gr.update(value=results.details(result, say), visible=True),
-            stage.takeaway: gr.update(value=takeaway.section(result, say), visible=True),
-        }
+    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+        """A page has opened.
 
-    def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """The run then ends by itself, within a second, and whoever watches it sees what became of it."""
-        job = self.latest(request, visitor)
-        if job is not None:
-            job.cancel()
-        return gr.update(interactive=False)
+        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown;
+        else the link's settings fill the form.
+        """
+        name = self.name(request, visitor)
+        query, lang = request.query_params, of(request)
+        chart = gr.update(visible=True)
+        if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
+            chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
+        updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
+        job = self._jobs.of(name)
+        if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
+            return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self._with_picture(job.image)
+        followed, refusal = self.follow(query, lang, job)
+        if refusal:
+            followed |= {self._has_run: True} | self.pane.only(refusal)
+        return updates | followed
 
+    def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
+        """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none).
 
-def _cores() -> int:
-    """Those that this process may use, which in a container can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        A refused link fills the form as far as possible, so that Run does not time another model than the link names.
+        """
+        first = self._choice.checkpoint
+        spec, problem = links.read(query, first)
+        fields = links.filled(self.form, spec) if spec is not None else {}
+        if run := query.get(links.RUN):
+            return self.open(run, lang, latest) | fields, ""
+        if not problem:
+            return fields | (self._with_default_picture(spec.checkpoint) if spec is not None else {}), ""
+        refusal = results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
+        image = self._with_default_picture(query.get("checkpoint") or first)
+        return links.filled_from_refused(self.form, query, first) | image, refusal
 
+    def _with_default_picture(self, checkpoint: str) -> dict[Any, Any]:
+        """An update that puts the default picture of this checkpoint into a form that has just opened."""
+        picture = default_picture(checkpoint)
+        return {} if picture == self._choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
 
-def _fold(section: Section) -> _Fold:
-    """Made where it shall stand; filled when there is a result."""
-    with gr.Accordion("", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold") as fold:
-        html = gr.HTML(apply_default_css=False)
-        figure = gr.Plot(show_label=False) if section.figure is not None else None
-        trace = (
-            gr.DownloadButton(label("trace"), visible=False, size="sm", elem_id="trace")
-            if section.name == "why"
-            else None
+    def refuse(self, refusal: str) -> dict[Any, Any]:
+        """Updates for `showing` that put a refusal above the current content."""
+        return self.pane.refused(refusal)
+
+    def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
+        """Updates for `showing`: no run is shown, as on a page that has just opened."""
+        question = self._opening(checkpoint, lang)
+        return {self._has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
+
+    def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
+        """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.
+
+        `latest` is the visitor's latest run. If it is this one, its picture and its trace still exist.
+        """
+        Journal(self._history).recover()
+        try:
+            result = self._history.get(id)
+        except HistoryError as error:
+            return {self._has_run: True, self.opened: ""} | self.pane.only(
+                results.refusal("unreadable_run", fmt.redact(str(error)), lang)
+            )
+        if result is None:
+            missing = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
+            return {self._has_run: True, self.opened: ""} | self.pane.only(missing)
+        trace = latest.trace_of(id) if latest is not None else None
+        return (
+            {self._has_run: True, self.opened: id}
+            | self.pane.result(result, trace, True, lang)
+            | links.filled(self.form, result.spec)
+            | self._with_picture_of(result.image, latest, lang)
         )
-    return _Fold(section, fold, html, figure, trace)
 
 
-def _mode_note(mode: str, request: gr.Request | None = None) -> str:
+def _mode_note(mode: str, request: gr.Request) -> str:
     return results.mode_note(mode, of(request))
 
 
-def _published(checkpoint: str, task: str, say: Language = ENGLISH) -> Any:
-    measured, _ = results.published_for(checkpoint, task)
-    return charts.published_bars(published.rows(), measured, say)
+def _offered(checkpoint: str | None) -> list[Any]:
+    """Which thumbnails suit the model: those of drawn scenes, or photographs."""
+    drawn = drawn_only((checkpoint or "").strip())
+    return [gr.update(visible=shown(drawn)), gr.update(visible=shown(not drawn))]
+
+
+def _suiting(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
+    """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
+    picture = suiting((checkpoint or "").strip(), image)
+    return servable(picture) if picture else gr.skip()
+
+
+def _looked_over(image: dict[str, Any] | None, request: gr.Request) -> Any:
+    """The note under a new picture that no run could read."""
+    try:
+        if image is not None:
+            images.look_over(uploaded(image), image.get("orig_name"))
+    except BadInput as refused:
+        return gr.update(value=results.picture_refused(str(refused), of(request)), visible=True)
+    return gr.update(visible=False)

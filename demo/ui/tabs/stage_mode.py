@@ -1,39 +1,78 @@
-"""Stage mode: the page for the last row. Headline and race alone; keys run, cancel and choose presets."""
+"""Stage mode: the page for a talk. The race and the answer fill the screen; keys run, cancel and choose presets.
+
+The form's Run and Cancel are moved into the bar by stage.css.
+"""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
 
 from demo.core import hub
-from demo.core.languages import ENGLISH, Language
-from demo.ui.presets import SEGFORMER, presets
-from demo.ui.runs import AnyRunner
-from demo.ui.tabs.form import Form, checkpoints, photographs, scenes, servable
+from demo.core.languages import Language
+from demo.ui.jobs.jobs import AnyRunner
+from demo.ui.look import script
+from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
 from demo.ui.web.visitor_language import label, of, written
 
-KEYS = {"r": "run", "c": "cancel", "1": "preset-1", "2": "preset-2", "3": "preset-3"}
-"""The button that a key presses, by its id. D, which presses none, changes between light and dark."""
-HEAD = "<script>{}</script>".format(
-    (Path(__file__).parents[1] / "look" / "stage.js")
-    .read_text(encoding="utf-8")
-    .replace("KEYS_TO_BUTTONS", json.dumps(KEYS))
-)
+SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
-def switch(say: Language) -> str:
-    """Two buttons of which the style sheet shows one: the masthead may be drawn anew and forgets nothing."""
+@dataclass(frozen=True)
+class Preset:
+    """A run for one of the keys 1 to 3."""
+
+    title: str
+    """In English."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """Of the form's fields, by name. All other fields get their first value."""
+
+
+def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, Preset, Preset]:
+    """For a machine with or without a GPU. `loadable`: SegFormer's weights are available; else random ones are used.
+
+    The models are small, so that nobody waits: `python -m benchmarks.stage_presets` checks that each run takes at most
+    a minute on two CPU cores.
+    """
+    bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
+    full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
+    classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}
     return (
-        f'<p class="stage-switch"><button type="button" data-stage="on">{say.html("stage_on")}</button>'
-        f'<button type="button" data-stage="off">{say.html("stage_off")}</button></p>'
+        Preset("Segformer on this machine", full_size if gpu else bundled),
+        Preset("A graph break, live", classifier | {"graph_break": True}),
+        Preset("max-autotune", classifier | {"mode": "max-autotune"}),
+    )
+
+
+KEYS = {"r": "run", "c": "cancel", "1": "preset-1", "2": "preset-2", "3": "preset-3"}
+"""The id of the button that a key presses. The key D, which presses none, changes between light and dark."""
+HEAD = script("stage.js").replace("KEYS_TO_BUTTONS", json.dumps(KEYS))
+
+PRESSED = """words => {
+  const chosen = /data-preset="(\\d)"/.exec(words)?.[1];
+  for (const button of document.querySelectorAll('#stage-bar [id^=preset]'))
+    button.setAttribute('aria-pressed', button.id === `preset-${chosen}`);
+}"""
+"""Marks the button of the chosen preset, which the words beside the buttons name: a gradio button has no such state."""
+
+
+def switch(lang: Language) -> str:
+    """Two buttons, of which the style sheet shows one. So the masthead has no state that a redraw could lose."""
+    return (
+        f'<p class="stage-switch"><button type="button" data-stage="on">{lang.html("stage_on")}</button>'
+        f'<button type="button" data-stage="off" aria-keyshortcuts="Escape">{lang.html("stage_off")} '
+        '<kbd aria-hidden="true">Esc</kbd></button></p>'
     )
 
 
 class StageBar:
-    """What stands below the stage: what was chosen, the presets, the keys. Make it inside the `gr.Blocks`."""
+    """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys.
+
+    Make it inside the `gr.Blocks`.
+    """
 
     def __init__(self, runner: AnyRunner, form: Form) -> None:
         self._runner = runner
@@ -45,33 +84,52 @@ class StageBar:
                 gr.Button(f"{number}  {label(f'preset_{number}')}", elem_id=f"preset-{number}").click(
                     self._choose,
                     gr.State(number),
-                    [self._words, *form.inputs.values()],
+                    list(form.inputs.values()),
                     show_progress="hidden",
                     api_visibility="private",
                     queue=False,
                 )
-            gr.HTML(
-                written(_keys),
-                apply_default_css=False,
-            )
+            gr.HTML(written(_keys), apply_default_css=False)
+        fields = [field for name, field in form.inputs.items() if name != "image"]
+        gr.on(  # when the page opens, and at each change of a field
+            None,
+            self._chosen,
+            fields,
+            self._words,
+            preprocess=False,
+            trigger_mode="always_last",
+            show_progress="hidden",
+            api_visibility="private",
+            queue=False,
+        ).then(None, self._words, js=PRESSED, api_visibility="private")
 
-    def _choose(self, number: int, request: gr.Request | None = None) -> list[Any]:
-        """The form's values for a preset; everything that it does not name goes back to what it was at first."""
+    def _chosen(self, request: gr.Request, *values: Any) -> str:
+        """The words of the preset whose values the form holds; '' if it holds none."""
+        values_now = dict(zip((name for name in self._form.inputs if name != "image"), values, strict=True))
+        for number in (1, 2, 3):
+            for gpu, loadable in ((False, False), (True, False), (True, True)):
+                values_of = self._first | presets(gpu, loadable)[number - 1].values
+                if all(values_now[name] == values_of[name] for name in values_now):
+                    return _words(number, of(request))
+        return ""
+
+    def _choose(self, number: int) -> list[Any]:
+        """The form's values for a preset. Fields that the preset does not name get their first value."""
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
         preset = presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1]
-        picture = photographs()[-1] if gpu else scenes()[0]
+        picture = default_picture(preset.values["checkpoint"])
         values = self._first | preset.values | {"image": servable(picture)}
         updates = {name: gr.update(value=value) for name, value in values.items()}
         updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
-        return [_words(number, of(request)), *(updates[name] for name in self._form.inputs)]
+        return [updates[name] for name in self._form.inputs]
 
 
-def _words(number: int, say: Language = ENGLISH) -> str:
-    title, words = say.html(f"preset_{number}"), say.html(f"preset_{number}_words")
-    return f'<p class="chosen" role="status"><b>{title}</b><span>{words}</span></p>'
+def _words(number: int, lang: Language) -> str:
+    title, words = lang.html(f"preset_{number}"), lang.html(f"preset_{number}_words")
+    return f'<p class="chosen" role="status" data-preset="{number}"><b>{title}</b><span>{words}</span></p>'
 
 
-def _keys(say: Language) -> str:
+def _keys(lang: Language) -> str:
     keys = {name: f"<kbd>{key}</kbd>" for name, key in (("run", "R"), ("cancel", "C"), ("dark", "D"))}
-    return f'<p class="keys">{say.texts["stage_keys"].format(**keys)}</p>'
+    return f'<p class="keys">{lang.texts["stage_keys"].format(**keys)}</p>'

@@ -1,19 +1,42 @@
-"""Looks at every request before gradio does: that it names no address to fetch, and at the size and depth of JSON."""
+"""Checks every request before gradio reads it.
+
+Covered: the name by which the server is asked, the site that a request comes from, the routes (all three by `doors`);
+the size, depth and strictness of its JSON; addresses in place of uploaded files; calls of events and arguments that do
+not exist; the total size of an upload. An unexpected error of a route becomes a sentence and
+a traceback in the log.
+
+Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
+gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from demo.core import limits
+from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from gradio import Blocks
+from starlette.requests import ClientDisconnect
 
-MOST_BYTES = 2_000_000
-"""Of one request's JSON. Pictures come as uploads, which gradio limits by themselves."""
-DEEPEST = 64
-MOST_FILES = 4
-"""In one upload, of the largest size allowed."""
+from demo.core import limits
+from demo.ui.web import doors
+from demo.ui.web.calls import arguments, no_room
+from demo.ui.web.gradio_workarounds import drop_page_parameter
+
+_log = logging.getLogger(__name__)
+
+MAX_BYTES = 2_000_000
+"""The JSON of one request. Pictures are uploaded, and gradio limits their size."""
+MAX_DEPTH = 64
+UPLOAD = "/gradio_api/upload"
+MAX_FILES = 4
+"""Files of the largest allowed size in one upload."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -21,7 +44,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Refused(Exception):
-    """The sentence for whoever sent it, and the HTTP status."""
+    """A refused request: the sentence of the answer, and its HTTP status."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -29,32 +52,63 @@ class Refused(Exception):
 
 
 class Guard:
-    """ASGI middleware. What it refuses is answered with a status and one sentence as JSON: {"detail": "..."}."""
+    """ASGI middleware. A refused request is answered with a status and a sentence as JSON: {"detail": "..."}.
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+    `page` is what is served; `names` are the server's names besides `localhost` and its addresses.
+    """
+
+    def __init__(
+        self, app: Callable[[Message, Receive, Send], Awaitable[None]], page: Blocks, names: tuple[str, ...] = ()
+    ) -> None:
         self._app = app
+        self._page = page
+        self._names = names
+        self._space = limits.on_space()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if "://" in scope["path"]:  # decoded by the server; gradio would fetch /gradio_api/file=https://... itself
-            await _answer(Refused(403, "This server fetches nothing from an address."), send)
+        if scope["type"] != "http":  # gradio has no websocket
+            await send({"type": "websocket.close"})
             return
-        if scope["method"] not in ("POST", "PUT", "PATCH"):
-            await self._app(scope, receive, send)
-            return
-        if _is_upload(scope):
-            await self._app(scope, _at_most(limits.current().file_bytes * MOST_FILES + MOST_BYTES, receive), send)
-            return
+        begun = False
+
+        async def answering(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
-            body = await _body(receive)
-            if body is None:
-                return
-            await asyncio.to_thread(check, body)  # the page goes on answering others meanwhile
+            await self._guarded(scope, receive, answering)
         except Refused as refused:
             await _answer(refused, send)
+        except Exception as error:
+            if not begun:
+                await _answer(_refused(error, scope), send)
+            elif isinstance(error.__cause__, HTTPException):  # gradio has sent it in its stream of events
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                raise
+
+    async def _guarded(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Raises Refused, and what gradio raises."""
+        path = _path(scope)
+        self._let_in(scope, path)
+        if path == "/":
+            drop_page_parameter(scope)
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
             return
+        if path == UPLOAD:  # gradio reads it in pieces and limits each file of it
+            most = limits.current().file_bytes * MAX_FILES + MAX_BYTES
+            await self._app(scope, _at_most(most, receive), send)
+            return
+        body = await _body(receive)
+        if body is None:
+            return
+        asked = await asyncio.to_thread(check, body)  # the page goes on answering others meanwhile
+        self._fits(path, asked)
         given = False
 
         async def again() -> Message:
@@ -66,19 +120,97 @@ class Guard:
 
         await self._app(scope, again, send)
 
+    def _let_in(self, scope: Message, path: str) -> None:
+        """Raises Refused for a wrong name of the server, a request of another site, and an unused route."""
+        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == b"host"]
+        # gradio builds the addresses in its answers from it
+        forwarded = ",".join(value for name, value in headers if name == b"x-forwarded-host")
+        for host in (*hosts, *(part.strip() for part in forwarded.split(",") if part.strip())):
+            if not doors.is_ours(host, self._names, self._space):
+                raise Refused(
+                    403,
+                    f"This server does not go by the name {host[:80]!r}. Open it as localhost or by its address, "
+                    f"or have its owner add the name to {limits.HOSTS_VARIABLE}.",
+                )
+        if "://" in scope["path"]:  # decoded by the server; gradio would fetch /gradio_api/file=https://... itself
+            raise Refused(403, "This server fetches nothing from an address.")
+        if scope["method"] not in ("GET", "HEAD"):
+            origins = [value for name, value in headers if name == b"origin"]
+            sites = {value for name, value in headers if name == b"sec-fetch-site"}
+            host = hosts[0] if hosts else ""
+            foreign = [origin for origin in origins if doors.is_foreign(origin, host, self._names)]
+            if foreign or (not origins and sites - {"same-origin", "none"}):
+                raise Refused(
+                    403,
+                    f"A page of another site ({(foreign or ['unnamed'])[0][:80]}) may not send requests to this one, "
+                    f"unless its name is in {limits.HOSTS_VARIABLE}.",
+                )
+        if not doors.is_open(scope["method"], path):
+            raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
+        called = re.fullmatch(r"/gradio_api/call/(?:v2/)?([^/]+)(?:/([^/]+))?/?", path)
+        if called:
+            endpoints = [f"/{name}" for name in arguments(self._page)]
+            if f"/{called[1]}" not in endpoints:
+                raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {', '.join(endpoints)}.")
+            if called[2] and not self._is_waiting(called[2]):
+                raise Refused(
+                    404, f"No result waits under {called[2][:80]!r}: each is given once, for the id of a call."
+                )
 
-def check(body: bytes) -> None:
-    """Raises Refused for what is no strict JSON, is nested too deep, or lets a file's path be an address."""
+    def _is_waiting(self, event: str) -> bool:
+        queue = self._page._queue
+        return event in queue.event_ids_to_events or any(
+            event in events for events in queue.pending_event_ids_session.values()
+        )
+
+    def _fits(self, path: str, asked: Any) -> None:
+        """Raises Refused for a call of an event or argument that does not exist: gradio's routes fail on it."""
+        if not isinstance(asked, dict):
+            return  # gradio refuses it: see `misfit`
+        if named := re.fullmatch(r"/gradio_api/call/v2/([^/]+)/?", path):
+            takes = arguments(self._page)[named[1]]
+            unknown = [name for name in asked if name not in (*takes, "oauth_token")]  # which gradio would ignore
+            if unknown:
+                raise Refused(400, f"/{named[1]} takes no argument {unknown[0][:80]!r}. It takes {', '.join(takes)}.")
+        if path in ("/gradio_api/queue/join", "/gradio_api/run/predict"):
+            try:
+                known = int(asked["fn_index"]) in self._page.fns
+            except (KeyError, TypeError, ValueError, OverflowError):
+                known = path == "/gradio_api/queue/join"  # which has a sentence for that
+            if not known:
+                given = str(asked.get("fn_index"))[:80]
+                raise Refused(
+                    404, f"The page has no event {given}. Reload it: it may have changed since it was opened."
+                )
+
+
+async def misfit(_: Any, error: Exception) -> JSONResponse:
+    """The answer to a body or query with fields that a route does not have, instead of pydantic's list."""
+    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    reasons = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in problems]
+    sentence = f"The request does not fit: {'; '.join(reasons)[:400]}."
+    if any(each["loc"][:2] == ("body", "data") or each["loc"] == ("body",) for each in problems):
+        sentence += (
+            ' A call holds its values in order, {"data": [...]}; /gradio_api/call/v2/NAME takes them by name, '
+            '{"batch_size": 4}.'
+        )
+    return JSONResponse({"detail": sentence}, 422)
+
+
+def check(body: bytes) -> Any:
+    """The JSON of a body; None if empty. Raises Refused if it is not strict, too deep, or has an address as a path."""
     if not body:
-        return
+        return None
     try:
-        waiting = [(json.loads(body, parse_constant=_no_number), 1)]
+        asked = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise Refused(400, "The request is no JSON that can be read: NaN and infinity are none, either.") from None
+    waiting = [(asked, 1)]
     while waiting:
         part, depth = waiting.pop()
-        if depth > DEEPEST:
-            raise Refused(400, f"The request's JSON is nested more than {DEEPEST} deep.")
+        if depth > MAX_DEPTH:
+            raise Refused(400, f"The request's JSON is nested more than {MAX_DEPTH} deep.")
         if isinstance(part, dict):
             path = part.get("path")
             if isinstance(path, str) and "://" in path:
@@ -86,6 +218,26 @@ def check(body: bytes) -> None:
             waiting += ((value, depth + 1) for value in part.values())
         elif isinstance(part, list):
             waiting += ((value, depth + 1) for value in part)
+    return asked
+
+
+def _refused(error: Exception, scope: Message) -> Refused:
+    """The answer to an error that a route of gradio raised."""
+    if isinstance(error, ClientDisconnect):  # also after `_at_most`
+        return Refused(413, f"The upload ended early, or is longer than {MAX_FILES} files of the largest size.")
+    if sentence := no_room(error):
+        _log.warning("%s: %s", scope["path"][:80], error.strerror if isinstance(error, OSError) else error)
+        return Refused(507, sentence)
+    if _path(scope) == UPLOAD:
+        return Refused(400, 'The upload could not be read. Send each picture as a file, in a part named "files".')
+    _log.error("a request failed: %s", scope["path"][:80], exc_info=error)
+    return Refused(500, "The server met an error that it did not expect; it is in its log.")
+
+
+def _path(scope: Message) -> str:
+    """The path as the router sees it, without the root under which the app is mounted."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return (path[len(root) :] or "/") if root and f"{path}/".startswith(f"{root}/") else path
 
 
 async def _answer(refused: Refused, send: Send) -> None:
@@ -99,34 +251,28 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-def _is_upload(scope: Message) -> bool:
-    """A form of several parts: gradio reads it piece by piece, limits each file of it, and takes it for no JSON."""
-    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
-    return len(kinds) == 1 and kinds[0].startswith(b"multipart/form-data")
-
-
 def _at_most(most: int, receive: Receive) -> Receive:
-    """The same, but the client seems to have left once it has sent so many bytes."""
-    heard = 0
+    """Like `receive`, but after `most` bytes the client seems to have left."""
+    received = 0
 
     async def counted() -> Message:
-        nonlocal heard
+        nonlocal received
         message = await receive()
-        heard += len(message.get("body", b""))
-        return message if heard <= most else {"type": "http.disconnect"}
+        received += len(message.get("body", b""))
+        return message if received <= most else {"type": "http.disconnect"}
 
     return counted
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None where the client left. Raises Refused where it is too long."""
+    """The whole body; None if the client left. Raises Refused if it is too long."""
     pieces = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
         pieces += message.get("body", b"")
-        if len(pieces) > MOST_BYTES:
-            raise Refused(413, f"The request is longer than {MOST_BYTES // 1_000_000} MB.")
+        if len(pieces) > MAX_BYTES:
+            raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
         if not message.get("more_body"):
             return bytes(pieces)

@@ -1,7 +1,7 @@
-"""Which language a visitor of the page hears, and how gradio is told the texts of `demo.core.languages`.
+"""The language of a visitor, and the texts of `demo.core.languages` for gradio.
 
-Labels, tabs and buttons are translated by gradio in the browser (`label`); what the server writes is written in the
-language of the request (`of`).
+gradio translates labels, tabs and buttons in the browser (`label`). What the server writes is in the language of the
+request (`of`).
 """
 
 from __future__ import annotations
@@ -11,35 +11,37 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import gradio as gr
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
+from demo.ui.look import script
+from demo.ui.web import preview
+from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
 
 NAME = "lang"
-"""Of the parameter in an address, and of the cookie in which the browser keeps what was chosen in the switch."""
+"""The name of the parameter in an address, and of the cookie that keeps the choice made in the masthead."""
 
 
 IN_ENGLISH = '<div lang="en" dir="ltr">${value}</div>'
-"""The template of an HTML component whose text has not been translated: marked as English on every page."""
+"""The template of an HTML component whose text is English in every language."""
 
 
 _WRITTEN: dict[str, dict[str, str]] = {code: {} for code in LANGUAGES}
-"""What `written` has handed to the browser, beside the files' texts."""
+"""The texts made by `written`, which the browser gets beside those of the files."""
 
 
 def label(key: str) -> str:
-    """Stands for a text of the files until gradio's front end has put in the visitor's language."""
+    """A placeholder that gradio's front end replaces by the text of this key in the visitor's language."""
     if key not in ENGLISH.texts:
         raise KeyError(key)
     return str(gr.I18n()(key))
 
 
 def written(write: Callable[[Language], str]) -> str:
-    """Stands for HTML that a component holds when the page opens, the same for every visitor but for the language."""
+    """The same for HTML that a component holds when the page opens; `write` makes it for one language."""
     texts = {code: write(language) for code, language in LANGUAGES.items()}
     key = "html_" + hashlib.sha256(texts["en"].encode()).hexdigest()[:16]
     for code, text in texts.items():
@@ -53,13 +55,13 @@ def translations() -> gr.I18n:
 
 
 def of(request: Any) -> Language:
-    """The language of a request of gradio's or starlette's; English where there is no request."""
+    """The language of a request of gradio or starlette."""
     query, cookies, headers = (getattr(request, part, None) or {} for part in ("query_params", "cookies", "headers"))
     return choose(query.get(NAME), cookies.get(NAME), headers.get("accept-language"))
 
 
 def switch(language: Language) -> str:
-    """The list of languages in the masthead. See language.js for what a choice does."""
+    """The list of languages in the masthead. language.js handles a choice."""
     options = "".join(
         f'<option value="{one.code}" lang="{one.code}"{" selected" if one is language else ""}>{one.name}</option>'
         for one in LANGUAGES.values()
@@ -70,7 +72,7 @@ def switch(language: Language) -> str:
     )
 
 
-HEAD = "<script>{}</script>".format((Path(__file__).parents[1] / "look" / "language.js").read_text(encoding="utf-8"))
+HEAD = script("language.js")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -78,10 +80,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Spoken:
-    """ASGI middleware: writes the visitor's language and direction into the page before it reaches the browser.
+    """ASGI middleware: writes the visitor's language and direction, and the tags of `preview`, into the page.
 
-    gradio's front end asks the browser for its language as its first act, long before any script of the page runs: so
-    the page answers that question itself. `first` is HTML for the beginning of its head, for the same reason.
+    gradio's front end reads `navigator.language` before any script of the page runs, so a script at the beginning of
+    the head sets it. `first` is more HTML for the beginning of the head.
     """
 
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], first: str = "") -> None:
@@ -104,7 +106,8 @@ class Spoken:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    page = _in_language(bytes(body), _of_page(scope), self._first)
+                    language = _of_page(scope)
+                    page = _in_language(bytes(body), language, preview.tags(scope, language) + self._first)
                     others = [pair for pair in held["headers"] if pair[0] != b"content-length"]
                     await send({**held, "headers": [*others, (b"content-length", b"%d" % len(page))]})
                     await send({"type": "http.response.body", "body": page})
@@ -113,7 +116,7 @@ class Spoken:
 
 
 def _of_page(scope: Message) -> Language:
-    """`of`, from what ASGI tells."""
+    """`of` for an ASGI scope."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     (query,) = parse_qs(scope["query_string"].decode("latin-1")).get(NAME, [""])[-1:]
     try:
@@ -128,12 +131,12 @@ def _is_html(start: Message) -> bool:
 
 
 def _in_language(page: bytes, language: Language, first: str) -> bytes:
-    """gradio's page with its language; any other HTML as it is."""
+    """gradio's page with its language; any other HTML unchanged."""
     if b"gradio_config" not in page:
         return page
     direction = "rtl" if language.rtl else "ltr"
-    answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{language.code}',configurable:true}})"
     bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
     named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'
+    page = PREVIEW_TAGS.sub(b"", page)
     page = page.replace(b'lang="en"', named.encode(), 1)
-    return page.replace(b"<head>", f"<head><script>{answer}</script>{first}".encode(), 1)
+    return page.replace(b"<head>", f"<head>{language_script(language.code)}{first}".encode(), 1)

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,13 +19,14 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, failed_result, ok_result
 
-from demo.core import catalog
-from demo.core.result import ImageInfo, RunResult, RunSpec
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.result import ImageInfo, RunResult
+from demo.core.spec import RunSpec
+from demo.present import markdown
 from demo.present.script import script
-from demo.ui import presets
 from demo.ui.html import takeaway
 from demo.ui.jobs.fake_runner import FakeRunner
-from demo.ui.page import Page, build, launch
+from demo.ui.page import build, launch
 from demo.ui.tabs import form
 
 SCENE = Path(__file__).resolve().parents[3] / "assets" / "examples" / "shapes-scene-1.png"
@@ -46,52 +48,109 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, bytes]]]]:
     page.close()
 
 
+def test_whoever_previews_a_link_gets_title_sentence_picture_and_the_address_it_was_asked_at(served: Any) -> None:
+    asked = urllib.request.Request(
+        f"{served[0]}/?run=0123&lang=ja&__theme=%22dark",
+        headers={"X-Forwarded-Host": "203.0.113.7", "X-Forwarded-Proto": "https"},
+    )
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        page = answer.read().decode()
+    head = page[: page.index("window.gradio_config")]
+    told = re.findall(r'<meta\s+(?:property|name)="(og:\w+|twitter:\w+)"\s+content="([^"]*)"', page)
+    japanese = LANGUAGES["ja"].texts
+    assert dict(told) == {
+        "og:type": "website",
+        "og:title": japanese["title"],
+        "og:description": re.sub("<[^>]*>", "", japanese["promise"]),
+        "og:url": "https://203.0.113.7/?run=0123&amp;lang=ja",
+        "og:image": "https://203.0.113.7/preview.png",
+        "twitter:card": "summary_large_image",
+    }
+    assert len(told) == 6 and f"<title>{japanese['title']}</title>" in head
+    with urllib.request.urlopen(f"{served[0]}/preview.png", timeout=30) as answer:
+        assert answer.headers["content-type"] == "image/png" and answer.read(4) == b"\x89PNG"
+
+
 OWL = RunSpec(
-    "google/owlvit-base-patch32", "object-detection", device="cpu", text=("a cat's tail", HOSTILE.replace(";", ""))
-)  # ";" parts queries
+    "google/owlvit-base-patch32", "object-detection", device="cpu", weights="random",
+    text=("a cat's tail", HOSTILE.replace(";", ""), "猫!! 🐈", "قطة"),
+)  # fmt: skip  # ";" parts queries
 SPECS = {
     "as it comes": RunSpec("shapes-vit", "image-classification", device="cpu"),
     "changed": RunSpec(
         "someone/model", "image-segmentation", device="cpu", batch_size=4, mode="max-autotune", dtype="bfloat16",
-        fullgraph=True, iterations=30, channels_last=True, threads=2, precision=0.05, graph_break=True,
+        fullgraph=True, iterations=30, channels_last=True, threads=2, precision=0.05,
     ),
     "queries": OWL,
 }  # fmt: skip
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with the picture that the snippets name."""
-    shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
-    return tmp_path
+def looked_at(picture: Path) -> ImageInfo:
+    return ImageInfo(picture.name, 320, 240, hashlib.sha256(picture.read_bytes()).hexdigest(), "/9j/")
 
 
-def test_the_script_of_a_run_on_a_picture_of_ones_own_says_that_it_has_to_be_named() -> None:
+PICTURES = {"scene": form.scenes()[1], "photograph": form.photographs()[2], "own": None}
+
+
+RUNS = [("as it comes", "scene"), ("queries", "photograph"), ("changed", "own")]
+
+
+@pytest.fixture(params=RUNS, ids=lambda pair: ", ".join(pair))
+def run(request: pytest.FixtureRequest) -> tuple[RunResult, Path | None]:
+    """A result of each task on each kind of picture, and the picture where the server has it."""
+    spec, picture = SPECS[request.param[0]], PICTURES[request.param[1]]
+    return ok_result(spec=spec, **({"image": looked_at(picture)} if picture else {})), picture
+
+
+def pasted(shell: list[str], snippet: str, folder: Path) -> str:
+    """What a shell, or Python, prints of what is pasted into it as a whole."""
+    done = subprocess.run(shell, input=snippet, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr and "syntax error" not in done.stderr
+    return done.stdout + done.stderr
+
+
+BASH = ["bash", "--norc", "-i"]
+PYTHON = [sys.executable, "-I", "-"]
+
+
+def test_the_script_says_that_a_picture_of_ones_own_and_bundled_weights_have_to_be_named() -> None:
     sentence = "Name your picture with --image: without it a grey one of the same size is used."
-    assert sentence in takeaway.section(ok_result())
-    known = ImageInfo("anything.png", 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
-    assert sentence not in takeaway.section(ok_result(image=known))
+    weights = "The weights of shapes-vit come with the project"
+    assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
+    for spec in (SPECS["changed"], dataclasses.replace(ok_result().spec, weights="random")):
+        assert weights not in takeaway.section(ok_result(spec=spec), ENGLISH)
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_the_curl_snippet_runs_the_same_spec_and_picture(served: Any, folder: Path, spec: RunSpec) -> None:
-    address, asked = served
-    snippet = takeaway.curl(ok_result(spec=spec), address)
-    done = subprocess.run(["sh", "-c", snippet], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert "event: complete" in done.stdout, done.stdout + done.stderr
-    data = json.loads(re.findall(r"^data: (.+)$", done.stdout, re.MULTILINE)[-1])
-    assert RunResult.from_json(data[0]).spec == spec
-    assert asked[-1] == (spec, SCENE.read_bytes())
-    assert sorted(file.name for file in folder.iterdir()) == [takeaway.UPLOADED]
+def test_only_where_the_picture_is_the_visitors_own_the_calls_have_a_place_for_it() -> None:
+    for picture in (*form.scenes(), *form.photographs()):
+        assert takeaway.UPLOADED not in takeaway.section(ok_result(image=looked_at(picture)), ENGLISH)
+    html = takeaway.section(ok_result(), ENGLISH)
+    assert html.count(f"Put the path of your picture in place of {takeaway.UPLOADED}.") == 2
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_the_gradio_client_snippet_runs_the_same_spec_and_picture(served: Any, folder: Path, spec: RunSpec) -> None:
-    address, asked = served
-    snippet = takeaway.client(ok_result(spec=spec), address)
-    done = subprocess.run([sys.executable, "-c", snippet], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert "'verdict': 'faster'" in done.stdout, done.stdout + done.stderr
-    assert asked[-1] == (spec, SCENE.read_bytes())
+def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path: Path) -> None:
+    (address, asked), (result, picture) = served, run
+    snippet, before = takeaway.curl(result, address), len(asked)
+    told = pasted(BASH, snippet, tmp_path)
+    if picture is None:
+        assert f"There is no file {takeaway.UPLOADED} here" in told and len(asked) == before
+        shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
+        told = pasted(BASH, snippet, tmp_path)
+    assert "event: complete" in told, told
+    data = json.loads(re.findall(r"^data: (.+)$", told, re.MULTILINE)[-1])
+    assert RunResult.from_json(data[0]).spec == result.spec
+    assert asked[before:] == [(result.spec, (picture or SCENE).read_bytes())]
+    assert {file.name for file in tmp_path.iterdir()} <= {takeaway.UPLOADED}
+
+
+def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any, tmp_path: Path) -> None:
+    (address, asked), (result, picture) = served, run
+    snippet, before = takeaway.client(result, address), len(asked)
+    if picture is None:
+        assert f"There is no file {takeaway.UPLOADED} here" in pasted(PYTHON, snippet, tmp_path)
+        shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
+    assert re.search(r"^ok \{.*'verdict': 'faster'", told := pasted(PYTHON, snippet, tmp_path), re.MULTILINE), told
+    assert asked[before:] == [(result.spec, (picture or SCENE).read_bytes())]
 
 
 class Parts(HTMLParser):
@@ -126,24 +185,24 @@ class Parts(HTMLParser):
 
 def test_each_piece_has_a_button_that_copies_it_whole() -> None:
     result = ok_result()
-    parts = Parts(takeaway.section(result, address="http://here"))
+    parts = Parts(takeaway.section(result, ENGLISH, address="http://here"))
     assert parts.copies == ["take-script", "take-table", "take-curl", "take-client"]
     assert parts.texts["take-script"] == script(result)
-    assert parts.texts["take-table"] == takeaway.markdown(result)
+    assert parts.texts["take-table"] == markdown.of_run(result)
     assert parts.texts["take-curl"] == takeaway.curl(result, "http://here")
     assert parts.texts["take-client"] == takeaway.client(result, "http://here")
 
 
 def test_the_script_is_a_file_to_download() -> None:
     result = ok_result()
-    ((name, link),) = Parts(takeaway.section(result)).links.items()
+    ((name, link),) = Parts(takeaway.section(result, ENGLISH)).links.items()
     assert re.fullmatch(r"[A-Za-z0-9.-]+\.py", name)
     assert base64.b64decode(link.removeprefix("data:text/x-python;base64,")).decode() == script(result)
 
 
 def test_text_from_outside_is_shown_as_text() -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
-    parts = Parts(takeaway.section(ok_result(spec=OWL, environment=environment, id=HOSTILE)))
+    parts = Parts(takeaway.section(ok_result(spec=OWL, environment=environment, id=HOSTILE), ENGLISH))
     assert "img" not in parts.tags
     assert not parts.events
 
@@ -151,61 +210,26 @@ def test_text_from_outside_is_shown_as_text() -> None:
 def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE)
     result = ok_result(environment=environment)
-    lines = takeaway.markdown(result).splitlines()
+    lines = markdown.of_run(result).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert {row.count("|") for row in rows} == {4}
-    assert "| median of a call | 2.04 ms | 1.02 ms |" in rows
+    assert "| latency | 2.04 ms | 1.02 ms |" in rows
     assert re.search(r"[^\\][|<`*]", lines[-1]) is None
 
 
 def test_a_failed_run_offers_its_script_and_no_figure() -> None:
-    html = takeaway.section(failed_result())
+    html = takeaway.section(failed_result(), ENGLISH)
     assert "take-script" in html
     assert "data-figure" not in html and "take-table" not in html
 
 
 def test_variants_timed_apart_have_no_script_and_the_section_says_why() -> None:
-    html = takeaway.section(ok_result(interleaved=False))
+    html = takeaway.section(ok_result(interleaved=False), ENGLISH)
     assert "take-script" not in html and "take-curl" in html
     assert "one after the other" in html
 
 
 def test_a_folder_has_a_script_and_no_call_of_the_api() -> None:
-    html = takeaway.section(ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu")))
+    html = takeaway.section(ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu")), ENGLISH)
     assert "take-script" in html
     assert "take-curl" not in html and "command line" in html
-
-
-# ---- presets of the stage
-
-
-@pytest.mark.parametrize("gpu", [False, True])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_preset_fills_the_form_with_a_valid_spec(gpu: bool, number: int) -> None:
-    page = Page(FakeRunner(lambda *_: ok_result()))
-    values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
-    chosen = presets.presets(gpu, loadable=False)[number].values
-    assert set(chosen) <= set(values)
-    spec, _ = form.read(values | chosen)
-    assert spec == catalog.make_spec(**chosen)
-
-
-def test_without_a_gpu_every_preset_works_offline() -> None:
-    for preset in presets.presets(gpu=False):
-        found = catalog.find(preset.values["checkpoint"])
-        assert found is not None and found.bundled
-
-
-def test_the_full_size_segformer_needs_no_network_either() -> None:
-    first = presets.presets(gpu=True, loadable=False)[0]
-    assert (first.values["checkpoint"], first.values["weights"]) == (presets.SEGFORMER, "random")
-
-
-def test_a_call_tells_what_was_asked_and_no_default() -> None:
-    assert takeaway.arguments(RunSpec("shapes-vit", "image-classification")) == {"checkpoint": "shapes-vit"}
-    asked = {"batch_size": 4, "fullgraph": True, "precision": 0.02}
-    assert takeaway.arguments(RunSpec("a/b", "image-classification", **asked)) == {
-        "checkpoint": "a/b",
-        "task": "image-classification",
-        **asked,
-    }

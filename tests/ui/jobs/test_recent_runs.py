@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import page_support
 import pytest
 from samples import ENVIRONMENT, ok_result
 
 from demo.core.result import RunResult
-from demo.store import history as store
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
-from demo.ui.jobs.recent_runs import MOST, Earlier
+from demo.ui.jobs.recent_runs import MAX_RUNS, RecentRuns
 from demo.ui.page import Page
 
 
@@ -29,11 +29,11 @@ class CountingHistory(History):
 
 def test_the_history_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     history = CountingHistory(tmp_path / "history.sqlite3")
-    earlier = Earlier(history)
-    assert earlier.runs() == [] and earlier.runs() == []
+    recent_runs = RecentRuns(history)
+    assert recent_runs.runs() == [] and recent_runs.runs() == []
     assert history.reads == 1
     history.append(ok_result())
-    assert earlier.runs() == earlier.runs() == [ok_result()]
+    assert recent_runs.runs() == recent_runs.runs() == [ok_result()]
     assert history.reads == 2
 
 
@@ -42,63 +42,64 @@ def test_what_only_the_log_beside_the_file_holds_is_a_change_too(tmp_path: Path)
     path = tmp_path / "history.sqlite3"
     history = CountingHistory(path)
     history.append(ok_result())
-    earlier = Earlier(history)
+    recent_runs = RecentRuns(history)
     with closing(sqlite3.connect(path)) as other:
         other.execute("SELECT id FROM results").fetchall()
-        assert len(earlier.runs()) == 1
+        assert len(recent_runs.runs()) == 1
         written = path.stat().st_mtime_ns
         history.append(ok_result(id="second"))
         assert path.stat().st_mtime_ns == written
-        assert len(earlier.runs()) == 2
+        assert len(recent_runs.runs()) == 2
 
 
-def test_what_a_forecast_reads_stays_in_memory() -> None:
+def test_what_a_forecast_reads_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of least recently used rows that is read in order and is one too small never hits."""
-    assert MOST < store._KEPT_READ
+    history = History(tmp_path / "history.sqlite3")
+    for number in range(MAX_RUNS):
+        history.append(ok_result(id=f"run-{number}"))
+    history.all(MAX_RUNS)
+    monkeypatch.setattr(RunResult, "from_json", None)  # nothing is read again
+    assert len(history.all(MAX_RUNS)) == MAX_RUNS
 
 
 def test_a_forecast_counts_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told, large = set(), "facebook/convnext-large-224"
     for cores in ({0}, set(range(64))):
         monkeypatch.setattr("os.sched_getaffinity", lambda process, cores=cores: cores, raising=False)
-        told.add(forecast(History(tmp_path / "none.sqlite3"), monkeypatch, checkpoint=large, batch_size=16))
+        told.add(forecast(History(tmp_path / "none.sqlite3"), checkpoint=large, batch_size=16))
     assert len(told) == 2
 
 
 def test_a_history_that_cannot_be_read_leaves_the_forecast_without_earlier_runs(tmp_path: Path) -> None:
     broken = tmp_path / "history.sqlite3"
     broken.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
-    assert Earlier(History(broken)).runs() == []
+    assert RecentRuns(History(broken)).runs() == []
 
 
-def forecast(history: History, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> str:
+def forecast(history: History, **changes: Any) -> str:
     """What the page says for its form as it stands, with these fields changed."""
-    page = Page(FakeRunner(lambda *_: ok_result()))
-    monkeypatch.setattr(page.run_tab, "_earlier", Earlier(history))
-    values = {name: field.value for name, field in page.run_tab._form.inputs.items()} | changes
-    return page.run_tab._forecast(None, *values.values())
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    return str(page_support.forecast(page, **changes))
 
 
-def test_a_stored_run_of_this_machine_narrows_what_the_page_foretells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
-    assert "a rough estimate from 827 k parameters" in forecast(history, monkeypatch)
+    assert "rough estimate from model size (827 k parameters)</small>" in forecast(history)
     here = dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)
     history.append(ok_result(environment=here))
-    assert "from 1 earlier run of this here" in forecast(history, monkeypatch)
-    assert "other settings" in forecast(history, monkeypatch, batch_size=8)
+    assert "based on 1 earlier run with these settings" in forecast(history)
+    assert "other settings" in forecast(history, batch_size=8)
 
 
-def test_what_would_be_refused_is_told_instead_of_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_refused_is_told_instead_of_a_forecast(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
-    told = forecast(history, monkeypatch, checkpoint="google/owlvit-base-patch32", task="object-detection", text="")
+    told = forecast(history, checkpoint="google/owlvit-base-patch32", task="object-detection", text="")
     assert "text queries" in told and "memory" not in told
-    assert "<script>" not in forecast(history, monkeypatch, checkpoint="<script>alert(1)</script>")
+    assert "<script>" not in forecast(history, checkpoint="<script>alert(1)</script>")
 
 
-def test_nothing_is_foretold_while_the_machine_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_forecast_while_the_machine_is_unknown() -> None:
     runner = FakeRunner(lambda *_: ok_result())
     runner.machine = None
     page = Page(runner)
-    assert page.run_tab._forecast(None, *(field.value for field in page.run_tab._form.inputs.values())) == ""
+    assert page_support.forecast(page) == ""

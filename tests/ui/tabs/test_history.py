@@ -10,16 +10,19 @@ from typing import Any
 import gradio as gr
 import pandas as pd
 import pytest
+from page_support import HOSTILE, Tags, cancel, from_browser, handler, pressed, stage_of, visitor
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
-from demo.core.result import Failure, RunResult, RunSpec
+from demo.core.languages import ENGLISH
+from demo.core.result import Failure, RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.html import comparison as compare
+from demo.store.journal import Journal
+from demo.ui.html import comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import history as history_tab
-from demo.ui.tabs.history import PAGE, HistoryTab
-from tests.ui.tabs.test_run import HOSTILE, Tags, cancel, from_browser, pressed, stage_of, visitor
+from demo.ui.tabs.history import NAMED, PAGE, HistoryTab, ListState
 
 SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
 
@@ -43,60 +46,97 @@ def tab(page: Page) -> HistoryTab:
     return page.history_tab
 
 
+def shown(page: Page, search: str = "") -> tuple[str, Any, Any]:
+    """The list for this search, the button for more of it, and what it was made from."""
+    first: tuple[str, Any, Any] = handler(page, changes=tab(page).runs, of=(tab(page).search, "change"))(search)
+    return first
+
+
+def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
+    """The same after a press of "Show more"."""
+    longer: tuple[str, Any, Any] = handler(page, of=(tab(page).more_button, "click"))(search, state)
+    return longer
+
+
+def compared(page: Page, ticked: str) -> tuple[Any, str]:
+    """The comparison of the ticked runs, and a message."""
+    answer: tuple[Any, str] = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return answer
+
+
+def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
+    """The path of the export, and a message."""
+    answer: tuple[Any, str] = handler(page, of=(tab(page).exports[format], "click"))(ticked, search)
+    return answer
+
+
+def asked(page: Page, ticked: str, language: str = "en") -> tuple[Any, str, str]:
+    """Whether the question before a deletion is shown, the question, and a message."""
+    ask = handler(page, of=(tab(page).delete_button, "click"))
+    answer: tuple[Any, str, str] = ask(ticked, request=from_browser(lang=language))
+    return answer
+
+
+def deleted(page: Page, ids: str) -> tuple[Any, ...]:
+    """What the page shows after the deletion was confirmed: question, message, comparison, list."""
+    answer: tuple[Any, ...] = handler(page, of=(tab(page).for_good_button, "click"))(ids, "")
+    return answer
+
+
 def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def told(updates: dict[Any, Any], page: Page) -> str:
-    return text(updates[tab(page)._message])
+    return text(updates[tab(page).message])
 
 
 # ---- the list
 
 
 def test_every_run_is_listed_newest_first_with_what_came_of_it(page: Page) -> None:
-    html, more, _ = tab(page)._show("")
+    html, button, _ = shown(page)
     said = text(html)
     assert "3 runs" in said
     for words in ("2.00× faster ▲", "2.00× slower ▼", "Out of memory", "2.04 ms → 1.02 ms", "batch 256 · default"):
         assert words in said
     assert said.index("2026-11-21 10:00") < said.index("2026-11-21 09:01") < said.index("2026-11-21 09:00")
-    assert more["visible"] is False
+    assert button["visible"] is False
 
 
 def test_a_search_leaves_what_fits_and_says_where_nothing_does(page: Page) -> None:
-    assert "1 run " in text(tab(page)._show("owlvit")[0])
-    assert text(tab(page)._show(HOSTILE)[0]).startswith("No stored run holds")
-    assert not Tags(tab(page)._show(HOSTILE)[0]).runs_script
+    assert "1 run " in text(shown(page, "owlvit")[0])
+    assert text(shown(page, HOSTILE)[0]).startswith("No stored run holds")
+    assert not Tags(shown(page, HOSTILE)[0]).runs_script
 
 
 def test_an_empty_history_says_so(tmp_path: Path) -> None:
     page = Page(FakeRunner(lambda *_: ok_result()), history=History(tmp_path / "none" / "history.sqlite3"))
-    assert text(tab(page)._show("")[0]) == "No runs yet. Each one is kept here."
+    assert text(shown(page)[0]) == "No runs yet. Each one is kept here."
 
 
 def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) -> None:
     for number in range(PAGE):
         history.append(failed_result(id=f"n{number}"))
-    html, more, count = tab(page)._show("")
+    html, button, state = shown(page)
     assert f"The newest {PAGE} of {PAGE + 3} runs" in html
-    assert more["visible"] is True
-    html, more, _ = tab(page)._show_more("", count)
+    assert button["visible"] is True
+    html, button, _ = more(page, "", state)
     assert f"{PAGE + 3} runs" in html
-    assert more["visible"] is False
+    assert button["visible"] is False
 
 
 def test_the_list_does_not_grow_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_tab, "MOST_AT_ONCE", 2)
-    html, more, count = tab(page)._show_more("", 1)
+    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
+    html, button, state = more(page, "", ListState(1))
     assert "The newest 2 of 3 runs" in text(html)
-    assert more["visible"] is False
-    assert tab(page)._show_more("", count)[2] == 2
+    assert button["visible"] is False
+    assert more(page, "", state)[2].most == 2
 
 
 def test_a_history_that_cannot_be_read_is_a_sentence(page: Page, history: History) -> None:
     history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
-    assert "cannot be read" in text(tab(page)._show("")[0])
+    assert "cannot be read" in text(shown(page)[0])
 
 
 def test_texts_from_outside_cannot_become_html() -> None:
@@ -106,7 +146,10 @@ def test_texts_from_outside_cannot_become_html() -> None:
         environment=dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE),
     )
     failed = failed_result(id='"><b>', failure=Failure("load", HOSTILE, HOSTILE))
-    for html in (compare.listing([hostile, failed], 2, HOSTILE), compare.comparison([hostile, failed])):
+    for html in (
+        comparison.listing([hostile, failed], 2, HOSTILE, ENGLISH),
+        comparison.comparison([hostile, failed], ENGLISH),
+    ):
         assert not Tags(html).runs_script
         assert HOSTILE not in html
 
@@ -115,20 +158,20 @@ def test_texts_from_outside_cannot_become_html() -> None:
 
 
 def opened(page: Page, id: Any) -> dict[Any, Any]:
-    event = gr.EventData(None, {"run": id})
-    return tab(page)._open(event, from_browser(), visitor("one"))
+    updates: dict[Any, Any] = handler(page, of=(tab(page).runs, "select"))(visitor("one"), data={"run": id})
+    return updates
 
 
 def test_opening_a_run_goes_to_the_run_tab_and_shows_it_there(page: Page) -> None:
     updates = opened(page, ok_result().id)
-    assert updates[tab(page)._tabs]["selected"] == "run"
+    assert updates[tab(page).tabs]["selected"] == "run"
     assert "2.00×" in stage_of(page, updates)
     assert updates[page.run_tab.opened] == ok_result().id
 
 
 @pytest.mark.parametrize("id", ["gone", None, {"a": 1}, HOSTILE])
 def test_opening_a_run_that_is_gone_says_so(id: Any, page: Page) -> None:
-    assert "That run is not here" in stage_of(page, opened(page, id))
+    assert "Run not found" in stage_of(page, opened(page, id))
 
 
 def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
@@ -136,7 +179,7 @@ def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
     next(running)
     updates = opened(page, ok_result().id)
     assert "going on" in told(updates, page)
-    assert page.run_tab._stage.top not in updates
+    assert page.run_tab.pane.top not in updates
     cancel(page, "one")
     list(running)
     assert "2.00×" in stage_of(page, opened(page, ok_result().id))
@@ -146,7 +189,7 @@ def test_a_run_that_goes_on_keeps_the_stage(page: Page) -> None:
 
 
 def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
-    html, message = tab(page)._compare_ticked(f"slower {failed_result().id} {ok_result().id}")
+    html, message = compared(page, f"slower {failed_result().id} {ok_result().id}")
     assert message == ""
     said = text(html)
     assert "3 runs compared" in said
@@ -156,7 +199,7 @@ def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
 
 
 def test_in_the_chart_a_faster_run_lies_right_of_one_and_a_slower_one_left() -> None:
-    html = compare.comparison([ok_result(), SLOWER])
+    html = comparison.comparison([ok_result(), SLOWER], ENGLISH)
     one = float(re.findall(r'class="one" style="left:([\d.]+)%', html)[0])
     faster, slower = (float(left) for left in re.findall(r'class="point" style="left:([\d.]+)%', html))
     assert 0 <= slower < one < faster <= 100
@@ -175,54 +218,54 @@ OTHERWISE: dict[str, Any] = {
 def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_only(field: str) -> None:
     result = ok_result()
     other = dataclasses.replace(result.spec, **{field: OTHERWISE[field]})
-    html = compare.comparison([result, ok_result(id="other", spec=other)])
-    assert "what differs is noise" not in html and "They differ in: " in html
+    html = comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH)
+    assert "the differences are noise" not in html and "They differ in: " in html
 
 
 def test_when_noise_pays_for_itself_is_not_said() -> None:
     times = tuple(0.002 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
     noisy = ok_result(id="noisy", compiled=dataclasses.replace(ok_result().compiled, wall_seconds=times))
-    assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.break_even_calls is not None
-    said = text(compare.comparison([ok_result(), noisy]))
+    assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.speedup.ratio > 1
+    said = text(comparison.comparison([ok_result(), noisy], ENGLISH))
     assert re.search(r"Pays for itself after [\d\s]+ calls Too noisy to tell ", said)
 
 
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
-    assert "what differs is noise" in compare.comparison([ok_result(), ok_result(id="again")])
+    assert "the differences are noise" in comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH)
 
 
 @pytest.mark.parametrize("results", [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]])
 def test_runs_without_figures_are_compared_too(results: list[RunResult]) -> None:
-    assert "Out of memory" in compare.comparison(results)
+    assert "Out of memory" in comparison.comparison(results, ENGLISH)
 
 
 @pytest.mark.parametrize("ticked", ["", "slower", "slower slower2 gone", "a b c d e"])
 def test_any_other_number_is_answered_with_a_sentence(ticked: str, page: Page, history: History) -> None:
     for id in "abcde":
         history.append(failed_result(id=id))
-    _, message = tab(page)._compare_ticked(ticked)
-    assert "Tick 2 to 4 runs" in text(message)
+    _, message = compared(page, ticked)
+    assert "Select 2 to 4 runs" in text(message)
 
 
 # ---- taking away
 
 
 def test_an_export_holds_the_ticked_runs_or_all_that_the_search_leaves(page: Page) -> None:
-    path, message = tab(page)._export("csv", "slower", "owlvit")
+    path, message = exported(page, "csv", "slower", "owlvit")
     assert list(pd.read_csv(path)["id"]) == ["slower"]
     assert Path(path).name == "worth-compiling-runs.csv" and "1 run written" in text(message)
-    path, _ = tab(page)._export("csv", "", "owlvit")
+    path, _ = exported(page, "csv", "", "owlvit")
     assert list(pd.read_csv(path)["id"]) == [failed_result().id]
 
 
 def test_an_export_holds_the_newest_and_says_where_the_rest_is(
     page: Page, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_tab, "MOST_AT_ONCE", 2)
-    path, message = tab(page)._export("csv", "", "")
+    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
+    path, message = exported(page, "csv", "", "")
     assert list(pd.read_csv(path)["id"]) == ["slower", failed_result().id]
     assert "2 runs written" in text(message) and "the newest of 3; on the command line" in text(message)
-    _, message = tab(page)._export("csv", "", "owlvit")
+    _, message = exported(page, "csv", "", "owlvit")
     assert "newest" not in text(message)
 
 
@@ -230,21 +273,21 @@ def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypat
     read: list[str] = []
     get = History.get
     monkeypatch.setattr(History, "get", lambda self, id: read.append(id) or get(self, id))
-    path, _ = tab(page)._export("csv", "slower " * 150_000, "")
+    path, _ = exported(page, "csv", "slower " * 150_000, "")
     assert list(pd.read_csv(path)["id"]) == ["slower"] == read
-    many = " ".join(map(str, range(history_tab.MOST_AT_ONCE + 1)))
+    many = " ".join(map(str, range(history_tab.MAX_AT_ONCE + 1)))
     read.clear()
     with pytest.raises(gr.Error, match="At most 1000 runs at once"):
-        tab(page)._export("csv", many, "")
-    assert "At most 1000 runs at once" in text(tab(page)._compare_ticked(many)[1])
-    assert "Ticked: 5" in text(tab(page)._compare_ticked("a b c d e")[1])
-    sure, _, doomed, message = tab(page)._ask(many)
-    assert sure["visible"] is False and doomed == () and "At most 1000 runs at once" in text(message)
+        exported(page, "csv", many, "")
+    assert "At most 1000 runs at once" in text(compared(page, many)[1])
+    assert "Selected: 5" in text(compared(page, "a b c d e")[1])
+    sure, question, message = asked(page, many)
+    assert sure["visible"] is False and question == "" and "At most 1000 runs at once" in text(message)
     assert read == []
 
 
 def test_one_export_is_written_at_a_time(page: Page) -> None:
-    buttons = {button._id for button in tab(page)._exports.values()}
+    buttons = {button._id for button in tab(page).exports.values()}
     writing = [fn for fn in page.blocks.fns.values() if fn.fn and fn.targets and fn.targets[0][0] in buttons]
     assert len(writing) == 3
     assert {fn.concurrency_id for fn in writing} == {"export"} and {fn.concurrency_limit for fn in writing} == {1}
@@ -253,30 +296,122 @@ def test_one_export_is_written_at_a_time(page: Page) -> None:
 def test_an_export_that_fails_is_a_sentence(page: Page, history: History) -> None:
     history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
     with pytest.raises(gr.Error, match="cannot be read"):
-        tab(page)._export("csv", "", "")
+        exported(page, "csv", "", "")
 
 
 # ---- deleting
 
 
-def test_deleting_asks_first_and_then_removes_what_was_ticked_only(page: Page, history: History) -> None:
-    sure, question, doomed, _ = tab(page)._ask("slower")
-    assert sure["visible"] is True and "Delete 1 run?" in question
+def questioned(page: Page, ticked: str, language: str = "en") -> tuple[str, str]:
+    """What the question before a deletion says, and the ids that the page then sends."""
+    sure, html, _ = asked(page, ticked, language)
+    assert sure["visible"] is True
+    (ids,) = re.findall(r'data-runs="([^"]*)"', html)
+    return text(html), ids
+
+
+def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page: Page, history: History) -> None:
+    said, ids = questioned(page, "slower")
+    assert "Delete 1 run?" in said and "shapes-vit" in said and "2026-11-21 10:00 UTC · slower" in said
     assert history.count() == 3
-    sure, message, _, html, *_ = tab(page)._delete_doomed(doomed, "")
-    assert sure["visible"] is False and "1 run deleted" in message
+    sure, message, _, html, *_ = deleted(page, ids)
+    assert sure["visible"] is False and "1 run deleted." in message
     assert "slower" not in html
     assert [result.id for result in history.all()] == [failed_result().id, ok_result().id]
 
 
+@pytest.mark.parametrize(
+    ("language", "more"), [("en", "and 2 more"), ("ar", "و 2 غيرها"), ("ja", "ほか 2 件"), ("zh-CN", "以及另外 2 次")]
+)
+def test_of_many_runs_the_question_names_the_first_and_counts_the_others(
+    language: str, more: str, page: Page, history: History
+) -> None:
+    many = [f"many{number}" for number in range(NAMED + 2)]
+    for id in many:
+        history.append(failed_result(id=id))
+    said, ids = questioned(page, " ".join(many), language)
+    assert ids.split() == many
+    assert [id for id in many if id in said] == many[:NAMED]
+    assert more in said.rpartition(many[NAMED - 1])[2]
+
+
+def test_a_run_that_somebody_else_has_deleted_is_neither_named_nor_counted_as_deleted(
+    page: Page, history: History
+) -> None:
+    history.delete(["slower"])
+    said, ids = questioned(page, f"slower {ok_result().id}")
+    assert "Delete 1 run?" in said and ids == ok_result().id
+    history.delete([ok_result().id])
+    message = deleted(page, f"{ids} {failed_result().id}")[1]
+    assert "1 run deleted. 1 run had been deleted before." in text(message)
+
+
 def test_deleting_nothing_says_what_to_tick(page: Page) -> None:
-    sure, _, doomed, message = tab(page)._ask(" ")
-    assert sure["visible"] is False and doomed == () and "Tick the runs" in message
+    sure, question, message = asked(page, " ")
+    assert sure["visible"] is False and question == "" and "Select runs to delete" in message
 
 
 def test_on_a_space_nothing_can_be_deleted_from_the_page(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
-    assert tab(page)._delete.visible is False
-    tab(page)._delete_doomed(("slower",), "")
+    assert tab(page).delete_button.visible is False
+    assert "No runs deleted." in text(deleted(page, "slower")[1])
     assert history.count() == 3
+
+
+# ---- a list that stays open
+
+
+def followed(page: Page, search: str, state: Any) -> tuple[str | None, Any]:
+    """The new list, None where there is none, and what it was made from."""
+    html, _, now = handler(page, of=(tab(page).runs, "tick"))(search, state)
+    return (text(html), now) if isinstance(html, str) else (None, state)
+
+
+def test_an_open_list_shows_what_others_store_and_delete_and_is_not_sent_again_without_need(
+    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = shown(page)[2]
+    assert followed(page, "", state)[0] is None
+    Journal(history).recover()
+    history.all(), history.get("slower")  # reading changes nothing
+    assert followed(page, "", state)[0] is None
+    History(history.path).append(failed_result(id="another"))
+    html, state = followed(page, "", state)
+    assert html is not None and "4 runs" in html
+    with monkeypatch.context() as closed:
+        closed.setattr(History, "_database", None)  # where nothing was stored, the file is not even opened
+        assert followed(page, "", state)[0] is None
+    History(history.path).delete(["slower", "another"])
+    html, state = followed(page, "", state)
+    assert html is not None and "2 runs" in html
+
+
+def test_a_list_follows_the_search_that_stands_in_the_field(page: Page, history: History) -> None:
+    """The answer to an earlier word may come last."""
+    state = shown(page, "owl")[2]
+    html, state = followed(page, "slower", state)
+    assert html is not None and "1 run " in html and "slower" in html
+    assert followed(page, "slower", state)[0] is None
+    history.append(failed_result(id="another"))
+    assert "1 run " in str(followed(page, "slower", state)[0])
+
+
+def test_no_run_leaves_an_open_list_because_another_has_come(
+    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = ListState(2, 3, "")
+    history.append(ok_result(id="another", started_at="2026-11-22T10:00:00Z"))
+    html, state = followed(page, "", state)
+    assert state.most == 3 and "The newest 3 of 4 runs" in str(html) and "2.00× slower" in str(html)
+    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 3)
+    history.append(ok_result(id="one more"))
+    assert followed(page, "", state)[1].most == 3
+
+
+def test_a_list_that_cannot_be_read_is_said_once(page: Page, history: History) -> None:
+    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
+    html, state = followed(page, "", shown(page)[2])
+    assert html is None and "cannot be read" in text(shown(page)[0])
+    history.path.unlink()
+    assert "No runs yet" in str(followed(page, "", state)[0])

@@ -8,20 +8,25 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from measured_tables import write
+from page_support import from_browser
 from samples import ok_result
 
-from demo.core.result import RunSpec
+from demo.core.languages import ENGLISH
+from demo.core.spec import RunSpec
 from demo.store import measured, published
-from demo.ui.html import guide_comparison as beside
+from demo.ui.html import guide_comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
+from demo.ui.tabs import links
 from demo.ui.tabs.published import FIRST, one_setting, shown
 
 HOSTILE = "<script>alert(1)</script>"
@@ -30,7 +35,7 @@ HOSTILE = "<script>alert(1)</script>"
 def view(**changes: str) -> dict[str, Any]:
     asked = {**FIRST, "model": ""} | changes
     names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "improvements", "by_batch", "table")
-    return dict(zip(names, shown(**asked), strict=True))
+    return dict(zip(names, shown(**asked, request=from_browser()), strict=True))
 
 
 def lines(table: str) -> list[list[str]]:
@@ -80,7 +85,17 @@ def test_out_of_memory_is_a_value_in_the_table() -> None:
 def test_a_note_stands_at_the_faulty_row() -> None:
     table = view(subset="nightly", gpu="T4", batch_size="16")["table"]
     beit = next(line for line in lines(table) if line[0].startswith("BeiT"))
-    assert beit[0].startswith("BeiT †") and "Repeats the A100&#x27;s row" in beit[-1]
+    assert beit[0].startswith("BeiT †") and "Repeats the A100&#x27;s row" in beit[-2]
+
+
+def test_each_row_has_a_link_that_asks_for_what_it_measured() -> None:
+    rows = published.select(published.rows(), subset="reduce-overhead", gpu="T4")
+    table = view(subset="reduce-overhead", gpu="T4", batch_size="")["table"]
+    found = [dict(parse_qsl(unescape(query))) for query in re.findall(r'href="\?([^"]*)" data-follow="fill"', table)]
+    specs = [links.spec_of(query, "shapes-vit") for query in found]
+    assert [(spec.checkpoint, spec.batch_size, spec.mode) for spec in specs if spec] == [
+        (row.checkpoint, row.batch_size, row.mode) for row in rows
+    ]
 
 
 def test_faults_of_the_guide_as_a_whole_and_its_sources_stand_below() -> None:
@@ -166,14 +181,14 @@ def test_one_chart_never_mixes_settings() -> None:
 
 def test_a_run_of_the_twelve_has_a_section_with_words_and_a_chart() -> None:
     result = ok_result(spec=RunSpec("microsoft/resnet-50", "image-classification", device="cpu", dtype="bfloat16"))
-    section = beside.section(result)
+    section = guide_comparison.section(result, ENGLISH)
     assert "On an A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
-    assert "bfloat16 here, float32 there" in section and "used the CPU" in section
-    assert beside.chart(result) is not None
+    assert "bfloat16 here, float32 in the guide" in section and "used the CPU" in section
+    assert guide_comparison.chart(result, ENGLISH) is not None
 
 
 def test_another_run_has_neither() -> None:
-    assert beside.section(ok_result()) == "" and beside.chart(ok_result()) is None
+    assert guide_comparison.section(ok_result(), ENGLISH) == "" and guide_comparison.chart(ok_result(), ENGLISH) is None
 
 
 # The endpoint

@@ -9,25 +9,25 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samples import failed_result, measurement, ok_result
+from page_support import from_browser, handler
+from samples import failed_result, ok_result
 
 from demo.core import catalog, limits
-from demo.core.languages import LANGUAGES
-from demo.core.result import BadInput, RunResult, RunSpec
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.sweep.grid import Cell, Grid
-from demo.ui.html import heatmap
+from demo.sweep.grid import AXES, PRESETS
 from demo.ui.jobs import sweeps
-from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.sweeps import Sweep
 from demo.ui.page import Page
 from demo.ui.tabs import sweep as sweep_tab
-from demo.ui.tabs.sweep import SweepTab
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -39,48 +39,78 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def tab(answer: Any = None, seconds: float = 0.0) -> SweepTab:
-    page = Page(FakeRunner(answer or (lambda spec, image: ok_result(spec=spec)), seconds))
-    page.sweep_tab._sweeps._precompiler = None
-    return page.sweep_tab
+def runner(answer: Any = None, seconds: float = 0.0) -> FakeRunner:
+    return FakeRunner(answer or (lambda spec, image: ok_result(spec=spec)), seconds)
 
 
-def asked(session: str) -> Any:
-    return SimpleNamespace(session_hash=session)
+def tab(answer: Any = None, seconds: float = 0.0) -> Page:
+    return Page(runner(answer, seconds))
 
 
 def started(
-    of: SweepTab, session: str = "one", fresh: bool = False, visitor: str | None = None, **axes: Any
+    of: Page, session: str = "one", fresh: bool = False, visitor: str | None = None, **axes: Any
 ) -> Iterator[dict[Any, Any]]:
     """What pressing Start sends to the browser."""
-    values = {name: field.value for name, field in of._axes.items()} | axes
-    begun = of._run(asked(session), visitor, *values.values(), "pretrained", fresh)
+    values = {name: field.value for name, field in of.sweep_tab.axes.items()} | axes
+    start = handler(of, of=(of.sweep_tab.start_button, "click"))
+    begun = start(visitor, *values.values(), "pretrained", fresh, request=from_browser(session))
     yield begun
-    if begun[of._watched] is not None:
-        yield from followed(of, begun[of._watched], session)
+    if begun[of.sweep_tab.watched] is not None:
+        yield from followed(of, begun[of.sweep_tab.watched], session)
 
 
-def followed(of: SweepTab, going: Sweep, session: str = "one") -> Iterator[dict[Any, Any]]:
-    for status, drawn in of._follow(asked(session), going):
-        yield {of._status: status, of._map: drawn}
-    yield of._over(asked(session), going)
+def followed(of: Page, going: Sweep, session: str = "one") -> Iterator[dict[Any, Any]]:
+    request = from_browser(session)
+    for status, drawn in progress_of(of, going, request):
+        yield {of.sweep_tab.status: status, of.sweep_tab.map: drawn}
+    yield handler(of, takes=of.sweep_tab.watched, changes=of.sweep_tab.start_button)(going, request=request)
 
 
-def buttons(of: SweepTab, updates: dict[Any, Any]) -> tuple[bool, bool]:
+def progress_of(of: Page, going: Sweep | None, request: Any = None) -> Iterator[tuple[Any, Any]]:
+    """The status and the map while a sweep goes on."""
+    shown = [of.sweep_tab.status, of.sweep_tab.map]
+    updates: Iterator[tuple[Any, Any]] = handler(of, takes=of.sweep_tab.watched, only=shown)(going, request=request)
+    return updates
+
+
+def arrived(of: Page, session: str, visitor: str | None) -> dict[Any, Any]:
+    """What a page gets when it is opened."""
+    load = handler(of, changes=of.sweep_tab.watched, of=(of.blocks, "load"))
+    updates: dict[Any, Any] = load(visitor, request=from_browser(session))
+    return updates
+
+
+def stop(of: Page, session: str) -> None:
+    handler(of, of=(of.sweep_tab.stop_button, "click"))(None, request=from_browser(session))
+
+
+def cell_at(of: Page, shown: Sweep, place: Any) -> str:
+    """What a click on the cell at this place opens."""
+    html: str = handler(of, of=(of.sweep_tab.map, "select"))(shown, data={"place": place})
+    return html
+
+
+def added(of: Page, shown: Sweep) -> str:
+    """The answer to a press of "Add to published"."""
+    html: str = handler(of, of=(of.sweep_tab.keep_button, "click"))(shown)
+    return html
+
+
+def buttons(of: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
     """Whether Start and Stop can be pressed."""
-    return updates[of._start]["interactive"], updates[of._stop]["interactive"]
+    return updates[of.sweep_tab.start_button]["interactive"], updates[of.sweep_tab.stop_button]["interactive"]
 
 
 def test_a_sweep_fills_the_map_cell_by_cell_and_leaves_the_buttons_ready() -> None:
     of = tab(seconds=0.1)
     updates = list(started(of))
-    maps = [update[of._map] for update in updates if of._map in update]
+    maps = [update[of.sweep_tab.map] for update in updates if of.sweep_tab.map in update]
     filled = [shown.count("data-place") for shown in maps]
     assert filled == sorted(filled)
     assert (filled[0], filled[-1]) == (0, 6)
     assert buttons(of, updates[0]) == (False, True)
     assert buttons(of, updates[-1]) == (True, False)
-    assert "6 of 6 cells have a value" in updates[-1][of._status]
+    assert "6 of 6 cells finished" in updates[-1][of.sweep_tab.status]
 
 
 def test_failures_fill_cells_and_a_refusal_too() -> None:
@@ -91,19 +121,19 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     of = tab(answer)
     *_, last = started(of)
-    assert last[of._map].count("OOM</b>") == 3
-    assert last[of._map].count("refused</b>") == 1
-    assert HOSTILE not in last[of._map]
+    assert last[of.sweep_tab.map].count("OOM</b>") == 3
+    assert last[of.sweep_tab.map].count("refused</b>") == 1
+    assert HOSTILE not in last[of.sweep_tab.map]
     shown = finished(of)
     place = next(place for place, cell in enumerate(shown.cells) if cell.refused)
-    opened = of._open(shown, SimpleNamespace(place=place))  # type: ignore[arg-type]
+    opened = cell_at(of, shown, place)
     assert "Not to be had" in opened and HOSTILE not in opened
 
 
-def finished(of: SweepTab) -> Sweep:
+def finished(of: Page) -> Sweep:
     """A sweep at its end, as the browser's session holds it."""
     first, *_ = started(of)
-    found: Sweep = first[of._watched]
+    found: Sweep = first[of.sweep_tab.watched]
     assert found.ended
     return found
 
@@ -111,8 +141,8 @@ def finished(of: SweepTab) -> Sweep:
 def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
     history = History()
     spec = catalog.make_spec("shapes-vit")
-    of = tab(seconds=0.2)
-    runner = of._runner
+    fake = runner(seconds=0.2)
+    of = Page(fake)
     picture = catalog.ASSETS / "examples" / "shapes-scene-1.png"
     import hashlib
 
@@ -120,15 +150,17 @@ def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
     image = dataclasses.replace(made.image, sha256=hashlib.sha256(picture.read_bytes()).hexdigest())  # type: ignore[type-var]
     environment = dataclasses.replace(
         made.environment,  # type: ignore[type-var]
-        torch=runner.machine.torch,  # type: ignore[union-attr]
-        transformers=runner.machine.transformers,  # type: ignore[union-attr]
-        device_name=runner.machine.cpu,  # type: ignore[union-attr]
+        torch=MACHINE.torch,
+        transformers=MACHINE.transformers,
+        device_name=MACHINE.cpu,
     )
     history.append(dataclasses.replace(made, image=image, environment=environment))
     ran: list[RunSpec] = []
-    runner._answer = lambda spec, image: ran.append(spec) or ok_result(spec=spec)  # type: ignore[attr-defined]
+    fake.answer = lambda spec, image: ran.append(spec) or ok_result(spec=spec)  # type: ignore[func-returns-value]
+    plan = planned(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
+    assert "Cells: 2. Stored already: 1. To run: 1." in plan
     first, *_ = started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
-    assert first[of._map].count("data-place") == 1
+    assert first[of.sweep_tab.map].count("data-place") == 1
     assert [spec.batch_size for spec in ran] == [2]
     ran.clear()
     list(started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"], fresh=True))
@@ -140,24 +172,23 @@ def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     updates = []
     for update in started(of):
         updates.append(update)
-        if of._map in update and update[of._map].count("data-place") == 2:
-            of._cancel(asked("one"), None)
-    assert "Stopped" in updates[-1][of._status]
-    assert updates[-1][of._map].count("data-place") == 2
+        if of.sweep_tab.map in update and update[of.sweep_tab.map].count("data-place") == 2:
+            stop(of, "one")
+    assert "Stopped" in updates[-1][of.sweep_tab.status]
+    assert updates[-1][of.sweep_tab.map].count("data-place") == 2
     assert buttons(of, updates[-1]) == (True, False)
-    rows = list(csv.DictReader(open(updates[-1][of._exports[".csv"]]["value"])))
+    rows = list(csv.DictReader(open(updates[-1][of.sweep_tab.exports[".csv"]]["value"])))
     assert [row["value"] for row in rows] == ["2.00×", "2.00×"]
 
 
 def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
     """Somebody else's run goes between two cells of a sweep, not after all of them."""
-    of = tab(seconds=0.5)
     order: list[str] = []
-    of._runner._answer = lambda spec, image: order.append("cell") or ok_result(spec=spec)  # type: ignore[attr-defined]
+    of = tab(lambda spec, image: order.append("cell") or ok_result(spec=spec), seconds=0.5)
 
     def visitor() -> None:
-        with of._sweeps._line.join() as place:
-            while place.wait(1.0):
+        with of.queue.join() as ticket:
+            while ticket.wait(1.0):
                 pass
             order.append("visitor")
 
@@ -166,7 +197,7 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
         if thread is None and order == ["cell"]:
             thread = threading.Thread(target=visitor)
             thread.start()
-            while len(of._sweeps._line._places) < 2:
+            while len(of.queue) < 2:
                 time.sleep(0.01)
     assert thread is not None
     thread.join()
@@ -175,14 +206,14 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
 
 def test_a_sweep_waits_where_the_line_is_full_and_then_goes_on() -> None:
     of = tab()
-    of._sweeps._line._longest = 1
-    place = of._sweeps._line.join("another")
+    of.queue.longest = 1
+    ticket = of.queue.join("another")
     updates = started(of, checkpoints=["shapes-vit"], batch_sizes=["1"])
-    waited = next(update for update in updates if "Another run has its turn first" in update.get(of._status, ""))
-    assert "data-place" not in waited[of._map]
-    of._sweeps._line.leave(place)
+    waited = next(update for update in updates if "Waiting for other runs" in update.get(of.sweep_tab.status, ""))
+    assert "data-place" not in waited[of.sweep_tab.map]
+    of.queue.leave(ticket)
     *_, last = updates
-    assert "1 of 1 cells have a value" in last[of._status]
+    assert "1 of 1 cells finished" in last[of.sweep_tab.status]
 
 
 def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
@@ -190,16 +221,16 @@ def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
     going = started(of)
     next(going)
     (only,) = started(of)
-    assert "Your last sweep is not over yet" in only[of._status]
-    assert of._start not in only  # the one that goes on keeps its buttons
+    assert "Your last sweep is still running" in only[of.sweep_tab.status]
+    assert of.sweep_tab.start_button not in only  # the one that goes on keeps its buttons
     other = started(of, session="two")
-    assert of._map in next(other)
+    assert of.sweep_tab.map in next(other)
     for session, sweep in (("one", going), ("two", other)):
-        of._cancel(asked(session), None)
-        assert "Stopped" in list(sweep)[-1][of._status]
+        stop(of, session)
+        assert "Stopped" in list(sweep)[-1][of.sweep_tab.status]
     again = started(of)
-    assert of._map in next(again)
-    of._cancel(asked("one"), None)
+    assert of.sweep_tab.map in next(again)
+    stop(of, "one")
     list(again)
 
 
@@ -212,21 +243,21 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
     next(left)
     next(left)
     left.close()  # type: ignore[attr-defined]
-    assert of._arrive(asked("stranger"), None) == {of._watched: None}
-    back = of._arrive(asked("two"), VISITOR)
-    assert buttons(of, back) == (False, True) and "cells have a value" in back[of._status]
-    *_, last = followed(of, back[of._watched], "two")
-    assert last[of._map].count("data-place") == 6 and buttons(of, last) == (True, False)
-    assert of._arrive(asked("three"), VISITOR) == {of._watched: None}  # its end was shown
+    assert arrived(of, "stranger", None) == {of.sweep_tab.watched: None}
+    back = arrived(of, "two", VISITOR)
+    assert buttons(of, back) == (False, True) and "cells finished" in back[of.sweep_tab.status]
+    *_, last = followed(of, back[of.sweep_tab.watched], "two")
+    assert last[of.sweep_tab.map].count("data-place") == 6 and buttons(of, last) == (True, False)
+    assert arrived(of, "three", VISITOR) == {of.sweep_tab.watched: None}  # its end was shown
 
 
 def test_an_end_that_no_page_has_shown_is_shown_by_the_next_one() -> None:
     of = tab()
     begun = next(started(of, visitor=VISITOR))
-    ended(begun[of._watched])
-    back = of._arrive(asked("two"), VISITOR)
-    (only,) = followed(of, back[of._watched], "two")
-    assert "6 of 6 cells have a value" in only[of._status]
+    ended(begun[of.sweep_tab.watched])
+    back = arrived(of, "two", VISITOR)
+    (only,) = followed(of, back[of.sweep_tab.watched], "two")
+    assert "6 of 6 cells finished" in only[of.sweep_tab.status]
 
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
@@ -235,40 +266,41 @@ def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypat
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
     of = tab(seconds=0.3)
-    going = next(started(of))[of._watched]
+    going = next(started(of))[of.sweep_tab.watched]
     ended(going)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space
-    assert of._sweeps._line._places == []
+    assert len(of.queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:
     of = tab(lambda spec, image: failed_result(spec=spec, status="interrupted"))
-    going = next(started(of))[of._watched]
+    going = next(started(of))[of.sweep_tab.watched]
     ended(going)
     assert [cell.result is not None for cell in going.cells] == [True, *[False] * 5]
 
 
 def test_a_page_without_a_sweep_keeps_what_it_shows() -> None:
     """gradio empties the outputs of a handler that yields nothing."""
-    (only,) = tab()._follow(asked("one"), None)
+    (only,) = progress_of(tab(), None)
     assert all("value" not in update for update in only)
 
 
 def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
     monkeypatch.setattr(limits, "current", lambda: limits.read(dict(os.environ)))
-    of = tab(seconds=60)
-    two = [next(started(of, session=name))[of._watched] for name in ("one", "two")]
+    fake = runner(seconds=60)
+    of = Page(fake)
+    two = [next(started(of, session=name))[of.sweep_tab.watched] for name in ("one", "two")]
     (refused,) = started(of, session="three")
-    assert "2 sweeps are going on here already" in refused[of._status]
+    assert "2 sweeps are going on here already" in refused[of.sweep_tab.status]
     for name in ("one", "two"):
-        of._cancel(asked(name), None)
+        stop(of, name)
     for going in two:
         ended(going)
-    of._sweeps._runner._seconds = 0.0  # type: ignore[union-attr]
+    fake.seconds = 0.0
     for number in range(5):
-        ended(next(started(of, session=f"later {number}"))[of._watched])
-    assert len(of._sweeps._sweeps) <= 3
+        ended(next(started(of, session=f"later {number}"))[of.sweep_tab.watched])
+    assert len(of.sweep_tab.sweeps) <= 3
 
 
 def ended(going: Sweep) -> None:
@@ -284,8 +316,8 @@ def test_an_error_that_nobody_expected_is_told_and_start_is_ready_again() -> Non
 
     of = tab(answer)
     *_, last = started(of)
-    assert "did not expect" in last[of._status] and HOSTILE not in last[of._status]
-    assert buttons(of, last) == (True, False) and of._sweeps._line._places == []
+    assert "An unexpected error occurred" in last[of.sweep_tab.status] and HOSTILE not in last[of.sweep_tab.status]
+    assert buttons(of, last) == (True, False) and len(of.queue) == 0
 
 
 def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,8 +326,8 @@ def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPa
     sizes = [str(size) for size in range(1, 10)]
     (only,) = started(of, batch_sizes=sizes)
     assert buttons(of, only) == (True, False)
-    assert "at most 24 cells. Given: 27" in only[of._status]
-    assert "24 of 24 cells have a value" in list(started(of, batch_sizes=sizes[:8]))[-1][of._status]
+    assert "at most 24 cells. Given: 27" in only[of.sweep_tab.status]
+    assert "24 of 24 cells finished" in list(started(of, batch_sizes=sizes[:8]))[-1][of.sweep_tab.status]
 
 
 def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +347,7 @@ def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: 
     monkeypatch.setattr(sweep_tab, "STORED_A_CELL", 2)
     next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
     assert read == [["vit2", "vit1"]]
-    monkeypatch.setattr(sweep_tab, "MOST_STORED", 1)
+    monkeypatch.setattr(sweep_tab, "MAX_STORED", 1)
     next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
     assert read[1:] == [["vit2"]]
 
@@ -324,20 +356,20 @@ def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
     of = tab()
     (only,) = started(of, batch_sizes=["1", HOSTILE])
     assert buttons(of, only) == (True, False)
-    assert "from 1 to 256" in only[of._status] and HOSTILE not in only[of._status]
+    assert "from 1 to 256" in only[of.sweep_tab.status] and HOSTILE not in only[of.sweep_tab.status]
     (only,) = started(of, modes=[])
-    assert "no modes" in only[of._status]
+    assert "no modes" in only[of.sweep_tab.status]
 
 
 @pytest.mark.parametrize("place", [-1, 6, "0", None, 1.5])
 def test_a_place_that_no_cell_has_opens_nothing(place: Any) -> None:
     of = tab()
-    assert of._open(finished(of), SimpleNamespace(place=place)) == ""  # type: ignore[arg-type]
+    assert cell_at(of, finished(of), place) == ""
 
 
 def test_a_cell_opens_its_run() -> None:
     of = tab()
-    opened = of._open(finished(of), SimpleNamespace(place=3))  # type: ignore[arg-type]
+    opened = cell_at(of, finished(of), 3)
     assert "2.00×" in opened and "shapes-segformer" in opened
 
 
@@ -347,62 +379,48 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     monkeypatch.setattr(measured, "FOLDER", tmp_path)
     of = tab()
     *_, last = started(of)
-    assert last[of._keep]["visible"]
-    assert "example-cpu.csv" in of._as_measured(finished(of))
+    assert last[of.sweep_tab.keep_button]["visible"]
+    assert "example-cpu.csv" in added(of, finished(of))
     assert len(measured.load(tmp_path).rows) == 6
     (tmp_path / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(of)
-    assert not last[of._keep]["visible"]
-    assert of._as_measured(finished(of)) == ""
+    assert not last[of.sweep_tab.keep_button]["visible"]
+    assert added(of, finished(of)) == ""
     assert not list(tmp_path.iterdir())
 
 
-# The map
+# ---- before Start
 
 
-def compiled_in(seconds: float, spec: RunSpec) -> Cell:
-    return Cell(spec, ok_result(spec=spec, compiled=measurement(seconds)))
+def planned(of: Page, weights: str = "pretrained", **axes: Any) -> str:
+    """What the tab says of a choice before Start is pressed."""
+    values = {name: field.value for name, field in of.sweep_tab.axes.items()} | axes
+    plan: str = handler(of, changes=of.sweep_tab.plan)(*values.values(), weights, False)
+    return plan
 
 
-def test_the_colour_is_that_of_the_faster_one_and_stands_beside_a_sign() -> None:
-    specs = Grid(("shapes-vit",), (1, 2, 4)).specs()
-    cells = [compiled_in(seconds, spec) for seconds, spec in zip((0.001, 0.004, 0.002), specs, strict=True)]
-    drawn = heatmap.heatmap(cells)
-    assert drawn.count('class="fast" data-place="0"') == drawn.count("▲ 2.00×") == 1
-    assert drawn.count('class="slow" data-place="1"') == drawn.count("▼ 0.50×") == 1
-    assert 'class="same" data-place="2"' in drawn
+def guides_table() -> dict[str, list[str]]:
+    grid = PRESETS["published"]
+    return {name: [str(value) for value in getattr(grid, name)] for name in AXES}
 
 
-def test_the_words_in_a_cell_are_the_visitors() -> None:
-    spec = ok_result().spec
-    result = ok_result(spec=spec)
-    assert result.compilation is not None
-    void = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, recompiles_while_timing=1))
-    failed = failed_result(status="compile_failed")
-    cells = [Cell(spec, void), Cell(spec, failed), Cell(spec, refused="No such model.")]
-    assert cells[0].value.endswith("unsure")
-    for language in LANGUAGES.values():
-        for cell, key in zip(cells, ("heat_unsure", "status_compile_failed", "heat_refused"), strict=True):
-            drawn = heatmap.heatmap([cell], say=language)
-            assert f"<b>{language.html(key)}</b>" in drawn
+def test_cells_time_and_downloads_are_told_before_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tab()
+    monkeypatch.setattr("demo.core.hub.reachable", lambda: True)
+    monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")
+    told = planned(of, **guides_table())
+    assert "Cells: 72. Stored already: 0. To run: 72." in told and "Time: about " in told
+    size = 4 * sum(one.parameters for one in catalog.CHECKPOINTS if not one.bundled and one.id != "microsoft/resnet-50")
+    assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
+    assert "download" not in planned(of, "random", **guides_table())
+    assert "download" not in planned(of)
+    assert "The sweep has no checkpoints" in planned(of, checkpoints=[])
+    monkeypatch.setattr("demo.core.hub.reachable", lambda: False)
+    assert "Checkpoints not on this machine: 11." in planned(of, **guides_table())
 
 
-def test_each_mode_and_number_format_has_a_facet_of_its_own() -> None:
-    specs = Grid(("shapes-vit", "shapes-rtdetr"), (1,), ("default", "lite"), ("float32", "bfloat16")).specs()
-    drawn = heatmap.heatmap([Cell(spec) for spec in specs], running=0, share=0.4)
-    assert drawn.count("<caption>") == 4
-    assert drawn.count('class="now"') == 1 and "40 %" in drawn
-    assert drawn.count('class="next"') == 7
-
-
-def test_names_from_outside_are_made_harmless() -> None:
-    spec = dataclasses.replace(ok_result().spec, checkpoint=f"{HOSTILE}/{HOSTILE}")
-    assert HOSTILE not in heatmap.heatmap([Cell(spec), Cell(spec, ok_result(spec=spec))])
-
-
-def test_a_loss_has_as_much_colour_as_a_win_of_the_same_size() -> None:
-    win, loss, more = (Cell(ok_result().spec, ok_result(compiled=measurement(at))) for at in (0.001, 0.004, 0.006))
-    (fast, strength, up), (slow, same, down), (_, stronger, _) = map(heatmap._heat, (win, loss, more))
-    assert (fast, up, slow, down) == ("fast", "▲ ", "slow", "▼ ")
-    assert same == pytest.approx(strength) and strength < stronger
+def test_a_choice_beyond_the_limit_of_a_space_is_refused_before_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tab()
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(sweep_cells=24))
+    assert "at most 24 cells. Given: 72." in planned(of, **guides_table())

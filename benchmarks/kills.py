@@ -1,0 +1,139 @@
+"""SIGKILLs of the app at random moments of its worker's life, and how long any process of the app survives each.
+
+The first kills hit `python app.py` while its spare worker still imports. The others hit a process that runs the bundled
+classifier with the app's runner, over an empty compile cache: while it loads, compiles, times, and (in the check) has a
+further process compile once more.
+
+    python -m benchmarks.kills [--kills 24] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.page_start import ROOT, free_port
+from benchmarks.soak import SCENE
+
+LIMIT_SECONDS = 2.0
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.01
+LONGEST = {"import": 8.0, "load": 1.0, "compile": 10.0, "time": 4.0, "check": 12.0}
+"""Each part of a worker's life, and the seconds after its begin within which the kill comes."""
+ONE_RUN = """
+import sys
+from pathlib import Path
+from demo.core import catalog
+from demo.runs.runner import Runner
+asked = catalog.make_spec("shapes-vit", cache="empty", iterations=int(sys.argv[2]))
+for event in Runner(None, spare=True).run(asked, Path(sys.argv[1])):
+    print(getattr(event, "phase", "end"), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Kill:
+    phase: str
+    after_seconds: float
+    """Since the phase began."""
+    alive: int
+    """Processes beside the app's own at that moment."""
+    survived_seconds: float
+    """Until the last of them was gone."""
+
+
+def family(marker: bytes) -> set[int]:
+    """Living processes that carry the marker in their environment: the app and whatever it has started."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker in (entry / "environ").read_bytes():
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                found |= {int(entry.name)} if state not in "ZX" else set()
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
+    """Starts an app, kills it so long after its worker has reached the phase, and watches what is left."""
+    marker = f"KILLED_IN={folder}"
+    importing = phase == "import"
+    iterations = 10 if phase == "check" else 10_000
+    run = ["-c", ONE_RUN, str(SCENE), str(iterations)]
+    command = [sys.executable, *(["app.py"] if importing else run)]
+    environment = os.environ | {
+        "KILLED_IN": str(folder),
+        "TMPDIR": str(folder),
+        "WORTH_COMPILING_DATA": str(folder),
+        "GRADIO_SERVER_PORT": str(free_port()),
+        "PYTHONPATH": str(ROOT),
+    }
+    app = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    if app.stdout is None:
+        raise RuntimeError("the app was started without a pipe")
+    try:
+        if importing:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while len(family(marker.encode())) < 2 and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+        else:
+            for line in app.stdout:
+                if line.strip() == phase:
+                    break
+        time.sleep(after_seconds)
+        left = family(marker.encode()) - {app.pid}
+    finally:
+        app.kill()
+        killed = time.monotonic()
+        app.wait()
+        app.stdout.close()
+    alive, survived = len(left), 0.0
+    while left and survived < PATIENCE_SECONDS:
+        time.sleep(POLL_SECONDS)
+        left = family(marker.encode())
+        survived = time.monotonic() - killed
+    return Kill(phase, after_seconds, alive, survived)
+
+
+def table(kills: Sequence[Kill]) -> str:
+    """One row a kill; a survivor that never ended is as long as was waited."""
+    header = [
+        "its worker had begun to",
+        "killed so long after",
+        "processes of the app then",
+        "the last was gone after",
+    ]
+    rows = [[one.phase, f"{one.after_seconds:.2f} s", str(one.alive), f"{one.survived_seconds:.2f} s"] for one in kills]
+    longest = max(one.survived_seconds for one in kills)
+    told = f"{len(kills)} kills; the longest that any process survived its app was {longest:.2f} s."
+    return f"{told}\n\n{report.table(header, rows)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    kills = []
+    for number in range(options.kills):
+        phase = list(LONGEST)[number * len(LONGEST) // options.kills]
+        with tempfile.TemporaryDirectory() as folder:
+            kills.append(kill(phase, chance.uniform(0, LONGEST[phase]), Path(folder)))
+    report.publish("kills", "How long the app's processes survive a SIGKILL of the app", table(kills))
+    if any(one.survived_seconds > LIMIT_SECONDS or not one.alive for one in kills):
+        sys.exit(f"not as wanted: a process survived for more than {LIMIT_SECONDS:.0f} s, or there was none to survive")
+
+
+if __name__ == "__main__":
+    main()

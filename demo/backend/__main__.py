@@ -1,0 +1,52 @@
+"""The worker, a process for one run: `demo.backend EVENTS_FD`, started by `demo.runs.runner`.
+
+It imports torch and transformers, says what machine this is, and waits. One JSON line on standard input is the job, a
+`Job` of `demo.backend.run`. Its messages are JSON lines on the pipe EVENTS_FD:
+
+    {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
+    {"event": "progress", "progress": {...}}    a Progress
+    {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
+    {"event": "result", "result": {...}}        a RunResult, of a failed run too
+
+After refused or result the process ends. It is run by `demo.backend.lifeline`: when standard input closes, the parent
+is gone, and the whole process group is killed, inductor's compile processes included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from PIL import Image
+
+from demo.backend import machine
+from demo.backend.events import Events
+from demo.backend.run import Job, Run
+from demo.core import codec
+from demo.core.errors import BadInput
+
+
+def main() -> None:
+    os.set_inheritable(int(sys.argv[1]), False)
+    events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
+    machine.warm_imports()
+    events.send("ready", machine=machine.report())
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    try:
+        result = Run(codec.load(Job, json.loads(line)), events).execute()
+    except BadInput as refusal:
+        events.send("refused", message=str(refusal))
+    else:
+        events.send("result", result=result.to_json())
+    # Not a normal exit: inductor's pool and CUDA's teardown take seconds that nobody should wait for.
+    sys.stdout.flush()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

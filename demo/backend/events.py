@@ -1,0 +1,95 @@
+"""The worker's messages to the process that started it, as JSON lines on a pipe of their own.
+
+Nothing that a library prints can get between them. The messages are listed in `demo.backend.__main__`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from typing import Any, TextIO
+
+from demo.backend import timing
+from demo.core import codec
+from demo.core.result import Progress
+from demo.core.spec import PUBLISHED_CALLS
+
+MIN_SECONDS_BETWEEN = 0.25
+"""Progress within one phase is sent four times a second at most."""
+SECONDS = ("eager_seconds", "compiled_seconds", "unbroken_seconds")
+COUNTERS = ("calls", *SECONDS, "speedup", "timing_done")
+"""What later phases repeat, so that the page keeps showing the state at the end of the timing."""
+TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
+"""Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
+
+MESSAGES = {
+    "explain": "Looking for the reason: kernels, operations, bytes",
+    "capture": "Capturing the model as it is before its first eager call",
+    "compile_again": "Compiling once more, in a further process, from the cache",
+}
+"""What the terminal shows for each of `PROGRESS_CODES`; the page has its own words for the codes."""
+
+
+class Events:
+    """Sends messages, and Progress at most four times a second; the first Progress of a phase is always sent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._start = time.monotonic()
+        self._sent_at = 0.0
+        self._last = Progress(phase="", fraction=0.0, elapsed_seconds=0.0)
+
+    def send(self, event: str, **content: Any) -> None:
+        self._stream.write(json.dumps({"event": event, **content}, allow_nan=False) + "\n")
+        self._stream.flush()
+
+    def progress(self, phase: str, fraction: float, **more: Any) -> None:
+        """Sends a Progress with the fields `more`; the `COUNTERS` keep their last values where `more` has none."""
+        now = time.monotonic()
+        if phase == self._last.phase and now - self._sent_at < MIN_SECONDS_BETWEEN:
+            return
+        counters = {name: getattr(self._last, name) for name in COUNTERS}
+        fields = counters | more
+        self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
+        self._sent_at = now
+        self.send("progress", progress=codec.plain(self._last))
+
+    def doing(self, code: str, fraction: float) -> None:
+        """Progress within the phase 'check'."""
+        self.progress("check", fraction, code=code, message=MESSAGES[code])
+
+    def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
+        """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
+        if plan.iterations:
+            done = len(samples.compiled) / plan.iterations
+            remaining = elapsed / done - elapsed
+        else:
+            stretch = plan.max_seconds
+            remaining = (stretch if elapsed < stretch else 2 * stretch) - elapsed
+            # The second stretch of time is rarely needed, so it gets the last tenth only: the bar never goes back.
+            done = 0.9 * min(1.0, elapsed / stretch) + 0.1 * max(0.0, elapsed / stretch - 1)
+        self._timed(
+            min(1.0, done),
+            remaining_seconds=max(0.0, remaining),
+            calls=len(samples.compiled),
+            **dict(zip(SECONDS, samples.seconds_of_a_call(), strict=False)),
+            speedup=samples.interval(),
+        )
+
+    def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:
+        """Progress between two calls of the guide's recipe, which times `variants` one after the other.
+
+        `times` are the seconds of the calls of `variant` so far; `place` counts the variants before it.
+        """
+        done = (len(times) / PUBLISHED_CALLS + place) / variants
+        seconds = statistics.fmean(times)
+        self._timed(
+            done,
+            remaining_seconds=seconds * PUBLISHED_CALLS * variants * (1 - done),
+            calls=len(times),
+            **{f"{variant}_seconds": seconds},
+        )
+
+    def _timed(self, done: float, **more: Any) -> None:
+        self.progress("time", TIMING_STARTS + TIMING_SHARE * done, timing_done=done, **more)

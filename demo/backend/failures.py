@@ -1,0 +1,94 @@
+"""What failed in a run, and what to change: an exception and its phase become a status and a Failure."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from demo.backend import compilation
+from demo.backend.load_errors import NO_ROOM
+from demo.core import format as fmt
+from demo.core.result import PHASE_DOING, Failure, RunResult, Status
+from demo.core.spec import RunSpec
+
+BFLOAT16_CAPABILITY = (8, 0)
+REMEDIES = {
+    "load": "Choose another checkpoint or dtype.",
+    "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
+    "warm up": "The model does not run eagerly with these settings: choose dtype float32, or another checkpoint.",
+    "time": "Run it again; if it happens again, choose another mode.",
+    "check": "The timing had ended; run it again for the rest.",
+}
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
+"""What allocators say in lower case: CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN."""
+
+
+def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
+    """`result` is what is known so far: its spec, and its environment where the model was loaded."""
+    if is_out_of_memory(error):
+        return "out_of_memory", _out_of_memory(phase, result)
+    text = compilation.first_line(error)
+    if phase == "compile":
+        return "compile_failed", _compile_failed(text, result.spec)
+    remedy, change = REMEDIES[phase], {}
+    if phase == "warm up":
+        if result.spec.dtype in ("float32", "tf32"):
+            remedy = "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json."
+        else:
+            change = {"dtype": "float32"}
+    return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
+
+
+def recompiled(events: int) -> Failure:
+    """The failure of a run in which so many compile events came while it was timed."""
+    return Failure(
+        "time",
+        f"The model compiled again while it was timed ({events} compile events): the figures are void.",
+        "Run it again. If it happens again, look for shapes or branches that change from call to call in "
+        "the model's forward: what compiles on every call cannot be timed.",
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
+
+
+def _out_of_memory(phase: str, result: RunResult) -> Failure:
+    spec, environment = result.spec, result.environment
+    smaller = max(1, spec.batch_size // 4)
+    where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
+    first = f"batch size {smaller}" if spec.batch_size > 1 else "a smaller checkpoint"
+    change: dict[str, Any] = {"batch_size": smaller} if spec.batch_size > 1 else {}
+    remedy = f"Try {first}."
+    if narrower := _narrower_dtype(spec):
+        change["dtype"], remedy = narrower, f"Try {first}, or dtype {narrower}."
+    what = f"Batch size {spec.batch_size} ran out of memory on {where} while {PHASE_DOING[phase]}."
+    return Failure(phase, what, remedy, change)
+
+
+def _narrower_dtype(spec: RunSpec) -> str:
+    """The dtype that takes half the memory on the run's device; '' where the run has it already."""
+    if spec.dtype in ("float16", "bfloat16"):
+        return ""
+    old = spec.device == "cuda" and torch.cuda.get_device_capability() < BFLOAT16_CAPABILITY
+    return "float16" if old else "bfloat16"
+
+
+def _compile_failed(text: str, spec: RunSpec) -> Failure:
+    change: dict[str, Any] = {}
+    if any(os.strerror(number) in text for number in NO_ROOM):
+        remedy = (
+            "Make room and allow writing in the compile cache and the folder for temporary files, or set "
+            "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
+        )
+    elif spec.fullgraph:
+        breaks = " that this run was asked to add" if spec.graph_break else "s that this model needs"
+        remedy = f"Switch fullgraph off: it forbids the graph break{breaks}."
+        change = {"fullgraph": False}
+    else:
+        remedy = f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
+        change = {} if spec.mode == "default" else {"mode": "default"}
+    return Failure("compile", f"torch.compile failed: {text}", remedy, change)

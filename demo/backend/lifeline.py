@@ -1,0 +1,39 @@
+"""Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline MODULE [ARGUMENT ...]`.
+
+The parent keeps the writing end of this process's standard input open. When that end closes, which the kernel does
+for a killed parent too, the whole process group is killed with SIGKILL.
+
+Covered: the module, its imports (torch takes seconds), a library that holds the interpreter's lock, a crash of the
+module whose children live on. Not covered: children that leave the process group, such as with `setsid`; anything
+while another process holds a copy of the writing end; systems without `fork` and `poll`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import select
+import signal
+import sys
+
+
+def end_with_parent() -> None:
+    """Forks a watcher that kills the whole process group as soon as the other end of standard input is closed.
+
+    A process, not a thread: a thread waits forever where a library hangs with the interpreter's lock, and is gone
+    where this process has crashed and its children have not. The watcher polls the pipe and never reads from it. It
+    closes all its other files, so that whoever reads those sees this process end. Call it before starting a thread.
+    """
+    if os.fork():
+        return
+    os.closerange(1, os.sysconf("SC_OPEN_MAX"))
+    pipe = select.poll()
+    pipe.register(0, 0)  # no event is asked for: poll returns only when the other end closes, or on an error
+    pipe.poll()
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,166 @@
+"""What a checkpoint that somebody named may ask of this machine; each check raises BadInput beyond a limit.
+
+Covered: the sizes of its files before one is fetched, files that its config names in the place of others, parts of its
+weights that are no safetensors, the numbers in its config, its parameters (counted without allocating any), and the
+pictures that its processor makes. Not covered: the memory that a call takes, which depends on batch and picture.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import torch
+from huggingface_hub.errors import EntryNotFoundError
+
+from demo.backend.load_errors import OTHER, named
+from demo.backend.model_source import Source
+from demo.core import format as fmt
+from demo.core import limits
+from demo.core.errors import BadInput
+
+MAX_TENSORS = 20_000
+"""Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
+MAX_IN_CONFIG = 10_000_000
+"""The sum of all whole numbers in a config. Some become lists and loops before the first parameter is made."""
+MAX_CONFIG_BYTES = 10_000_000
+WEIGHTS_INDEX = "model.safetensors.index.json"
+SMALL_FILES = (
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    WEIGHTS_INDEX,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
+"""The files that loading reads beside the weights, of at most `MAX_CONFIG_BYTES` each."""
+REDIRECTS = {"config.json": "configuration_files", "tokenizer_config.json": "fast_tokenizer_files"}
+"""Files with an entry that names other files to be read in their place, whose sizes are not checked."""
+MAX_SIDE = 4096
+"""Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
+BYTES_A_PARAMETER = 8
+"""Of the widest number format in a weights file."""
+
+
+def refuse_large_files(source: Source) -> None:
+    """Asks the Hub for the sizes of the files before one is fetched."""
+    if source.options.get("local_files_only"):
+        return
+
+    def size(name: str) -> int:
+        address = huggingface_hub.hf_hub_url(source.name, name, revision=source.options.get("revision"))
+        try:
+            return huggingface_hub.get_hf_file_metadata(address).size or 0
+        except EntryNotFoundError:
+            return 0
+
+    sizes = {name: size(name) for name in SMALL_FILES}
+    for name, bytes_of_file in sizes.items():
+        if bytes_of_file > MAX_CONFIG_BYTES:
+            raise BadInput(
+                f"The file {name} of {source.name} has {fmt.size(bytes_of_file)}, the limit is "
+                f"{fmt.size(MAX_CONFIG_BYTES)}; {OTHER}."
+            )
+    for name, entry in REDIRECTS.items():
+        if sizes[name]:
+            file = huggingface_hub.hf_hub_download(source.name, name, **source.options)
+            if entry in json.loads(Path(file).read_bytes()):
+                raise BadInput(f"The file {name} of {source.name} names others to be read in its place; {OTHER}.")
+    weights = size("model.safetensors")
+    if not weights and sizes[WEIGHTS_INDEX]:
+        index = huggingface_hub.hf_hub_download(source.name, WEIGHTS_INDEX, **source.options)
+        parts = set(json.loads(Path(index).read_bytes())["weight_map"].values())
+        weights = sum(size(part) for part in sorted(parts)[:MAX_TENSORS])
+    limit = limits.current().parameters * BYTES_A_PARAMETER
+    if weights > limit:
+        raise BadInput(
+            f"The weights of {source.name} have {fmt.size(weights)}, the limit here is {fmt.size(limit)}. Choose a "
+            f"smaller checkpoint, or raise {limits.variable('parameters')}."
+        )
+
+
+def refuse_other_parts(source: Source) -> None:
+    """Refuses an index of the weights whose parts are no safetensors: transformers would unpickle them despite
+    `use_safetensors`. The index is in the folder, or in the Hub's cache where it was read already.
+    """
+    if Path(source.name).is_absolute():
+        index = Path(source.name, WEIGHTS_INDEX)
+    else:
+        revision = source.options.get("revision")
+        index = Path(str(huggingface_hub.try_to_load_from_cache(source.name, WEIGHTS_INDEX, revision=revision)))
+    if index.is_file():
+        parts = set(json.loads(index.read_bytes())["weight_map"].values())
+        if not all(str(part).endswith(".safetensors") for part in parts):
+            raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+
+
+def refuse_large_numbers(entries: dict[str, Any], checkpoint: str) -> None:
+    """Refuses the entries of a config that ask for gigantic lists or loops."""
+    if sum(_whole_numbers(entries)) > MAX_IN_CONFIG:
+        raise BadInput(f"{named(checkpoint)} has a config that asks for a gigantic model; {OTHER}.")
+
+
+def _whole_numbers(part: Any) -> Iterator[int]:
+    """The absolute value of every whole number in a config, except those of its lists of labels."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name not in ("id2label", "label2id"):
+                yield from _whole_numbers(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _whole_numbers(value)
+    elif isinstance(part, int) and not isinstance(part, bool):
+        yield abs(part)
+
+
+def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
+    """Builds the architecture without allocating its weights, and stops as soon as it has counted beyond the limit."""
+    limit = limits.current().parameters
+    counted = tensors = 0
+
+    def count(module: Any, name: str, parameter: torch.Tensor | None) -> None:
+        nonlocal counted, tensors
+        if parameter is None:
+            return
+        counted, tensors = counted + parameter.numel(), tensors + 1
+        if counted > limit or tensors > MAX_TENSORS:
+            raise BadInput(
+                f"{named(checkpoint)} is a model of more than {limit:,} parameters or {MAX_TENSORS:,} weight tensors, "
+                f"the limits here. Choose a smaller checkpoint, or raise {limits.variable('parameters')}."
+            )
+
+    registering = torch.nn.modules.module
+    hooks = (
+        registering.register_module_parameter_registration_hook(count),
+        registering.register_module_buffer_registration_hook(count),
+    )
+    try:
+        with torch.device("meta"):
+            kind.from_config(copy.deepcopy(config))
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
+    """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
+    for name in ("size", "crop_size", "pad_size", "size_divisor"):
+        given = getattr(processor, name, None)
+        sides = [given] if isinstance(given, int | float) else list(dict(given).values()) if given else []
+        # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
+        share = getattr(processor, "crop_pct", None) if name == "size" else None
+        share = share if isinstance(share, int | float) and share > 0 else 1
+        if any(isinstance(side, int | float) and side / share > MAX_SIDE for side in sides):
+            raise BadInput(
+                f"The processor of {named(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
+                f"{OTHER}."
+            )

@@ -1,0 +1,42 @@
+"""What the phases 'warm up' and 'compile' hand to the later ones: the calls to time, and what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from demo.backend import timing
+from demo.core.measurement import Compilation
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to call the model, and the seconds of the calls before its timing, the first call first."""
+
+    call: timing.Call
+    warmup: list[float]
+
+
+@dataclass(frozen=True)
+class Eager(Variant):
+    outputs: Any
+    """Of one call, cloned."""
+    untouched: Any
+    """A twin of the model from before its first call."""
+    first_call_changed_model: bool
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What is timed, after its warm-up."""
+
+    eager: Eager
+    compiled: Variant
+    eager_warmup_again: list[float]
+    """After compiling, which has filled the caches with other things and warmed the machine."""
+    fit_together: bool
+    """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
+    broken: Compilation | None = None
+    """What was compiled of the model with the added graph break; None where the spec asks for none."""
+    unbroken: Variant | None = None
+    """The compiled model without that break."""

@@ -1,0 +1,85 @@
+"""The command line: `python -m demo COMMAND`. One module beside this one for each command.
+
+Runs on a machine that has only what a run needs: neither gradio nor plotly is imported, except by `serve`.
+Standard output carries the answer, standard error everything else. Exit codes: 0 the run is ok, 1 it is not (or the
+doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the reader of the output left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from demo.cli import autopilot, cache, doctor, history, listing, published, run, script, serve, streams, sweep, terminal
+from demo.cli.common import BAD_INPUT, FAILED, PROGRAM, print_help
+from demo.core.errors import BadInput, WorkerDied
+from demo.store.history import HistoryError
+
+COMMANDS = (run, listing, doctor, history, published, script, sweep, cache, autopilot, serve)
+READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
+    streams.open_closed()
+    streams.write_any_character()
+    try:
+        options = parser().parse_args(arguments)
+        code: int = options.command(options)
+        sys.stdout.flush()
+        return code
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except HistoryError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except WorkerDied as error:
+        advice = f"{PROGRAM} doctor says what it needs."
+        print(f"The process that runs torch ended without an answer: {error.reason}. {advice}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        streams.silence_output()
+        return READER_LEFT
+    except OSError as error:  # from the machine, such as standard output on a full disk
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
+        streams.silence_output()
+        return FAILED
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of all commands; what it parses holds the function of the command as `command`."""
+    program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
+    program.set_defaults(command=lambda options: print_help(program))
+    program.add_argument("--version", action=_Version, help="the project's commit and the libraries' versions")
+    commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return program
+
+
+class _Version(argparse.Action):
+    """Finds out the versions only when they are asked for: the commit takes a call of git."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, nargs=0)
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> NoReturn:
+        print(terminal.versions())
+        parser.exit()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence instead of printing its usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")

@@ -1,0 +1,226 @@
+"""What is measured of one variant: its calls, its kernels, and the cost of compiling it.
+
+Seconds and bytes. Raw times are stored; whatever can be computed from them is a property.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from demo.core import stats
+
+
+@dataclass(frozen=True)
+class BackToBack:
+    """Calls launched without waiting for each other: the throughput of a server with a full queue."""
+
+    calls: int
+    seconds: float
+    """From the first launch until the last result is there."""
+    energy_joules: float | None = None
+    """Energy of the GPU meanwhile, by the driver's counter; None where it has none."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a GPU, or one operator of a CPU, with all its launches in a call."""
+
+    name: str
+    """As the profiler spells it, shortened."""
+    launches: float
+    """A call."""
+    seconds: float
+    """Of a call, all launches together."""
+    share: float
+    """Of the time of all kernels, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What torch.profiler saw of one variant, in a pass of its own, because profiling slows the calls down."""
+
+    kernels: float
+    """Launched in a call: on a GPU kernels, on a CPU operators that call no other one. Kernels that inductor compiled
+    for a CPU are not listed one by one: together they are the self time of 'Call CompiledFxGraph'."""
+    busy_seconds: float | None
+    """Of a call, in which the GPU ran a kernel, a copy or a fill, overlaps counted once; None on a CPU."""
+    longest: tuple[Kernel, ...]
+    """At most five, by name, the longest first."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The least work of one call, and the rates that the device reached in a matrix product and in a plain copy.
+
+    Operations are those of matrix products, convolutions and attention (a multiply-add is two), as
+    torch.utils.flop_counter counts them in eager; nothing is counted for the rest. Bytes are a lower bound: each weight
+    that any operator reads once (of embedding tables the rows looked up), each input once, each output once, and no
+    intermediate results.
+    """
+
+    operations: int
+    least_bytes: int
+    matrix_rate: float
+    """Operations a second of one large square matrix product in the run's own number format, TF32 included."""
+    copy_rate: float
+    """Bytes a second, read and written, of one large copy on the device."""
+
+    @property
+    def compute_seconds(self) -> float:
+        return self.operations / self.matrix_rate
+
+    @property
+    def memory_seconds(self) -> float:
+        return self.least_bytes / self.copy_rate
+
+    @property
+    def least_seconds(self) -> float:
+        """No call can be much faster; convolutions that save multiplications (Winograd) may be slightly."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Raw times of one variant (eager, compiled, or the A/A control)."""
+
+    wall_seconds: tuple[float, ...]
+    """One synchronised call each, in the order timed: what one caller waits."""
+    device_seconds: tuple[float, ...] | None
+    """The GPU's work in further calls, by CUDA events with the launches queued ahead; None on a CPU."""
+    warmup_seconds: tuple[float, ...]
+    """Calls before the timing, the first call (which compiles) first."""
+    calls_per_block: int
+    """Calls of this variant in one A B B A block, both halves together."""
+    peak_memory_bytes: int | None = None
+    """CUDA: most bytes allocated during a call, weights included; CPU: the process's largest resident set."""
+    peak_reserved_bytes: int | None = None
+    """CUDA: most bytes that torch's allocator held of the GPU, allocated or not."""
+    back_to_back: BackToBack | None = None
+    profile: Profile | None = None
+
+    @property
+    def busy_share(self) -> float | None:
+        """Share of a call in which the GPU works: its profiled work over the median wall time without a profiler."""
+        if self.profile is None or self.profile.busy_seconds is None:
+            return None
+        return min(1.0, self.profile.busy_seconds / self.median_seconds)
+
+    @property
+    def launch_seconds(self) -> float | None:
+        """Wall time of a call in which the GPU is idle: the cost of launching kernels, at least 0.
+
+        CUDA events overestimate the GPU's work where a call has more launches than the driver queues (about a
+        thousand). The profiler's sum of kernel times, where there is one, is then smaller and is used.
+        """
+        if not self.device_seconds:
+            return None
+        works = float(np.median(self.device_seconds))
+        if self.profile is not None and self.profile.busy_seconds is not None:
+            works = min(works, self.profile.busy_seconds)
+        return max(0.0, self.median_seconds - works)
+
+    @property
+    def median_seconds(self) -> float:
+        return float(np.median(self.wall_seconds))
+
+    @property
+    def mean_seconds(self) -> float:
+        return float(np.mean(self.wall_seconds))
+
+    @property
+    def p95_seconds(self) -> float:
+        return float(np.quantile(self.wall_seconds, 0.95))
+
+    @property
+    def median_device_seconds(self) -> float | None:
+        return float(np.median(self.device_seconds)) if self.device_seconds else None
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """The median call of each block, in seconds."""
+        return stats.block_medians(self.wall_seconds, self.calls_per_block)
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    reason: str
+    location: str
+    """'file.py:123 in forward', or '' where dynamo did not say."""
+
+
+@dataclass(frozen=True)
+class CompileCost:
+    """One first call of the compiled model, in a process of its own."""
+
+    first_call_seconds: float
+    """Wall time: it traces, compiles and runs once."""
+    parts: dict[str, float]
+    """Seconds by stage, in torch's own words: 'dynamo', 'aot_autograd', 'inductor', 'backend compile'."""
+    run_id: str = ""
+    """The stored run that measured it; '' for this one."""
+
+
+@dataclass(frozen=True)
+class CompiledFirst:
+    """What torch.compile captures of a model whose first call is a compiled one, without an eager call before."""
+
+    graphs: int
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    fullgraph_error: str = ""
+    """Why `fullgraph=True` raises there; '' where it does not."""
+
+
+CUDAGRAPHS_SKIPPED = "skipped: "
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What torch.compile did during the real compile, as counted by dynamo and inductor themselves."""
+
+    first_call_seconds: float
+    """Wall time of the first call of the compiled model: it traces, compiles and runs once."""
+    cache: Literal["cold", "warm", "off"]
+    """'warm' where inductor found at least one compiled graph on disk and had to compile none."""
+    graphs: int
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles_while_timing: int = 0
+    cudagraphs: str = "not asked"
+    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` and the reason: see `cudagraphs_skipped`."""
+    cold: CompileCost | None = None
+    """With this model missing from the cache; None where neither this run nor an earlier one on this machine measured
+    it. Only a run with `cache="empty"` is sure to find nothing: kernels of other models may be of use."""
+    warm: CompileCost | None = None
+    """In a further process over the cache that the cold one filled."""
+    recompiles: tuple[GraphBreak, ...] = ()
+    """Why dynamo compiled a frame again, before the timing or in it."""
+    fallbacks: tuple[GraphBreak, ...] = ()
+    """Frames that dynamo gave up and left to eager."""
+    kernels: int | None = None
+    """Kernels that inductor generated (C++ on a CPU, Triton on a GPU)."""
+    extern_kernels: int | None = None
+    """Calls that inductor left to a library, such as a matrix product or a convolution."""
+    cache_hits: int = 0
+    cache_misses: int = 0
+    """Graphs found in, and missing from, inductor's cache."""
+    compiled_first: CompiledFirst | None = None
+    """Where compiling before any eager call captures other graphs than this run's, which called eager first; None
+    where it captures the same."""
+    break_after: str = ""
+    """The part of the model after which `spec.graph_break` put its break; '' after the whole model, or without one."""
+
+    @property
+    def cudagraphs_skipped(self) -> str | None:
+        """Why CUDA graphs were asked for and not used; None where they were used, or not asked for."""
+        skipped = self.cudagraphs.startswith(CUDAGRAPHS_SKIPPED)
+        return self.cudagraphs.removeprefix(CUDAGRAPHS_SKIPPED) if skipped else None
+
+    @property
+    def known_costs(self) -> dict[str, float]:
+        """Seconds of a first call by the state of the cache, 'cold' before 'warm': those that were measured."""
+        own = {"warm" if self.cache == "warm" else "cold": self.first_call_seconds}
+        named = {"cold": self.cold, "warm": self.warm}
+        measured = own | {cache: cost.first_call_seconds for cache, cost in named.items() if cost is not None}
+        return {cache: measured[cache] for cache in ("cold", "warm") if cache in measured}

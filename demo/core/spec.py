@@ -1,0 +1,306 @@
+"""What is asked of one run, and the table of options from which every way of asking is made.
+
+A field of `RunSpec` that `choice`, `switch`, `whole`, `number` or `queries` declares is an `Option`. The command line,
+the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared here, applied
+in `demo.backend`, and named in `demo/core/languages/`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from demo.core import numbers
+from demo.core.codec import shown
+from demo.core.errors import BadInput
+
+TASKS = ("image-classification", "object-detection", "image-segmentation")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
+"""The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
+DTYPES = ("float32", "tf32", "float16", "bfloat16")
+"""'tf32' is float32 whose matrix products and convolutions may use TensorFloat-32: compute capability 8.0 and up."""
+ATTENTIONS = ("auto", "eager", "sdpa")
+"""transformers' `attn_implementation`; 'auto' leaves the choice to the checkpoint's class."""
+PROTOCOLS = ("interleaved", "as published")
+"""'as published' is the guide's recipe: warm up, then 300 calls of eager, then 300 of compiled."""
+CACHES = ("keep", "empty")
+"""Inductor's compile cache: kept from run to run, or an empty one of this run's own."""
+PROFILES = ("auto", "on", "off")
+"""Whether a run uses torch.profiler to explain its figures; 'auto' does on a GPU only."""
+DEVICES = ("auto", "cpu", "cuda")
+WEIGHTS = ("pretrained", "random")
+MAX_BATCH_SIZE = 256
+MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
+MIN_PRECISION, MAX_PRECISION = 0.001, 0.2
+MIN_SECONDS, MAX_SECONDS = 0.5, 300.0
+MAX_THREADS = 1024
+MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
+PUBLISHED_CALLS = 300
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a run, as every way of asking for a run needs it."""
+
+    name: str
+    """The field of `RunSpec`: also the name in links, grids, the API and the JSON of a result."""
+    default: Any
+    """None for a number that may be left out."""
+    kind: Literal["choice", "switch", "whole", "number", "queries"]
+    help: str
+    """In English, one sentence or two, for `--help` and the API's documentation."""
+    title: str = ""
+    """How a refusal calls it; the name where nothing is given."""
+    values: tuple[str, ...] = ()
+    """Of a choice; the first is the default."""
+    low: float = 0
+    high: float = 0
+    """Of a number, both allowed."""
+    aliases: tuple[str, ...] = ()
+    """Further flags of the command line, the one to show first; `--name` always works."""
+    fold_place: int | None = None
+    """The form's fold 'Advanced' shows its options by this number, ascending. None: the form lays it out itself."""
+    timing: bool = False
+    """It decides how a run is timed and examined, but not what is compiled."""
+    in_script: bool = False
+    """The stand-alone script of a run applies it."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Of the command line."""
+        return (*self.aliases, f"--{self.name.replace('_', '-')}")
+
+    def parsed(self, given: Any) -> Any:
+        """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
+        match self.kind:
+            case "whole":
+                return parse_whole(given)
+            case "number":
+                return parse_number(given)
+            case "queries":
+                return _parse_queries(given)
+        return given
+
+    def check(self, value: Any) -> None:
+        """Raises BadInput for a value that the option does not allow."""
+        if value is None and self.default is None:
+            return
+        match self.kind:
+            case "choice":
+                check_choice(self.title or self.name, value, self.values)
+            case "switch":
+                if not isinstance(value, bool):
+                    raise BadInput(f"{self.name} is a switch, true or false. Given: {shown(value)}.")
+            case "whole" | "number":
+                self._check_number(value)
+            case "queries":
+                _check_queries(value)
+
+    def _check_number(self, value: Any) -> None:
+        allowed, called = (int, "whole number") if self.kind == "whole" else (int | float, "number")
+        if isinstance(value, bool) or not isinstance(value, allowed) or not self.low <= value <= self.high:
+            title, bounds = self.title or self.name, f"from {self.low:g} to {self.high:g}"
+            raise BadInput(f"{title} must be a {called} {bounds}. Given: {shown(value)}.")
+
+
+def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
+    """A field with one of `values`, the first by default. `facts` are further fields of `Option`."""
+    return field(default=values[0], metadata={"kind": "choice", "values": values, "help": help, **facts})
+
+
+def switch(help: str, **facts: Any) -> Any:
+    """An on/off field, off by default."""
+    return field(default=False, metadata={"kind": "switch", "help": help, **facts})
+
+
+def whole(default: int | None, low: int, high: int, help: str, **facts: Any) -> Any:
+    """A field with a whole number from `low` to `high`."""
+    return field(default=default, metadata={"kind": "whole", "low": low, "high": high, "help": help, **facts})
+
+
+def number(default: float, low: float, high: float, help: str, **facts: Any) -> Any:
+    """A field with a number from `low` to `high`."""
+    return field(default=default, metadata={"kind": "number", "low": low, "high": high, "help": help, **facts})
+
+
+def queries(help: str, **facts: Any) -> Any:
+    """A field with short texts."""
+    return field(default=(), metadata={"kind": "queries", "help": help, **facts})
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
+
+    Whether the checkpoint exists, and fits the task and the text, is for the catalogue to say: see
+    `demo.core.catalog.make_spec`, which form, command line, API and grid all use.
+    """
+
+    checkpoint: str
+    task: str
+    batch_size: int = whole(
+        1,
+        1,
+        MAX_BATCH_SIZE,
+        f"1 to {MAX_BATCH_SIZE}; the picture is repeated so many times.",
+        title="Batch size",
+        in_script=True,
+    )
+    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True)
+    fullgraph: bool = switch(
+        "Fail instead of falling back to eager where the graph breaks.", fold_place=3, in_script=True
+    )
+    dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True)
+    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold_place=2, in_script=True)
+    """A result carries the device that was used."""
+    weights: str = choice(
+        WEIGHTS,
+        '"random" needs no download: latency stays true, predictions mean nothing.',
+        fold_place=1,
+        in_script=True,
+    )
+    text: tuple[str, ...] = queries("For a zero-shot detector: what to look for, separated by commas.", in_script=True)
+    iterations: int | None = whole(
+        None,
+        MIN_ITERATIONS,
+        MAX_ITERATIONS,
+        f"Timed calls of each variant, {MIN_ITERATIONS} to {MAX_ITERATIONS}; without it, until the speed-up is known "
+        "well enough.",
+        title="The number of timed calls",
+        fold_place=13,
+        timing=True,
+    )
+    """Rounded up to whole A B B A blocks."""
+    protocol: str = choice(
+        PROTOCOLS,
+        f'"as published" is the guide\'s: {PUBLISHED_CALLS} calls of eager, then {PUBLISHED_CALLS} of compiled, and '
+        "their means.",
+        fold_place=9,
+        timing=True,
+    )
+    precision: float = number(
+        0.01,
+        MIN_PRECISION,
+        MAX_PRECISION,
+        "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
+        fold_place=10,
+        timing=True,
+    )
+    most_seconds: float = number(
+        3.5,
+        MIN_SECONDS,
+        MAX_SECONDS,
+        "Stop timing after so many seconds all the same, twice that where the verdict is unsure.",
+        aliases=("--max-seconds",),
+        fold_place=11,
+        timing=True,
+    )
+    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold_place=4, in_script=True)
+    """As convolutions on tensor cores like them."""
+    attention: str = choice(
+        ATTENTIONS,
+        'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
+        title="attention implementation",
+        fold_place=5,
+        in_script=True,
+    )
+    threads: int | None = whole(
+        None,
+        1,
+        MAX_THREADS,
+        "Threads of torch on a CPU; without it torch's own choice.",
+        title="The number of threads",
+        fold_place=6,
+        in_script=True,
+    )
+    """Intra-op threads."""
+    cache: str = choice(
+        CACHES,
+        '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
+        title="compile cache",
+        fold_place=7,
+        timing=True,
+    )
+    graph_break: bool = switch(
+        "Add one graph break after the model's largest part, and time compiled with and without it.",
+        fold_place=8,
+        in_script=True,
+    )
+    profile: str = choice(
+        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold_place=12, timing=True
+    )
+    """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
+            raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
+        check_choice("task", self.task, TASKS)
+        for option in OPTIONS.values():
+            option.check(getattr(self, option.name))
+        if self.protocol == "as published" and self.iterations is not None:
+            raise BadInput(
+                f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
+                "or choose the protocol 'interleaved'."
+            )
+
+    def on(self, device: str) -> RunSpec:
+        """The same spec with the device that 'auto' came to mean."""
+        return dataclasses.replace(self, device=device)
+
+    def departures(self) -> dict[str, Any]:
+        """The options that are not at their default, by name."""
+        return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
+
+
+OPTIONS = {
+    declared.name: Option(declared.name, declared.default, **declared.metadata)
+    for declared in dataclasses.fields(RunSpec)
+    if declared.metadata
+}
+"""Every option by its name, in the order of the fields: all fields but `checkpoint` and `task`."""
+SWITCHES = tuple(name for name, option in OPTIONS.items() if option.kind == "switch")
+
+
+def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raises BadInput for anything but one of `allowed`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise BadInput(f"Unknown {title} {shown(value)}. Allowed: {', '.join(allowed)}.")
+
+
+def parse_whole(given: Any) -> Any:
+    """An int where `given` is the text of one, or a whole float; anything else as it came."""
+    if isinstance(given, str) and (value := numbers.whole_number(given)) is not None:
+        return value
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    return given
+
+
+def parse_number(given: Any) -> Any:
+    """A float where `given` is the text of a number; anything else as it came."""
+    if isinstance(given, str) and (value := numbers.number(given)) is not None:
+        return value
+    return given
+
+
+def _parse_queries(given: Any) -> Any:
+    if isinstance(given, str):
+        return tuple(query for part in re.split(r"[,;\n]", given) if (query := part.strip()))
+    if not isinstance(given, Iterable):
+        return (given,)
+    return tuple(query.strip() if isinstance(query, str) else query for query in given)
+
+
+def _check_queries(text: Any) -> None:
+    if not isinstance(text, tuple) or not all(isinstance(query, str) and query.strip() for query in text):
+        raise BadInput(
+            "The text queries are a list of short texts, none of them empty, such as: a cat, a remote control."
+        )
+    if len(text) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in text):
+        raise BadInput(
+            f"At most {MAX_QUERIES} text queries of at most {MAX_QUERY_LENGTH} characters each. "
+            f"Given: {len(text)} queries, the longest of {max(map(len, text))} characters."
+        )

@@ -1,0 +1,253 @@
+"""How every figure of the page looks: bars, title, source lines, fonts, margins, and its text for screen readers.
+
+Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
+puts `PAGE_CSS` into its style sheet, which recolours them as the theme changes. Colours are hex, backgrounds
+transparent, no figure has a legend: names are written where the bars and dots are. Margins are fixed in pixels, so
+that the same figure serves a phone of 390 pixels and a projector of 1920.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import plotly.graph_objects as go
+
+from demo.core import format as fmt
+from demo.core.languages import Language
+from demo.core.result import RunResult
+from demo.present.palette import COMPILED, COMPILED_ON_DARK, EAGER
+
+TEXT = "#1F2937"
+LINE = "#6B7280"
+GRID = "#D1D5DB"
+FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
+
+_BLUE, _INK = (
+    f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})" for colour in (COMPILED, TEXT)
+)
+PAGE_CSS = f"""
+.js-plotly-plot .modebar-container {{ display: none !important; }}
+.js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
+.js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
+.js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
+.js-plotly-plot .plotly .errorbar path {{ stroke: var(--body-text-color) !important; }}
+.js-plotly-plot .plotly .point[style*="fill: {_INK}"] {{ fill: var(--body-text-color) !important; }}
+.dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
+.dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
+.dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
+"""
+"""Uses Gradio's variables. Plotly's buttons lie unseen in the way of the Tab key and are of no use here: they go.
+Browsers write Plotly's inline colours as 'rgb(0, 114, 178)', those of spans as given."""
+WAITING = 0.28
+"""Opacity of the part of a bar in which the GPU is idle."""
+PLOT_HEIGHT = 200
+"""Pixels between the axes of a figure that is not of bars."""
+NAMES = 16
+"""Height in pixels of the letters of names and values."""
+LINE_WIDTH = 52
+"""Longest line below a figure, in letters; Chinese and Japanese letters count twice."""
+SIGN_WIDTH = 28
+"""Pixels of the sign before a name with the gaps around it."""
+
+
+def room(names: Iterable[str], size: int = NAMES) -> int:
+    """Pixels that the longest of these names takes beside an axis, in letters of `size` pixels."""
+    return 10 + round(0.58 * size * max(_width(_plain(name)) for name in names))
+
+
+def bars(
+    title: str,
+    names: Sequence[str],
+    seconds: Sequence[float | None],
+    texts: Sequence[str],
+    ranges: Sequence[tuple[float, float] | None],
+    source: list[str],
+    left: int,
+    right: int,
+    lang: Language,
+    group: int = 2,
+) -> go.Figure:
+    """Horizontal bars from zero, eager and compiled in turn, a gap after each `group`; `texts` at their ends.
+
+    A third bar of a group is lighter: compiled with a graph break.
+    `left` and `right` are the pixels kept free for the longest of `names` and of `texts`.
+    """
+    scale, unit = scale_of(seconds)
+    places = [bar + 0.5 * (bar // group) for bar in range(len(names))]
+    ends = [max(value or 0.0, span[1] if span else 0.0) for value, span in zip(seconds, ranges, strict=True)]
+    figure = go.Figure(
+        go.Bar(
+            orientation="h",
+            y=places,
+            x=[(value or 0.0) * scale for value in seconds],
+            width=0.74,
+            marker={
+                "color": [EAGER if bar % group == 0 else COMPILED for bar in range(len(names))],
+                "opacity": [0.6 if bar % group == 2 else 1.0 for bar in range(len(names))],
+                "line": {"width": 0},
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": [_above(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
+                "arrayminus": [_below(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
+                "color": TEXT,
+                "thickness": 2,
+                "width": 6,
+                "visible": any(ranges),
+            },
+            hoverinfo="skip",
+        )
+    )
+    for place, end, text in zip(places, ends, texts, strict=True):
+        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8, showarrow=False)
+    figure.update_yaxes(
+        tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], ticks="", showgrid=False, zeroline=False
+    )
+    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+    title = lang.listed([title, lang.plain_value(unit)])
+    return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
+
+
+def titled(key: str, unit: str, lang: Language) -> str:
+    """'Every timed call, ms'."""
+    return lang.listed([lang.plain(key), lang.plain_value(unit)])
+
+
+def directed(line: str) -> str:
+    """A line with Arabic letters in a right-to-left isolate: charts are laid out from left to right."""
+    if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in line):
+        return f"\N{RIGHT-TO-LEFT ISOLATE}{line}\N{POP DIRECTIONAL ISOLATE}"
+    return line
+
+
+def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
+    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
+    lines = [directed(line) for text in source for line in wrapped(text)]
+    top, bottom = 46, 34 + 17 * len(lines)
+    axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis)
+    if figure.data and figure.data[0].type == "bar":
+        figure.update_yaxes(tickfont={"size": NAMES})
+    figure.update_annotations(font={"size": NAMES})
+    figure.add_annotation(
+        text="<br>".join(html.escape(line, quote=False) for line in lines),
+        align="left",
+        font={"size": 12},
+        opacity=0.8,
+        showarrow=False,
+        x=0,
+        xref="paper",
+        xanchor="left",
+        xshift=-left,
+        y=0,
+        yref="paper",
+        yanchor="top",
+        yshift=-28,
+    )
+    figure.update_layout(
+        template="none",
+        title={
+            "text": f"<b>{directed(title)}</b>",
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 10, "l": 2},
+            "font": {"size": 17},
+        },
+        font={"family": FONT, "color": TEXT},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 6},
+        height=top + plot + bottom,
+        autosize=True,
+        showlegend=False,
+        dragmode=False,
+        hoverlabel={"font": {"family": FONT, "size": 13}},
+        meta={"aloud": aloud(figure, title, source)},
+    )
+    return figure
+
+
+_STUCK = "、。，；：）！？」"
+_PIECE = re.compile(rf"(?:(?:\u2066[^\u2069]*\u2069|[^ \u2066\u3000-\u9fff\uff00-\uffef])+|[^ ])[{_STUCK}]*| +")
+"""A word with the values in it that stand in an isolate, or one letter of Chinese or Japanese with what may not begin a
+line after it."""
+
+
+def wrapped(text: str) -> list[str]:
+    """Lines of at most `LINE_WIDTH`, in any of the languages; a single longer word stays whole."""
+    lines = [""]
+    for piece in _PIECE.findall(re.sub(r"[\t-\r]+", " ", text)):
+        if _width((lines[-1] + piece).rstrip()) > LINE_WIDTH and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def _width(text: str) -> int:
+    """In letters: Chinese and Japanese ones count twice, isolates and accents not at all."""
+    return sum(
+        2 if unicodedata.east_asian_width(letter) in "WF" else unicodedata.category(letter) not in ("Cf", "Mn")
+        for letter in text
+    )
+
+
+def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
+    """The figure in one paragraph for screen readers, made of its own texts: title, values, source.
+
+    Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
+    and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
+    """
+    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers"]
+    values = [(trace.name, [f"{x:g}: {y:.3g}×" for x, y in zip(trace.x, trace.y, strict=True)]) for trace in marked]
+    rest: list[str] = []
+    if not marked:
+        ticks = figure.layout.yaxis.tickvals or ()
+        values = [(_plain(name), []) for name in figure.layout.yaxis.ticktext or ()]
+        for note in figure.layout.annotations[:-1]:
+            far = [abs(tick - note.y) for tick in ticks]
+            (values[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
+    listed = "; ".join(f"{name} {', '.join(texts)}" for name, texts in values)
+    paragraph = ". ".join(text for text in (_plain(title), "; ".join(rest), listed, *source) if text)
+    return paragraph.replace("<", "‹").replace(">", "›")  # so that it is never read as HTML
+
+
+def _plain(text: str) -> str:
+    """Without HTML tags and legend signs."""
+    return " ".join(re.sub(r"[●○◆◇■□▲△✕━┄†]", "", html.unescape(re.sub(r"<[^>]*>", "", text))).split())
+
+
+def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
+    """Factor from seconds, and the unit: milliseconds unless one of them is a second or more."""
+    if max((value for value in seconds if value is not None), default=0.0) >= 1:
+        return 1.0, "s"
+    return fmt.milliseconds(1.0), "ms"
+
+
+def _above(value: float | None, span: tuple[float, float] | None) -> float:
+    return 0.0 if value is None or span is None else max(0.0, span[1] - value)
+
+
+def _below(value: float | None, span: tuple[float, float] | None) -> float:
+    return 0.0 if value is None or span is None else max(0.0, value - span[0])
+
+
+def provenance(result: RunResult) -> list[str]:
+    """'google/vit-base-patch16-224, torch 2.13.0, 2026-11-21' and 'Tesla T4'."""
+    machine = result.environment
+    torch = [f"torch {shortened(machine.torch)}"] if machine else []
+    what = ", ".join([shortened(result.spec.checkpoint), *torch, shortened(result.started_at[:10])])
+    return [what, shortened(machine.device_name)] if machine else [what]
+
+
+def shortened(text: str) -> str:
+    """At most 48 characters: the ends of a longer text."""
+    return text if len(text) <= 48 else f"{text[:20]}…{text[-26:]}"

@@ -1,0 +1,213 @@
+"""The texts that `demo.present.script` puts together: `#NAME#` stands for another piece, `%s` for a value."""
+
+IMPORTS = (
+    "import argparse",
+    "import contextlib",
+    "import json",
+    "import math",
+    "import os",
+    "import random",
+    "import statistics",
+    "import timeit",
+    "import zlib",
+)
+
+TEMPLATE = '''
+"""Repeats one run of "Worth compiling?" on this machine by the same protocol, and prints the result as JSON."""
+
+#IMPORTS#
+
+import torch
+import transformers
+from PIL import Image
+from torch._dynamo.utils import counters
+
+#SETTINGS#
+parser = argparse.ArgumentParser(description="Is torch.compile worth it here? Needs torch, transformers and pillow.")
+#OPTION#
+parser.add_argument("--image", default=IMAGE if os.path.isfile(IMAGE) else "", help="without one, a grey picture")
+options = parser.parse_args()
+#MISSING#
+
+
+def warm_up(call, least=3):  # until the last three calls agree within 10 % and compiled nothing; 50 calls, or 2 s
+    times, frames, settled = [], [counters["frames"]["total"]], False
+    while len(times) < 50 and not (settled and len(times) >= least and frames[-1] == frames[-4]):
+        times += timeit.repeat(#CALL#, number=1, repeat=1)
+        frames.append(counters["frames"]["total"])
+        settled = max(times[-3:]) <= 1.1 * min(times[-3:]) or sum(times[1:]) >= 2
+    return times
+
+
+#PROTOCOL#
+
+
+#LOAD#
+model = model.to(DEVICE#FORMAT#).eval()
+picture = Image.open(open(options.image, "rb")) if options.image else Image.new("RGB", IMAGE_SIZE, "grey")
+picture.load()
+with contextlib.suppress(Exception):  # turned upright, where its EXIF block can be read and says how
+    picture = picture.transpose({2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}[picture.getexif()[274]])
+if picture.mode.startswith("I;16"):  # of 16 bits the upper 8; other numbers are stretched from black to white
+    picture = Image.frombytes("L", picture.size, picture.convert("I").tobytes()[1::4])
+elif picture.mode in ("I", "F"):
+    values = torch.frombuffer(bytearray(picture.convert("F").tobytes()), dtype=torch.float32).double()
+    finite = values[values.isfinite()].tolist() or [0.0]
+    low, span = min(finite), max(finite) - min(finite)
+    values = values.where(values.isfinite(), low).sub(low if span else 0).mul(255 / span if span else 1)
+    picture = Image.frombytes("L", picture.size, values.clamp(0, 255).round().byte().numpy().tobytes())
+layer = picture.convert("RGBA" if picture.has_transparency_data else "RGB").convert("RGBA")
+picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
+#BATCH#
+batch = {name: value.repeat(BATCH_SIZE, *[1] * (value.dim() - 1)).to(DEVICE) for name, value in inputs.items()}
+batch["pixel_values"] = batch["pixel_values"].to(DTYPE#FORMAT#)
+compiled = torch.compile(model, #COMPILE#)
+calls = {"eager": lambda: model(**batch), "compiled": lambda: compiled(**batch), "control": lambda: model(**batch)}
+times, names = {name: [] for name in calls}, model.config.id2label or {}
+with torch.no_grad():
+#ORDER#
+    warm = {"eager": warm_up(calls["eager"]), "compiled": warm_up(calls["compiled"]#LEAST#)}
+#MEASURE#
+    recompiles = counters["frames"]["total"] - frames
+    outputs = {name: calls[name]() for name in ("eager", "compiled")}
+speedup, control, verdict = judge()
+answer = {"then": THEN, "verdict": "unsure" if recompiles else verdict, "speedup": speedup, "control": control}
+answer["compilation"] = {"first_call_seconds": warm["compiled"][0], "graphs": counters["stats"]["unique_graphs"]}
+for name in ("eager", "compiled"):
+    answer[name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
+#SEE#
+print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": options.image or "grey"}))
+'''
+
+INTERLEAVED = """
+def ratio(slow, fast):  # trimmed mean log ratio of paired blocks' medians; Tukey and McLaughlin's 95 % interval
+    size, few = 2 * half, {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
+    blocks = ([statistics.median(side[at : at + size]) for at in range(0, len(side), size)] for side in (slow, fast))
+    logs = sorted(math.log(a / b) for a, b in zip(*blocks))
+    kept = logs[len(logs) // 10 : len(logs) - len(logs) // 10]
+    free = len(kept) - 1
+    t = few.get(free, 1.959964 + 2.372 / free + 2.8225 / free**2 + 2.5558 / free**3)
+    error = statistics.stdev(min(max(log, kept[0]), kept[-1]) for log in logs) * math.sqrt(len(logs)) / len(kept)
+    middle, width = statistics.fmean(kept), error * t
+    return {"ratio": math.exp(middle), "low": math.exp(middle - width), "high": math.exp(middle + width)}
+
+
+def judge():  # the control is eager against itself: what this machine answers when the truth is 1
+    speedup, control = ratio(times["eager"], times["compiled"]), ratio(times["eager"][half:], times["control"])
+    margin = 1 + max(0.01, abs(control["low"] - 1), abs(control["high"] - 1))
+    verdict = "same" if speedup["high"] <= 1.03 and speedup["low"] >= 1 / 1.03 else "unsure"
+    verdict = "faster" if speedup["low"] > 1 and speedup["ratio"] > margin else verdict
+    return speedup, control, "slower" if speedup["high"] < 1 and speedup["ratio"] < 1 / margin else verdict
+"""
+
+COUNTED = """
+
+
+def enough(elapsed):
+    return len(times["compiled"]) >= ITERATIONS
+"""
+
+UNTIL_KNOWN = """
+
+
+def enough(elapsed, most=[MAX_SECONDS]):  # narrow enough, or time is up: twice the time where the verdict is unsure
+    calls, shortest = len(times["compiled"]), min(sum(times["eager"]), sum(times["compiled"]))
+    if calls < max(10, 6 * half):
+        return False
+    found, _, verdict = judge()
+    most += [2 * MAX_SECONDS] * (elapsed >= most[-1] and verdict == "unsure" and len(most) == 1)
+    width = max(found["high"] / found["ratio"] - 1, 1 - found["low"] / found["ratio"])
+    return calls >= 5_000 or elapsed >= most[-1] or (width <= PRECISION and calls >= 12 * half and shortest >= 0.5)
+"""
+
+MEASURE = """
+    slowest = max(statistics.median(last[-3:]) for last in (warm_up(calls["eager"]), warm["compiled"]))
+    half = max(1, min(20, %sround(0.015 / slowest)))
+    frames, start = counters["frames"]["total"], timeit.default_timer()
+    order = (("control", 2 * half), ("eager", half), ("compiled", 2 * half), ("eager", half))
+    while not enough(timeit.default_timer() - start):
+        for name, count in order if times["eager"] else order[1:]:
+            times[name] += timeit.repeat(%s, number=1, repeat=count)
+"""
+
+PUBLISHED = """
+def judge(draws=2_500):  # the ratio of the plain means; 95 % bootstrap that takes the calls for independent
+    eager, compiled, rng = times["eager"], times["compiled"], random.Random(0)
+    means = [[statistics.fmean(rng.choices(side, k=len(side))) for _ in range(draws)] for side in (eager, compiled)]
+    ratios = sorted(slow / fast for slow, fast in zip(*means))
+    found = {"ratio": statistics.fmean(eager) / statistics.fmean(compiled)}
+    found |= {"low": ratios[int(0.025 * draws)], "high": ratios[int(0.975 * draws)]}
+    verdict = "same" if found["high"] <= 1.03 and found["low"] >= 1 / 1.03 else "unsure"
+    verdict = "faster" if found["low"] > 1 and found["ratio"] > 1.01 else verdict
+    return found, None, "slower" if found["high"] < 1 and found["ratio"] < 1 / 1.01 else verdict
+"""
+
+MEASURE_PUBLISHED = """
+    frames = counters["frames"]["total"]
+    for name in ("eager", "compiled"):
+        times[name] += timeit.repeat(%s, number=1, repeat=%s)
+"""
+
+LARGEST_PART = """
+part = max(model.children(), key=lambda part: sum(tensor.numel() for tensor in part.parameters()))
+"""
+
+GRAPH_BREAK = """
+part.register_forward_hook(lambda *_: torch._dynamo.graph_break())  # the run timed without it too, this does not
+"""
+
+TOKENS = """
+inputs |= tokenizer(TEXT, padding="max_length", truncation=True, max_length=16, return_tensors="pt")
+"""
+
+MADE_UP_TOKENS = """
+ids = [[49406, *(zlib.crc32(word.encode()) % 49406 for word in query.split()[:14]), 49407] for query in TEXT]
+inputs["input_ids"] = torch.tensor([row + [49407] * (16 - len(row)) for row in ids])
+inputs["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (16 - len(row)) for row in ids])
+"""
+
+LABELS = """
+    scores = outputs[name].logits[0].float().softmax(-1)
+    top = zip(*(found.tolist() for found in scores.topk(min(5, len(scores)))))
+    answer[name]["labels"] = [{"label": names.get(at, f"LABEL_{at}"), "score": score} for score, at in top]
+"""
+
+BOXES = """
+    sizes = [picture.size[::-1]] * BATCH_SIZE
+    found = processor.post_process_object_detection(outputs[name], threshold=0.55, target_sizes=sizes)[0]
+    edges = [[min(max(0.0, at), most) for at, most in zip(box, picture.size * 2)] for box in found["boxes"].tolist()]
+    boxes = sorted(zip(found["scores"].tolist(), found["labels"].tolist(), edges), key=lambda box: -box[0])[:100]
+    answer[name]["boxes"] = [{"label": names.get(at, f"LABEL_{at}"), "score": s, "box": box} for s, at, box in boxes]
+"""
+
+TARGET = """
+wide, high = (max(1, round(side * min(1, 640 / max(picture.size)))) for side in picture.size)
+mask = inputs["pixel_mask"][0] if "pixel_mask" in inputs else torch.ones(inputs["pixel_values"].shape[2:])
+used_high, used_wide = (mask.any(axis).double().mean().item() for axis in (1, 0))  # the rest is padding
+sizes = [(round(high / used_high), round(wide / used_wide))] * BATCH_SIZE
+"""
+
+SEMANTIC = """
+    found = processor.post_process_semantic_segmentation(outputs[name], target_sizes=sizes)[0]
+    kept = [at for at in found.unique().tolist() if (found == at).double().mean() >= 0.002]
+    areas = sorted(((found[:high, :wide] == at).double().mean().item(), at) for at in kept)[:-41:-1]
+    answer[name]["segments"] = [{"label": names.get(at, f"LABEL_{at}"), "area": area} for area, at in areas if area]
+"""
+
+INSTANCES = """
+    found = processor.post_process_#KIND#_segmentation(outputs[name], target_sizes=sizes)[0]
+    areas = [(found["segmentation"][:high, :wide] == part["id"]).double().mean() for part in found["segments_info"]]
+    parts = sorted(zip(areas, found["segments_info"]), key=lambda part: -part[0])[:40]
+    parts = [(part["label_id"], part["score"], area.item()) for area, part in parts if area]
+    answer[name]["segments"] = [{"label": names.get(at, f"LABEL_{at}"), "score": s, "area": a} for at, s, a in parts]
+"""
+
+CHECKPOINT = """
+parser.add_argument("--checkpoint", default=CHECKPOINT, help="a folder, or a Hugging Face id")
+"""
+
+MISSING = """
+if options.checkpoint == CHECKPOINT and not os.path.isdir(CHECKPOINT):
+    parser.error(f"there is no {CHECKPOINT} here. Start in the project's folder, or name one with --checkpoint.")
+"""

@@ -1,0 +1,326 @@
+"""Short sentences about a result, the same ones on the page, in the terminal and in an export.
+
+All are plain text in the language asked for; `Language.marked` makes HTML of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeVar
+
+from demo.core import format as fmt
+from demo.core import stats
+from demo.core.languages import ENGLISH, Language
+from demo.core.measurement import CompiledFirst, GraphBreak, Measurement
+from demo.core.result import RunResult
+from demo.core.spec import OPTIONS, RunSpec
+from demo.runs.forecast import Range
+
+Timed = TypeVar("Timed")
+
+
+def headline(result: RunResult) -> str:
+    """The result in one English sentence, or the failure's message."""
+    parts = headline_parts(result, ENGLISH)
+    if parts is None:
+        return result.failure.message if result.failure else ENGLISH.plain("no_figures")
+    return f"{' '.join(filter(None, parts))}, {times(result)}"
+
+
+Outcome = Literal["void", "faster", "slower", "same", "unsure"]
+
+
+def outcome(result: RunResult) -> Outcome | None:
+    """The verdict that the headline states; None for a run without a speed-up."""
+    if result.failure is not None or result.speedup is None:
+        return None
+    return "void" if result.void else result.speedup.verdict
+
+
+def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
+    """The headline as (text before, the figure, text after); None for a run without a speed-up."""
+    speedup = result.speedup
+    verdict = outcome(result)
+    if verdict is None or speedup is None:
+        return None
+    match verdict:
+        case "faster" | "slower":
+            figure = fmt.ratio(speedup.ratio if verdict == "faster" else 1 / speedup.ratio)
+            return lang.plain(f"{verdict}_before"), lang.plain_value(figure), lang.plain(f"{verdict}_after")
+        case "same":
+            return lang.plain("same_before"), lang.plain("same_figure"), ""
+        case _:
+            return "", lang.plain(f"{verdict}_figure"), lang.plain(f"{verdict}_after")
+
+
+def speedup(result: RunResult, lang: Language, show: Callable[[float], str] = fmt.ratio) -> str:
+    """The speed-up in short: '1.44×', of a loss '0.80×', or 'no difference', 'too noisy to tell'; '' without one.
+
+    A ratio is shown only where the verdict is faster or slower.
+    """
+    verdict = outcome(result)
+    if verdict is None or result.speedup is None:
+        return ""
+    if verdict in ("faster", "slower"):
+        return lang.plain_value(show(result.speedup.ratio))
+    return lang.plain(f"answer_{verdict}")
+
+
+def speedup_in_full(result: RunResult, lang: Language) -> str:
+    """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; '' without one."""
+    interval = result.speedup
+    if interval is None or outcome(result) is None:
+        return ""
+    low, high = map(lang.plain_value, ends(interval.low, interval.high))
+    return lang.composed("row_speedup_value", ratio=speedup(result, lang), low=low, high=high)
+
+
+def summary(result: RunResult) -> str:
+    """'shapes-vit on AMD EPYC: compiled ran 1.25 ± 0.01 times faster than eager', in English; '' without a speed-up.
+
+    The number after ± is half the width of the 95 % interval, with as many decimals as it needs not to be 0.
+    """
+    interval, verdict = result.speedup, outcome(result)
+    if verdict is None or interval is None:
+        return ""
+    if verdict in ("faster", "slower"):
+        ends_shown = (interval.ratio, interval.low, interval.high)
+        ratio, low, high = ends_shown if verdict == "faster" else (1 / value for value in ends_shown)
+        half = abs(high - low) / 2
+        digits = next((digits for digits in (2, 3, 4) if round(half, digits) > 0), None)
+        figure = f"{ratio:.{digits}f} ± {half:.{digits}f}" if digits else f"{ratio:.2f}"
+        answer = f"compiled ran {figure} times {verdict} than eager"
+    else:
+        answer = f"{speedup_in_full(result, ENGLISH)}, compiled against eager"
+    where = result.environment.device_name if result.environment else result.spec.device
+    return f"{result.spec.checkpoint} on {where}: {answer}"
+
+
+def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
+    """What an added graph break costs, in the headline's three parts; None where it was not measured."""
+    cost = result.break_cost
+    if cost is None or outcome(result) in (None, "void"):
+        return None
+    match cost.verdict:
+        case "faster" | "slower":  # the verdict is that of the model without the break
+            effect = "slower" if cost.verdict == "faster" else "faster"
+            figure = lang.plain_value(fmt.ratio(max(cost.ratio, 1 / cost.ratio)))
+            return lang.plain(f"break_{effect}_before"), figure, lang.plain(f"break_{effect}_after")
+        case "same":
+            return lang.plain("break_same_before"), lang.plain("same_figure"), ""
+        case _:
+            return "", lang.plain("unsure_figure"), lang.plain("break_unsure_after")
+
+
+def status(result: RunResult, lang: Language) -> str:
+    """'Finished', 'Out of memory'."""
+    return lang.plain(f"status_{result.status}")
+
+
+def asked(spec: RunSpec, lang: Language) -> str:
+    """'shapes-vit · batch 4 · default · float32', then the options that are not at their default, switches last.
+
+    Only options with a text `asked_<name>` are listed.
+    """
+    parts = [lang.plain_value(spec.checkpoint), lang.plain("asked_batch", size=spec.batch_size)]
+    parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
+    for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
+        value = getattr(spec, option.name)
+        if value == option.default:
+            continue
+        if option.name == "threads":
+            parts.append(count(value, "thread", lang))
+        elif (key := f"asked_{option.name}") in lang.texts:
+            parts.append(lang.plain(key, **{option.name: value}))
+    return " · ".join(parts)
+
+
+def times(result: RunResult) -> str:
+    """'329 ms → 144 ms': a call, eager then compiled."""
+    latencies = result.latencies
+    return " → ".join(map(fmt.latency, latencies.values())) if len(latencies) == 2 else ""
+
+
+def interval(result: RunResult, lang: Language) -> str:
+    """'speed-up 1.41 to 1.45×, 95 % confidence'; of a loss the slow-down, which has more digits than 0.10×."""
+    speedup = result.speedup
+    if speedup is None:
+        return ""
+    slower = speedup.verdict == "slower"
+    low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
+    return _interval("interval_slowdown" if slower else "interval_speedup", low, high, lang)
+
+
+def break_interval(result: RunResult, lang: Language) -> str:
+    """The interval of an added graph break's cost; where it makes a call faster, of that speed-up."""
+    cost = result.break_cost
+    if cost is None:
+        return ""
+    if cost.verdict == "slower":
+        return _interval("interval_speedup", 1 / cost.high, 1 / cost.low, lang)
+    return _interval("interval_slowdown", cost.low, cost.high, lang)
+
+
+def _interval(key: str, low: float, high: float, lang: Language) -> str:
+    least, most = ends(low, high)
+    return lang.plain(key, low=least, high=most, confidence="95 %")
+
+
+def ends(low: float, high: float) -> tuple[str, str]:
+    """'1.41' and '1.45×'; with a third decimal where the ends are closer than 0.02."""
+    return (f"{low:.3f}", f"{high:.3f}×") if high - low < 0.02 else fmt.ratio_ends(low, high)
+
+
+def noise_floor(result: RunResult, lang: Language) -> str:
+    """The A/A control: how far eager differs from itself on this machine."""
+    if result.control is None:
+        return lang.plain("noise_floor_none")
+    return lang.plain("noise_floor", floor=f"±{fmt.percent(stats.noise_floor(result.control))}")
+
+
+def break_cost(result: RunResult, lang: Language) -> str:
+    """What the added graph break costs a compiled call; '' where none was added or the cost was not measured."""
+    parts, cost = break_parts(result, lang), result.break_cost
+    if parts is None or cost is None:
+        return ""
+    low, high = map(lang.plain_value, ends(cost.low, cost.high))
+    return lang.composed("row_speedup_value", ratio=" ".join(filter(None, parts)), low=low, high=high)
+
+
+def compiled_first(result: RunResult, lang: Language) -> list[str]:
+    """Graphs and breaks of compiling before any eager call, where they differ, and what to do; else empty."""
+    if result.compilation is None or (first := result.compilation.compiled_first) is None:
+        return []
+    texts = [lang.composed("compiled_first", found=captured(first, lang))]
+    if first.fullgraph_error:
+        texts.append(
+            lang.composed("compiled_first_refused", reason=lang.plain_quoted(first.fullgraph_error.rstrip(".")))
+        )
+    here = result.compilation
+    if (len(first.graph_breaks), first.graphs) > (len(here.graph_breaks), here.graphs):
+        texts.append(lang.plain("compiled_first_advice"))
+    return [lang.sentence(text) for text in texts]
+
+
+def agreement(result: RunResult, lang: Language) -> str:
+    """Whether eager and compiled predict the same, by the task-level parity; '' where nothing was compared."""
+    parity = result.parity
+    if parity is None or parity.verdict == "not comparable":
+        return ""
+    verdict = lang.plain("agree" if parity.verdict == "match" else "differ")
+    predictions = (result.predictions or {}).values()
+    if predictions and all(one.boxes == () or one.segments == () for one in predictions):
+        shares = [lang.plain("share_nothing")]
+    else:
+        shares = [text for name, share in parity.task.items() if (text := _share(name, share, lang))]
+    if not shares:
+        return lang.sentence(verdict)
+    return lang.sentence(lang.composed("agreement", verdict=verdict, details=lang.listed(shares)))
+
+
+MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
+"""Smaller differences of scores, and smaller shares of the pixels, are not mentioned."""
+_SHARES = {"top5_agreement": "share_labels", "matched_boxes": "share_boxes", "mask_iou": "share_masks"}
+
+
+def _share(name: str, share: float, lang: Language) -> str:
+    """A task-level figure of parity as text; '' for one too small to mention."""
+    if key := _SHARES.get(name):
+        return lang.plain(f"{key}_same") if round(share, 3) == 1 else lang.plain(key, share=fmt.percent(share))
+    if name == "score_difference" and share >= MIN_SCORE:
+        return lang.plain("share_scores", share=f"{share:.2g}")
+    if name == "changed_pixels" and share >= MIN_PIXELS:
+        return lang.plain("share_pixels", share=fmt.percent(share))
+    return ""
+
+
+def count(number: int, thing: str, lang: Language) -> str:
+    """'no breaks', '1 break', '1 200 calls'."""
+    if not number:
+        return lang.plain(f"count_{thing}_none")
+    return lang.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
+
+
+def variant(name: str, lang: Language) -> str:
+    """'eager' or 'compiled' in lower case, as at a bar of a chart."""
+    return lang.plain(f"variant_{name}").lower()
+
+
+def out_of_memory(lang: Language) -> str:
+    """'out of memory', in place of a figure."""
+    return lang.plain("status_out_of_memory").lower()
+
+
+def enumerated(phrases: Iterable[str], lang: Language) -> str:
+    """'1', '1 and 4', '1, 4 and 16'; the phrases are in this language already."""
+    *most, last = phrases
+    return lang.composed("chart_both", most=lang.listed(most), last=last) if most else last
+
+
+def grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def break_reason(graph_break: GraphBreak) -> str:
+    """torch's reason, without the empty message that dynamo prints for a graph break inserted by hand."""
+    return graph_break.reason.replace(" Message: None", "")
+
+
+def rate(per_second: float, lang: Language) -> str:
+    """'694 images/s'."""
+    return lang.plain("rate", rate=fmt.rate(per_second))
+
+
+def lanes(eager: Timed, compiled: Timed, unbroken: Timed, graph_break: bool) -> dict[str, Timed]:
+    """One value for each timed variant, by its name. With an added graph break there are two compiled models."""
+    if not graph_break:
+        return {"eager": eager, "compiled": compiled}
+    return {"eager": eager, "unbroken": unbroken, "broken": compiled}
+
+
+def timed(result: RunResult) -> dict[str, Measurement | None]:
+    """`lanes` of a result. An older one with a graph break was not timed without it."""
+    return lanes(result.eager, result.compiled, result.unbroken, result.unbroken is not None)
+
+
+def latencies(result: RunResult) -> dict[str, float | None]:
+    """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that without an added break."""
+    both = result.latencies
+    return lanes(both.get("eager"), both.get("compiled"), result.unbroken_latency, result.unbroken is not None)
+
+
+def variants(result: RunResult, lang: Language) -> list[tuple[str, str, Measurement]]:
+    """('eager', its name in this language, its measurement) and the same of 'compiled', where measured."""
+    sides = (("eager", result.eager), ("compiled", result.compiled))
+    return [(name, lang.plain(f"variant_{name}"), side) for name, side in sides if side is not None]
+
+
+def worker_word(kind: str, word: str, lang: Language) -> str:
+    """The text of a code that a worker sends; an unknown code, as of a newer worker, is quoted as it is."""
+    key = f"{kind}_{word.replace(' ', '_')}"
+    return lang.plain(key) if key in lang.texts else lang.plain_quoted(word)
+
+
+def captured(first: CompiledFirst, lang: Language) -> str:
+    return lang.listed([count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)])
+
+
+def parity(result: RunResult, lang: Language) -> str:
+    """'match', 'differ', 'not comparable'; '' where nothing was compared."""
+    return worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
+
+
+def estimate_range(expected: Range, show: Callable[[float], str]) -> tuple[str, str]:
+    """Both ends of an estimate; the likeliest value twice where the ends are near each other."""
+    if expected.high <= 1.75 * expected.low:
+        return (show(expected.likely),) * 2
+    return show(expected.low), show(expected.high)
+
+
+def rounded_duration(seconds: float) -> str:
+    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes."""
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    return f"{round(seconds / 60)} min"

@@ -1,0 +1,59 @@
+"""The environment variables that a process started here gets.
+
+Covered: on a Space, where visitors choose what is loaded, a process gets only the variables that are known to be
+needed (`NEEDED`), none that looks like a secret (`SECRETS`), and no token file of the Hub's library.
+`block_proc_access` keeps it from reading the app's own environment under /proc.
+
+Not covered: anywhere else a process gets the whole environment. It runs as the same user, with the same files and the
+same network. Root with the capability to trace processes can still read the app's environment; root in a container
+lacks that capability unless it was given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from pathlib import Path
+
+from demo.core import limits
+from demo.runs.scratch import inductor_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDED = re.compile(
+    "PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|XDG_CACHE_HOME|VIRTUAL_ENV|CONDA_PREFIX|SPACE_ID"
+    "|CC|CXX|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|HF_HOME|HF_ENDPOINT"
+    "|(HF_HUB|PYTHON|PYTORCH|TORCH|TORCHINDUCTOR|TRITON|CUDA|NVIDIA|OMP|GOMP|KMP|MKL|WORTH_COMPILING)[A-Z0-9_]*"
+)
+"""What Python, torch, the compilers and the Hub's library read."""
+SECRETS = re.compile("TOKEN|SECRET|PASSW|CREDENTIAL|KEY|AUTH|WORTH_COMPILING_DATASET")
+"""Names that are left out even if `NEEDED` matches them."""
+PR_SET_DUMPABLE = 4
+
+
+def worker_environment(folder: str) -> dict[str, str]:
+    """The variables of a process whose temporary files lie in `folder`.
+
+    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it.
+    """
+    environment = dict(os.environ)
+    if limits.on_space():
+        environment = {
+            name: value for name, value in environment.items() if NEEDED.fullmatch(name) and not SECRETS.search(name)
+        }
+        environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),
+        **environment,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TMPDIR": folder,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+
+
+def block_proc_access() -> None:
+    """On Linux: stops other processes of this user from reading this one's environment or memory under /proc."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

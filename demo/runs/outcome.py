@@ -1,0 +1,125 @@
+"""What becomes of a run: its latest progress, the result it gets where its worker gives none, what is added to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import signal
+from typing import Any
+
+from demo.core import format as fmt
+from demo.core import limits
+from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
+from demo.core.spec import RunSpec
+from demo.runs.process import Worker
+from demo.store.history import History
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class OngoingRun:
+    """A run as its runner sees it."""
+
+    spec: RunSpec
+    id: str
+    started_at: str
+    progress: Progress = dataclasses.field(default_factory=lambda: Progress("start", 0.0, 0.0))
+    progress_at: float = 0.0
+    """Seconds after the click at which `progress` came."""
+
+    def progress_after(self, elapsed: float) -> Progress:
+        """The latest progress, `elapsed` seconds after the click: the time left is counted down, and None below 0."""
+        remaining = self.progress.remaining_seconds
+        if remaining is not None:
+            remaining -= elapsed - self.progress_at
+            remaining = remaining if remaining > 0 else None
+        return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining)
+
+    def interrupted(self) -> RunResult:
+        return self._failed("interrupted", "The app was ended in the middle of this run.", "Run it again.")
+
+    def not_started(self, error: OSError) -> RunResult:
+        _log.warning("no worker process could be started: %s", error)
+        why = os.strerror(error.errno) if error.errno else "there is no folder for temporary files"
+        remedy = (
+            "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
+            "(TORCHINDUCTOR_CACHE_DIR), and run it again."
+        )
+        return self._failed("failed", f"No worker process could be started: {why}.", remedy)
+
+    def cancelled(self) -> RunResult:
+        return self._failed("cancelled", f"Cancelled while {self._doing}.", "Press Run to start it again.")
+
+    def timed_out(self, limit: float) -> RunResult:
+        return self._failed(
+            "timed_out",
+            f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
+            f"Choose mode default or a smaller checkpoint, or raise {limits.variable('seconds')} (seconds).",
+            {} if self.spec.mode == "default" else {"mode": "default"},
+        )
+
+    def crashed(self, worker: Worker) -> RunResult:
+        """The worker ended without a result, or sent something that cannot be read. Call it before the worker is
+        closed."""
+        code = None if worker.unreadable else worker.child.exit_code()
+        _log.warning("the worker %s; it printed last: %s", _ending(code), worker.child.last_words() or "nothing")
+        change: dict[str, Any] = {}
+        if code == -signal.SIGKILL:
+            remedy = "A kill often means that the machine ran out of memory: try a smaller batch size or checkpoint."
+            if self.spec.batch_size > 1:
+                change = {"batch_size": max(1, self.spec.batch_size // 4)}
+        elif self.progress.phase == "start":
+            remedy = "python -m demo doctor says what it needs to start."
+        else:
+            remedy = "Run it again; if it happens again, try another mode."
+            if self.spec.mode != "default":
+                change = {"mode": "default"}
+        return self._failed("crashed", f"The worker process {_ending(code)} while {self._doing}.", remedy, change)
+
+    @property
+    def _doing(self) -> str:
+        return PHASE_DOING.get(self.progress.phase, "running")
+
+    def _failed(self, status: Status, message: str, remedy: str, change: dict[str, Any] | None = None) -> RunResult:
+        return RunResult(
+            id=self.id,
+            started_at=self.started_at,
+            status=status,
+            spec=self.spec,
+            failure=Failure(self.progress.phase, message, remedy, change or {}),
+        )
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "sent a message that cannot be read"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
+        return f"was killed by signal {name}"
+    return f"ended with exit code {code}"
+
+
+def with_earlier_costs(result: RunResult, history: History) -> RunResult:
+    """Adds the compile cost that this run did not measure, cold or warm, from the latest run with the same settings.
+
+    Raises HistoryError.
+    """
+    compilation = result.compilation
+    if compilation is None or (compilation.cold and compilation.warm):
+        return result
+    costs = history.compile_costs(result)
+    filled = dataclasses.replace(
+        compilation, cold=compilation.cold or costs.get("cold"), warm=compilation.warm or costs.get("warm")
+    )
+    return dataclasses.replace(result, compilation=filled)
+
+
+def redacted(result: RunResult) -> RunResult:
+    """Without folders and control characters in its texts: errors of libraries name files by their full paths, and a
+    result is shown to other people."""
+    failure = result.failure
+    if failure is not None:
+        failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
+    return dataclasses.replace(result, failure=failure, warnings=tuple(map(fmt.redact, result.warnings)))

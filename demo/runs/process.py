@@ -1,0 +1,115 @@
+"""The worker process as its runner sees it: the events that it sends through a pipe, and its death."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import queue
+import tempfile
+import threading
+from typing import Any
+
+from demo.core import codec
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import Progress, RunResult
+from demo.runs.child import child_process
+
+READY_SECONDS = 120.0
+MAX_MESSAGE_CHARACTERS = 64_000_000
+"""A result with its masks and raw times has a few million characters; a longer message is an error of the worker."""
+UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
+"""What parsing a message that is no event raises."""
+
+
+class WorkerExited:
+    """The last event of every worker: it ended, or it sent something that cannot be read."""
+
+
+WORKER_EXITED = WorkerExited()
+Event = Progress | RunResult | BadInput | WorkerExited
+
+
+class Worker:
+    """One worker process and the pipe of its events. It takes one job."""
+
+    def __init__(self, module: str) -> None:
+        """Raises OSError where there is no room for files, no memory, no process or no thread left."""
+        self.machine: HostInfo | None = None
+        """What the worker said of the machine; None until it is ready."""
+        self.unreadable = False
+        """Whether it sent a complete message that is no event, or an endless one. A message that is cut short does not
+        count: it only shows that the worker died."""
+        self._ready = threading.Event()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        reading, writing = os.pipe()
+        try:
+            with contextlib.ExitStack() as undo:
+                self.child = undo.enter_context(child_process(module, str(writing), pass_fds=[writing]))
+                try:
+                    threading.Thread(target=self._listen, args=[reading], daemon=True).start()
+                except RuntimeError as error:  # no thread is left, which Python does not report as an OSError
+                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+                self._running = undo.pop_all()
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+
+    def _listen(self, reading: int) -> None:
+        """Puts the worker's events on the queue, and WORKER_EXITED when there are no more or one cannot be read."""
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            try:
+                while (line := lines.readline(MAX_MESSAGE_CHARACTERS)).endswith("\n"):
+                    self._receive(json.loads(line))
+                self.unreadable = len(line) == MAX_MESSAGE_CHARACTERS
+            except UNREADABLE:
+                self.unreadable = True
+        self._ready.set()
+        self._events.put(WORKER_EXITED)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        kind = message["event"]
+        if kind == "ready":
+            self.machine = codec.load(HostInfo, message["machine"])
+            self._ready.set()
+        elif kind == "progress":
+            self._events.put(codec.load(Progress, message["progress"]))
+        elif kind == "refused":
+            self._events.put(BadInput(fmt.redact(codec.load(str, message["message"]))))
+        elif kind == "result":
+            self._events.put(RunResult.from_json(message["result"]))
+        else:
+            raise ValueError(f"no such event: {kind}")
+
+    def wait_until_ready(self) -> None:
+        """Returns when the worker has imported its libraries or has ended, or after READY_SECONDS."""
+        self._ready.wait(READY_SECONDS)
+
+    def make_cache_folder(self) -> str:
+        """A new, empty folder for a compile cache, which is removed with the worker's temporary files."""
+        return tempfile.mkdtemp(prefix="cache-", dir=self.child.folder)
+
+    def next_event(self, seconds: float) -> Event | None:
+        """The next event, or None if none came in this time.
+
+        A process that the worker started may hold the pipe open after the worker has died, so this also looks at the
+        worker itself.
+        """
+        try:
+            return self._events.get(timeout=seconds)
+        except queue.Empty:
+            if self.child.exited() is None:
+                return None
+        try:
+            return self._events.get(timeout=seconds)  # its last event may still be in the pipe
+        except queue.Empty:
+            return WORKER_EXITED
+
+    def close(self) -> None:
+        """Kills the process and everything that it started, and removes its temporary files."""
+        self._running.close()

@@ -1,0 +1,116 @@
+"""Finds stored results by words, without reading their JSON.
+
+A result is about 50 kB of JSON, and its columns lie between those of the others. So the columns that are searched,
+and the verdict, are repeated in a small table, `summaries`. It holds nothing of its own. Each search first adds the
+rows that are missing and removes those whose result is gone. So a file of an older version needs no conversion, and
+programs of an older version, which do not know the table, can go on using the file.
+
+What is covered:
+- A kill while rows are added: they are added in one transaction, all or none; the next search starts again.
+- Two searches at once: the second waits a moment for the first.
+- A file that cannot be written (read-only, a full disk, its limit, a writer that holds it for long): the search reads
+  the JSON of every result instead, as slow as that is.
+
+What is not covered: a program of an older version that removes a result and stores another one under its id between two
+searches. The second is then found by the words of the first.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+
+from demo.core.errors import BadInput
+from demo.core.languages import LANGUAGES
+from demo.core.result import STATUSES
+from demo.store import database as file
+
+MAX_WORDS = 20
+"""Of a search. Each is one more term of SQLite's condition, and a thousand are too many for it."""
+_WAIT_SECONDS = 2.0
+"""For another writer, before the search does without the table."""
+_SEARCHED = (
+    "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
+)  # fmt: skip
+_WORDS = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
+_SUMMARY = (
+    "id, started_at, checkpoint, status, "
+    "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict') END AS verdict, "
+    f"lower({_WORDS}) AS words"
+)
+_TABLE = "CREATE TABLE IF NOT EXISTS summaries (id TEXT PRIMARY KEY, started_at, checkpoint, status, verdict, words)"
+_NOT_SUMMARISED = "NOT EXISTS (SELECT 1 FROM summaries WHERE summaries.id = results.id)"
+_REMOVED = "NOT EXISTS (SELECT 1 FROM results WHERE results.id = summaries.id)"
+
+_log = logging.getLogger(__name__)
+
+
+def _in_all_languages(*keys: str) -> str:
+    """These texts in every language, in lower case, without their places for values."""
+    texts = " ".join(language.texts[key] for language in LANGUAGES.values() for key in keys)
+    return re.sub(r"\{\w+\}", "", texts).lower()
+
+
+_STATUS_WORDS = {status: _in_all_languages(f"status_{status}") for status in STATUSES}
+_VERDICT_WORDS = {
+    "faster": _in_all_languages("answer_faster"),
+    "slower": _in_all_languages("answer_slower"),
+    "same": f"same {_in_all_languages('answer_same')}",
+    "unsure": f"unsure {_in_all_languages('unsure_figure', 'unsure_after')}",
+}
+"""What the page says of a run, by what is stored."""
+
+
+def condition(search: str) -> tuple[str, list[str]]:
+    """SQL for the rows of `source` that hold every word of `search`, and its values. Raises BadInput."""
+    words = search.lower().split()
+    if len(words) > MAX_WORDS:
+        raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
+    terms = []
+    for word in words:
+        either = ["instr(words, ?) > 0"]
+        for column, texts in (("status", _STATUS_WORDS), ("verdict", _VERDICT_WORDS)):
+            values = [f"'{value}'" for value, text in texts.items() if word in text]
+            either += [f"{column} IN ({', '.join(values)})"] if values else []
+        terms.append(f"({' OR '.join(either)})")
+    return " AND ".join(terms) or "1", [word.encode("utf-8", "backslashreplace").decode() for word in words]
+
+
+def source(database: sqlite3.Connection) -> str:
+    """What a search selects from: the table of summaries, brought up to date, or the results where that cannot be."""
+    try:
+        if not _is_current(database):
+            database.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000:.0f}")
+            database.execute("PRAGMA max_page_count = 1000000000")  # the limit is for results: this adds 1 % at most
+            with file.transaction(database):
+                database.execute(_TABLE)
+                remove_orphans(database)
+                database.execute(
+                    f"INSERT INTO summaries SELECT {_SUMMARY} FROM results WHERE {_NOT_SUMMARISED} ORDER BY rowid"
+                )
+        return "summaries"
+    except sqlite3.OperationalError as error:
+        _log.info("a search reads every result, because the table of summaries cannot be used: %s", error)
+        return f"(SELECT rowid, {_SUMMARY} FROM results)"
+
+
+def remove_orphans(database: sqlite3.Connection) -> None:
+    """Removes the summaries whose result is gone. The file keeps no trace of them."""
+    if _has_table(database):
+        database.execute("PRAGMA secure_delete = ON")
+        database.execute(f"DELETE FROM summaries WHERE {_REMOVED}")
+
+
+def _is_current(database: sqlite3.Connection) -> bool:
+    if not _has_table(database):
+        return False
+    return not (_any(database, "results", _NOT_SUMMARISED) or _any(database, "summaries", _REMOVED))
+
+
+def _has_table(database: sqlite3.Connection) -> bool:
+    return _any(database, "sqlite_schema", "name = 'summaries'")
+
+
+def _any(database: sqlite3.Connection, table: str, where: str) -> bool:
+    return database.execute(f"SELECT 1 FROM {table} WHERE {where} LIMIT 1").fetchone() is not None

@@ -1,0 +1,117 @@
+"""The cells of a grid, and which of them the history answers already.
+
+A sweep keeps no state of its own: a cell is done when the history holds its result. So whatever ends a sweep costs at
+most the run in progress.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from demo.core import catalog, hub
+from demo.core.catalog import Checkpoint
+from demo.core.languages import ENGLISH
+from demo.core.machine import Environment, HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import sentences
+
+FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
+"""Statuses that another run would only repeat. A cell that crashed, timed out or was cancelled is run again."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of the grid. Without result and refusal it has yet to be run."""
+
+    spec: RunSpec
+    result: RunResult | None = None
+    refused: str = ""
+    """Why the run could not even start, such as a checkpoint that is not available: a sentence."""
+    stored: bool = False
+    """The result was in the history before this sweep."""
+    gpu_type: str = ""
+    """On a cluster: the type of GPU it is to be run on, '' for any."""
+
+    @property
+    def done(self) -> bool:
+        return self.result is not None or bool(self.refused)
+
+    @property
+    def value(self) -> str:
+        """The cell's text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
+        if self.result is None:
+            return f"refused: {self.refused}" if self.refused else ""
+        if self.result.status == "out_of_memory":
+            return "OOM"
+        if self.result.failure is not None:
+            return f"{self.result.status.replace('_', ' ')}: {self.result.failure.message}"
+        if sentences.outcome(self.result) in ("faster", "slower"):
+            return sentences.speedup(self.result, ENGLISH)
+        return sentences.speedup_in_full(self.result, ENGLISH) or "no figures"
+
+
+def make_cells(
+    specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
+) -> list[Cell]:
+    """One cell for each spec on this machine, with its result where the history has one; without results if `fresh`.
+
+    A stored result counts if it has the same spec, picture, versions (torch, transformers, triton) and device (its
+    name, and a GPU's driver), and no file of a local checkpoint was written after it. Of several the newest counts;
+    `stored` is newest first, as `History.all` returns it.
+    """
+    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
+    specs = [on_machine(spec, machine) for spec in specs]
+    if fresh:
+        return [Cell(spec) for spec in specs]
+    written = {spec.checkpoint: _last_written(spec.checkpoint) for spec in specs}
+    results: dict[RunSpec, RunResult] = {}
+    for result in stored:
+        if result.status in FINAL and measured_on(result, machine) and result.image and result.image.sha256 == digest:
+            if result.started_at >= written.get(result.spec.checkpoint, ""):
+                results.setdefault(result.spec, result)
+    return [Cell(spec, results.get(spec), stored=spec in results) for spec in specs]
+
+
+def _last_written(checkpoint: str) -> str:
+    """When the newest file of a local folder was written, as `RunResult.started_at`; '' for any other checkpoint."""
+    files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
+    newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
+    return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
+    """The spec with the device that 'auto' means on this machine."""
+    return spec.on("cuda" if machine.gpu else "cpu") if spec.device == "auto" else spec
+
+
+def measured_on(result: RunResult, machine: HostInfo) -> bool:
+    """Whether the result was measured on this machine with the versions that it has now."""
+    environment = result.environment
+    return environment is not None and _identity(environment, result.spec.device) == (
+        machine.torch,
+        machine.transformers,
+        *((machine.gpu, machine.driver, machine.triton) if result.spec.device == "cuda" else (machine.cpu, None, None)),
+    )
+
+
+def _identity(environment: Environment, device: str) -> tuple[str | None, ...]:
+    card = (environment.driver, environment.triton) if device == "cuda" else (None, None)
+    return (environment.torch, environment.transformers, environment.device_name, *card)
+
+
+def unfinished(cells: Iterable[Cell]) -> list[RunSpec]:
+    """The specs of the cells that are still to be run."""
+    return [cell.spec for cell in cells if not cell.done]
+
+
+def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
+    """The catalogue's checkpoints whose weights the unfinished cells need and the local cache does not hold."""
+    needed = dict.fromkeys(spec.checkpoint for spec in unfinished(cells) if spec.weights == "pretrained")
+    listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
+    return [entry for entry in listed if not hub.holds_weights(entry.id)]

@@ -1,0 +1,105 @@
+"""Runs the cells of a grid on this machine, one after another. A failure is a cell's value and never ends the sweep."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from demo.core.errors import BadInput
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.runs.precompiler import Precompiler
+from demo.sweep.cells import Cell
+
+
+class AnyRunner(Protocol):
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None
+    ) -> Iterator[Progress | RunResult]: ...
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Other runs use the machine: this many are ahead."""
+
+    ahead: int
+
+
+@dataclass(frozen=True)
+class Precompiling:
+    """The next cells are being compiled side by side; nothing is timed meanwhile."""
+
+    done: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    place: int
+    """The cell's index in the grid."""
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Done:
+    place: int
+    """The cell's index in the grid."""
+    cell: Cell
+
+
+Event = Waiting | Precompiling | Timing | Done
+Turn = Callable[[], AbstractContextManager[Iterable[int]]]
+"""Entered, it gives the number of runs ahead until it is this one's turn; left, the next run may start."""
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    runner: AnyRunner,
+    picture: Path,
+    cancel: threading.Event,
+    precompiler: Precompiler | None = None,
+    turn: Turn = lambda: nullcontext(()),
+) -> Generator[Event, None, None]:
+    """Runs the cells that have no value yet, in lots: compiled side by side first, then timed one after another.
+
+    Ends early, without an event for the cell in progress, when `cancel` is set. Closing the generator ends the run in
+    progress too.
+    """
+    todo = [(place, cell.spec) for place, cell in enumerate(cells) if not cell.done]
+    size = precompiler.lot if precompiler else 1
+    for lot in (todo[start : start + size] for start in range(0, len(todo), size)):
+        if precompiler is not None:
+            with turn() as ahead:
+                yield from map(Waiting, _until(cancel, ahead))
+                for done, of in _until(cancel, precompiler.compile([spec for _, spec in lot], picture)):
+                    yield Precompiling(done, of)
+        for place, spec in lot:
+            with turn() as ahead:
+                yield from map(Waiting, _until(cancel, ahead))
+                if cancel.is_set():
+                    return
+                yield from _run_one(place, spec, runner, picture, cancel)
+
+
+def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        if cancel.is_set():
+            return
+        yield item
+
+
+def _run_one(
+    place: int, spec: RunSpec, runner: AnyRunner, picture: Path, cancel: threading.Event
+) -> Iterator[Timing | Done]:
+    try:
+        for event in runner.run(spec, picture, cancel):
+            if isinstance(event, Progress):
+                yield Timing(place, event)
+            elif event.status != "cancelled":
+                yield Done(place, Cell(spec, event))
+    except BadInput as refused:
+        yield Done(place, Cell(spec, refused=str(refused)))

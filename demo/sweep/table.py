@@ -1,0 +1,83 @@
+"""A sweep as a table: as a file for other programs, or as this project's own measured table of its device."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from demo.core import catalog
+from demo.core.catalog import Checkpoint
+from demo.core.errors import BadInput
+from demo.core.files import replacing
+from demo.store import csv_text, measured
+from demo.store.columns import SWEEP_FIGURES
+from demo.store.export import check_place
+from demo.sweep.cells import Cell
+
+KINDS = (".csv", ".json", ".parquet")
+
+
+def record(cell: Cell) -> dict[str, Any]:
+    """A cell as one row of an export; None for what is not known. The history has the whole result under `id`."""
+    spec, result = cell.spec, cell.result
+    known: Checkpoint | None = catalog.find(spec.checkpoint)
+    shared: dict[str, Any] = {
+        "model": known.family if known else spec.checkpoint,
+        **{f.name: getattr(spec, f.name) for f in dataclasses.fields(spec)},
+        "text": ", ".join(spec.text) or None,
+        "status": "refused" if cell.refused else result.status if result else None,
+        "value": cell.value or None,
+    }
+    figures = {name: column.read(result) if result else None for name, column in SWEEP_FIGURES.items()}
+    return shared | figures
+
+
+def write_device_table(cells: Iterable[Cell], folder: Path | None = None) -> Path:
+    """Writes the results into this project's own table of their device, `assets/measured/<device>.csv`; returns it.
+
+    Rows of an earlier table stay unless the sweep has measured them again. Raises BadInput where no result belongs into
+    a table, the results are of several devices, or the earlier table cannot be read; OSError where it cannot be
+    written.
+    """
+    results = [cell.result for cell in cells if cell.result is not None]
+    devices = {result.environment.device_name for result in results if result.environment is not None}
+    if len(devices) != 1:
+        reason = f"The results are of {', '.join(sorted(devices))}" if devices else "No cell has a result yet"
+        raise BadInput(f"{reason}: a measured table belongs to one device.")
+    path = (folder or measured.FOLDER) / measured.file_of(devices.pop())
+    if len(measured.add_measured(results, path)) == len(results):
+        raise BadInput("None of the results has a speed-up or ran out of memory: there is nothing to put into a table.")
+    return path
+
+
+def check_table(path: Path) -> None:
+    """Raises BadInput, before anything is run, where `write_table` would have to refuse."""
+    if path.suffix not in KINDS:
+        raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
+    check_place(path, "table")
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise BadInput("A Parquet file needs pyarrow: pip install -r requirements-sweep.txt, or give a .csv or .json.")
+
+
+def write_table(path: Path, cells: Iterable[Cell]) -> None:
+    """Writes the cells that have a value, one row each, as CSV, JSON or Parquet by the file's ending. Raises OSError.
+
+    The file is complete or not there.
+    """
+    records = [record(cell) for cell in cells if cell.done]
+    with replacing(path) as draft:
+        if path.suffix == ".csv":
+            columns = list(records[0]) if records else []
+            draft.write(csv_text.written(columns, records).encode())
+        else:
+            import pandas  # takes a second, which a .csv need not wait for
+
+            table = pandas.DataFrame(records)
+            if path.suffix == ".json":
+                text = table.to_json(orient="records", indent=2, force_ascii=False, double_precision=15)
+                draft.write(text.encode())
+            else:
+                table.to_parquet(draft, index=False)

@@ -1,0 +1,83 @@
+"""Next steps for a run: links to this page that fill the form, and press Run if they say so.
+
+Each is an ordinary link: opened in another tab it fills the form there. `address.js` handles a plain click.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.languages import Language
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.ui.html.elements import esc
+from demo.ui.jobs.jobs import on_zero_gpu
+
+LONGER_SECONDS = 30.0
+"""The timing offered for a run that ended before its precision was reached."""
+
+
+def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> str:
+    """A link, as HTML, that makes the form ask for `spec`; `words` are HTML."""
+    asked = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in catalog.arguments(spec).items()
+    }
+    return f'<a class="action" href="?{esc(urlencode(asked))}" data-follow="{way}">{words}</a>'
+
+
+def longer(result: RunResult, lang: Language) -> str:
+    """'Run again with 30 s', if time was up before the precision was reached or the verdict is unsure; else ''."""
+    spec, speedup = result.spec, result.speedup
+    if result.failure is not None or speedup is None or spec.iterations is not None or spec.protocol != "interleaved":
+        return ""
+    wide = speedup.half_width > spec.precision or speedup.verdict == "unsure"
+    if not wide or spec.most_seconds >= LONGER_SECONDS:
+        return ""
+    return _again(spec, {"most_seconds": LONGER_SECONDS}, lang)
+
+
+def remedies(result: RunResult, lang: Language) -> str:
+    """One button for each setting that the failure's remedy names; '' if it names none."""
+    return _each(result.spec, result.failure.change, lang) if result.failure is not None else ""
+
+
+def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> str:
+    """For a run refused for lack of a GPU: a button that runs it with device 'auto'; else ''."""
+    lacking = machine is not None and machine.gpu is None and spec.device == "cuda"
+    return _each(spec, {"device": "auto"}, lang) if lacking else ""
+
+
+def _each(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
+    return "".join(_again(spec, {name: value}, lang) for name, value in change.items())
+
+
+def _again(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
+    """A link that runs `spec` with one setting changed; '' if the page cannot run that."""
+    if catalog.is_folder(spec.checkpoint) or on_zero_gpu():
+        return ""
+    try:
+        changed = dataclasses.replace(spec, **change)
+    except (BadInput, TypeError):  # a stored result may hold anything
+        return ""
+    ((name, value),) = change.items()
+    if name == "most_seconds":
+        words = lang.html("again_longer", seconds=f"{value:g}")
+    elif name not in lang.texts:
+        return ""
+    else:
+        words = lang.marked(lang.composed("again_with", setting=lang.plain(name), value=_named(value, lang)))
+    return link(changed, words, "run")
+
+
+def _named(value: Any, lang: Language) -> str:
+    """A setting's value as the form names it."""
+    if isinstance(value, bool):
+        return lang.plain("choice_on" if value else "choice_off")
+    key = f"choice_{value}"
+    return lang.plain(key) if key in lang.texts else lang.plain_value(value)

@@ -1,0 +1,94 @@
+// Keeps the open tab and the shown stored run in the address bar, for Back and Forward, and sets the window's title. A run
+// that ends is written into the current entry of the browser's history if that entry has no run yet. Any other run or tab
+// is a new entry.
+window.address = (() => {
+  const SETTLED = 50;  // milliseconds after which gradio has drawn the result of an event
+  const LOST = 10_000;  // milliseconds after which a missing answer is given up
+  let shown = '';  // the stored run that is shown
+
+  const here = () => new URL(location);
+  const tabOf = url => url.searchParams.get('tab') || 'run';
+  const runOf = url => url.searchParams.get('run') || '';
+  const tab = id => document.querySelector(`#rooms [role=tab][data-tab-id="${CSS.escape(id)}"]`);
+  const openTab = () => document.querySelector('#rooms [role=tab][aria-selected=true]')?.dataset.tabId || 'run';
+  const later = () => new Promise(done => setTimeout(done, SETTLED));
+
+  const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
+  const write = (id, run) => {
+    const url = here(), before = [tabOf(url), runOf(url)];
+    if (before[0] === id && before[1] === run) return;
+    put(url, 'tab', id === 'run' ? '' : id);
+    put(url, 'run', run);
+    if (before[0] !== id || before[1]) history.pushState(null, '', url);
+    else history.replaceState(history.state, '', url);
+    window.tellTheSpace?.(url);
+  };
+
+  const title = () => {
+    const name = document.querySelector('#masthead h1')?.textContent.trim();
+    if (!name) return;
+    const id = openTab();
+    const running = document.querySelector('#live .live');
+    const what = id !== 'run' ? tab(id)?.textContent.trim() : running ? '' : document.querySelector('#share [data-title]')?.dataset.title;
+    document.title = [what, name].filter(Boolean).join(' · ');
+  };
+
+  const now = async id => {
+    shown = id;
+    await later();
+    write(openTab(), shown);
+    title();
+  };
+  const retitle = async () => {
+    await later();
+    title();
+  };
+  // Follows a link to this page: 'fill' fills the form, 'run' also presses Run, 'back' is for an address that the browser has
+  // set already. One at a time; of those that come meanwhile only the last is followed.
+  let begun = -Infinity, next = null;
+  const follow = (...asked) => {
+    if (performance.now() - begun < LOST) next = asked;
+    else if (window.followLink) {
+      begun = performance.now();
+      window.followLink(...asked);
+    }
+  };
+
+  document.addEventListener('click', event => {
+    const chosen = event.target.closest?.('#rooms [data-tab-id]');
+    if (chosen) {
+      write(chosen.dataset.tabId, runOf(here()));
+      retitle();
+    }
+    const link = event.target.closest?.('a[data-follow]');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    tab('run')?.click();
+    follow(link.search, link.dataset.follow);
+  });
+
+  window.addEventListener('popstate', () => {
+    const url = here();
+    window.tellTheSpace?.(url);
+    tab(tabOf(url))?.click();
+    if (runOf(url) !== shown) follow(url.search, 'back');
+    retitle();
+  });
+
+  return {
+    toTab: () => { tab(tabOf(here()))?.click(); },
+    arrived: id => { shown = id; return retitle(); },
+    shown: now,
+    remember: id => (id ? now(id) : retitle()),
+    followed: (id, way) => {
+      shown = id;
+      begun = -Infinity;
+      const asked = next;
+      next = null;
+      if (asked && (asked[1] !== 'back' || (new URLSearchParams(asked[0]).get('run') || '') !== shown)) follow(...asked);
+      if (way === 'run') document.getElementById('run')?.click();
+      if (way === 'fill') document.getElementById('run')?.focus();
+      return retitle();
+    },
+  };
+})();

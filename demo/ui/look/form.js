@@ -1,0 +1,16 @@
+// Keys of the form. Ctrl+Enter (Cmd+Enter) presses Run from anywhere in it. The Tab key leaves a dropdown: gradio handles the
+// key after the dropdown has lost the focus and was closed, and opens it again.
+(() => {
+  const HANDED_OVER = 100;  // milliseconds after which gradio has the value of a field that lost the focus
+
+  window.addEventListener('keydown', event => {
+    const within = selector => event.target.closest?.(selector);
+    if (event.key === 'Tab' && within('[role=combobox]')) event.stopImmediatePropagation();
+    if (event.key !== 'Enter' || event.repeat || event.shiftKey || event.altKey || !(event.ctrlKey || event.metaKey)) return;
+    if (!within('#form')) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    document.activeElement.blur();
+    setTimeout(() => document.getElementById('run')?.click(), HANDED_OVER);
+  }, true);
+})();

@@ -1,0 +1,36 @@
+"""The forecast above the Run button, for the form's current values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.languages import Language
+from demo.core.machine import HostInfo, usable_cores
+from demo.runs import forecast
+from demo.ui.html import results
+from demo.ui.jobs.recent_runs import RecentRuns
+from demo.ui.tabs.form import read_spec
+
+
+def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRuns, lang: Language) -> str | None:
+    """HTML for the form's values without the picture; None if checkpoint and task do not fit each other yet.
+
+    A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after each.
+    The checkpoint comes later than its task. A visitor's choice does not end like that: see `RunTab._chosen`.
+    """
+    checkpoint = catalog.find(values["checkpoint"] or "")
+    if checkpoint is not None and checkpoint.task != values["task"]:
+        return None
+    try:
+        spec = read_spec(dict(values))
+    except BadInput as refused:
+        return results.no_forecast(str(refused), lang)
+    device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
+    spec = spec.on(device)
+    here = forecast.on_this_machine(recent_runs.runs(), machine, device)
+    likely = forecast.forecast(spec, checkpoint, here, usable_cores())
+    download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
+    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, download)

@@ -1,0 +1,128 @@
+"""The result pane of the Run tab: its components, and the updates that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from demo.core.languages import ENGLISH, Language
+from demo.core.result import RunResult
+from demo.present import charts
+from demo.store import published
+from demo.ui.html import guide_comparison, results, share, takeaway
+from demo.ui.html.sections import SECTIONS
+from demo.ui.tabs.folds import Fold
+from demo.ui.web.visitor_language import written
+
+
+@dataclass
+class ResultPane:
+    """The right side of the Run tab.
+
+    While `live` is visible, the style sheet hides everything below it. The components keep their content, so a refused
+    run can bring back what was shown before.
+    """
+
+    notice: gr.HTML
+    """Why nothing was run. Stands above the previous content."""
+    live: gr.HTML
+    """The progress of a run."""
+    top: gr.HTML
+    share: gr.HTML
+    chart_note: gr.HTML
+    chart: gr.Plot
+    seen: gr.HTML
+    folds: list[Fold]
+    details: gr.HTML
+    beside: gr.HTML
+    beside_chart: gr.Plot
+    takeaway: gr.HTML
+
+    @classmethod
+    def build(cls, checkpoint: str, task: str, opening: Callable[[str, Language], str]) -> ResultPane:
+        """The pane as a page opens with it: the question of `opening`, and the guide's chart for this checkpoint.
+
+        The chart becomes visible when the page has loaded. Plotly keeps a browser busy for about a second, and the
+        question and the form need not wait for it.
+        """
+        note = written(lambda lang: results.published_note(checkpoint, task, lang))
+        return cls(
+            notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
+            live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
+            top=gr.HTML(written(lambda lang: opening(checkpoint, lang)), elem_id="top", apply_default_css=False),
+            share=takeaway.component("share"),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
+            chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
+            chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
+            folds=[Fold.build(section) for section in SECTIONS],
+            beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
+            beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
+            details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
+            takeaway=takeaway.component("takeaway"),
+        )
+
+    @property
+    def elements(self) -> list[Any]:
+        """The components that are shown or hidden as a whole."""
+        return [
+            *(self.notice, self.live, self.top, self.share, self.chart_note, self.chart, self.seen),
+            *(self.beside, self.beside_chart),
+            *(fold.accordion for fold in self.folds),
+            *(self.details, self.takeaway),
+        ]
+
+    @property
+    def components(self) -> list[Any]:
+        """All of them, those inside the folded sections included."""
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.trace) if part is not None]
+        return [*self.elements, *folded]
+
+    def running(self, html: str) -> dict[Any, Any]:
+        """Updates that show `html` alone and keep the previous content for later."""
+        return {self.notice: gr.update(visible=False), self.live: gr.update(value=html, visible=True)}
+
+    def refused(self, html: str) -> dict[Any, Any]:
+        """Updates that bring back the previous content, with `html` above it."""
+        return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
+
+    def only(self, html: str) -> dict[Any, Any]:
+        """Updates that show `html` and remove everything else."""
+        return {part: gr.update(visible=False) for part in self.elements if part is not self.top} | {self.top: html}
+
+    def before_a_run(self, opening: str, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
+        """Updates that show `opening`, which is HTML, and what the guide measured."""
+        note = results.published_note(checkpoint, task, lang)
+        return self.only(opening) | {
+            self.chart_note: gr.update(value=note, visible=True),
+            self.chart: gr.update(value=published_chart(checkpoint, task, lang), visible=True),
+        }
+
+    def result(self, result: RunResult, trace: Path | None, stored: bool, lang: Language) -> dict[Any, Any]:
+        """Updates that show a result; `trace` is the profiler's file, `stored` says whether the run has a link."""
+        shown = {
+            self.share: gr.update(value=share.section(result, stored, lang), visible=True),
+            self.details: gr.update(value=results.details(result, lang), visible=True),
+            self.takeaway: gr.update(value=takeaway.section(result, lang), visible=True),
+        }
+        shown |= guide_comparison.updates(result, self.beside, self.beside_chart, lang)
+        if result.speedup is None or result.failure is not None:
+            return self.only(results.failure(result, lang)) | shown
+        for fold in self.folds:
+            shown |= fold.shown(result, trace, lang)
+        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
+        answer: dict[Any, Any] = {
+            self.top: results.headline(result, lang),
+            self.seen: gr.update(value=results.predictions(result, lang), visible=True),
+            self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
+        }
+        return shown | hidden | answer
+
+
+def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
+    """What the guide measured for this checkpoint, or for a similar one, as bars."""
+    measured, _ = results.published_for(checkpoint, task, lang)
+    return charts.published_bars(published.rows(), measured, lang)

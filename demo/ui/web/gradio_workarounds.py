@@ -1,0 +1,171 @@
+"""Work-arounds for gradio 6.31, each with the upstream issue that it waits for, as far as there is one.
+
+`tests/ui/web/test_gradio_workarounds.py` fails when gradio no longer needs one of those in this file.
+
+Others are part of a file of their own:
+
+- `look/calm.js`: the timer of a pending event requests an animation frame for ever. No upstream issue found.
+- `look/form.js`: the Tab key does not leave a dropdown. No upstream issue found.
+- `look/aloud.js`: a Plotly figure has no accessible name. https://github.com/plotly/plotly.js/issues/6920 (open)
+- `web/upkeep.py`: `delete_cache` misses aborted uploads, the files of a killed app and those sent over MCP. Related:
+  https://github.com/gradio-app/gradio/issues/8098 (open)
+- `tabs/form.py`, `galleries`: changing a `gr.Dataset` sends its pictures again, which gradio refuses for files of its
+  own package. No upstream issue found.
+- `tabs/published.py`: a text field's `input` event misses Backspace and pasted text, so `change` is used. No upstream
+  issue found.
+- `look/theme.py`: the semi-bold cuts of IBM Plex contain a few letters only. No upstream issue found.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import gradio as gr
+from gradio.blocks import BlockFunction
+from gradio.state_holder import SessionState
+
+from demo.ui.web.calls import NOT_UPLOADED, argument_names, no_room
+
+_log = logging.getLogger(__name__)
+
+# ---- The queue polls for events a thousand times a second, except on Windows. No upstream issue found.
+
+POLL_SECONDS = 0.05
+"""gradio's own interval on Windows. Its other one costs a fifteenth of a core, which is missing from what is timed."""
+
+
+def poll_less_often(page: gr.Blocks) -> None:
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
+
+
+# ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log
+# ---- gets a traceback. No upstream issue found.
+
+
+class Blocks(gr.Blocks):
+    """gradio's, but a call that does not fit is answered with a sentence."""
+
+    async def preprocess_data(
+        self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
+    ) -> list[Any]:
+        wanted, given = len(block_fn.inputs), len(inputs)
+        if block_fn.api_visibility == "public" and wanted != given:
+            raise gr.Error(
+                f"/{block_fn.api_name} takes {wanted} values, in this order: {', '.join(argument_names(block_fn))}. "
+                f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
+                print_exception=False,
+            )
+        if wanted > given:
+            raise gr.Error(
+                f"This event takes {wanted} values. Given: {given}. Reload the page: it may have changed.",
+                print_exception=False,
+            )
+        try:
+            values: list[Any] = await super().preprocess_data(block_fn, inputs, state, explicit_call)
+        except gr.Error:
+            raise
+        except Exception as error:
+            _log.warning("the values of a call could not be read: %s", type(error).__name__)
+            raise gr.Error(no_room(error) or NOT_UPLOADED, print_exception=False) from error
+        return values
+
+
+# ---- MCP tools describe a picture as an http address, and name an upload tool that this server does not offer.
+# ---- No upstream issue found; https://github.com/gradio-app/gradio/pull/11508 introduced the upload tool.
+
+NO_PICTURE = 'Over MCP a picture is given as a data URL, such as "data:image/png;base64,...". No address is fetched.'
+
+
+def install_mcp_server() -> None:
+    """Replaces gradio's MCP server. Call it before `launch(mcp_server=True)`.
+
+    gradio makes the tools' descriptions of docstrings, and reads one line for each argument: the API's have no more.
+    """
+    import gradio.mcp
+
+    class Server(gradio.mcp.GradioMCPServer):
+        """gradio's, but a picture is a data URL, and refusals are sentences."""
+
+        @property
+        def _file_data_tool_description(self) -> str:
+            return ""
+
+        def get_input_schema(
+            self, tool_name: str, parameters: dict[str, str] | None = None
+        ) -> tuple[dict[str, Any], list[list[str | int]]]:
+            schema, pictures = super().get_input_schema(tool_name, parameters)
+            for place in pictures:
+                del schema["properties"][place[-1]]["format"]  # "a http or https url to a file"
+            return {**schema, "additionalProperties": False}, pictures
+
+        def convert_strings_to_filedata(self, value: Any, filedata_positions: list[list[str | int]]) -> Any:
+            for place in filedata_positions:
+                given = value.get(place[-1])
+                if isinstance(given, str) and not given.startswith("data:"):
+                    raise ValueError(f"{NO_PICTURE} Given: {given[:80]!r}.")
+            try:
+                return super().convert_strings_to_filedata(value, filedata_positions)
+            except Exception as error:
+                raise ValueError(no_room(error) or NO_PICTURE) from error
+
+    gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
+
+
+# ---- The page's template has gradio's own title and picture for link previews, and '{url}' as the address.
+# ---- https://github.com/gradio-app/gradio/issues/4457 was closed with `Blocks(head=...)`, which the browser inserts by
+# ---- a script; programs that draw previews run none.
+
+PREVIEW_TAGS = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
+
+
+# ---- A `page` parameter in the address of a single page is an error 500. No upstream issue found.
+
+
+def drop_page_parameter(scope: MutableMapping[str, Any]) -> None:
+    """Removes `page` from the query of an ASGI scope: gradio would look for one of several pages."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    if any(name == "page" for name, _ in query):
+        scope["query_string"] = urlencode([pair for pair in query if pair[0] != "page"]).encode()
+
+
+# ---- The front end takes its language from the browser; the server cannot set it. No upstream issue found.
+
+
+def language_script(code: str) -> str:
+    """A script for the beginning of the head: gradio reads `navigator.language` before scripts of the page run."""
+    answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{code}',configurable:true}})"
+    return f"<script>{answer}</script>"
+
+
+# ---- The thumbnails of `gr.Examples` have no accessible name. No upstream issue found.
+
+_NAME_THUMBNAILS = """() => {
+  const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
+  for (const [gallery, named] of Object.entries(names)) {
+    document.querySelectorAll(`#examples-${gallery} button.gallery-item`).forEach((button, place) => {
+      button.setAttribute('aria-label', words.replace('{name}', named[place]));
+    });
+  }
+}"""
+
+
+def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
+    """JavaScript that labels the thumbnails of '#examples-GALLERY' with `names[GALLERY]`, in order.
+
+    `words` has a text with the placeholder {name} for each language.
+    """
+    return _NAME_THUMBNAILS.replace("NAMES", json.dumps(names)).replace("WORDS", json.dumps(words))
+
+
+# ---- A DownloadButton cannot make its file when it is clicked: the click downloads what was there before.
+# ---- https://github.com/gradio-app/gradio/issues/9230 (open)
+
+
+def press_download(elem_id: str) -> str:
+    """JavaScript that clicks a hidden DownloadButton once gradio has given it its new file."""
+    return f"() => setTimeout(() => document.querySelector('#{elem_id} a, a#{elem_id}, #{elem_id}').click(), 150)"

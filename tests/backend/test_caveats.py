@@ -1,0 +1,116 @@
+"""What the samples of a machine, the compile and the precision make a reader of the figures wary of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from samples import measurement, ok_result
+
+from demo.backend import caveats
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import Compilation, GraphBreak
+
+
+def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
+    return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, 70.0, 300.0, **more))
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([HostSample(0.0, 0.2), HostSample(0.5, 0.4)], "30 % of the processor busy"),
+        ([gpu(foreign_processes=2)], "2 other processes used this GPU"),
+        ([gpu(1.9e9), gpu(1.5e9)], "between 1500 and 1900 MHz"),
+        ([gpu(1.2e9)], "at 1200 MHz, well below its 1980 MHz"),
+        ([gpu(throttle_reasons=("thermal",))], "because it was hot (70 °C)"),
+        ([gpu(throttle_reasons=("power",))], "power limit"),
+        ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
+    ],
+)
+def test_each_disturbance_is_told_in_one_sentence(samples: list[HostSample], words: str) -> None:
+    (warning,) = caveats.of_machine(samples)
+    assert words in warning
+
+
+BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "spreads", "unsettled", "warnings"),
+    [
+        (
+            BUSY,
+            {"eager": 0.31, "compiled": 0.12},
+            ["eager", "compiled"],
+            ["The eager and compiled calls vary widely, from their warm-up on (the middle half spans 31 % and 12 % of "
+             "the median): other processes kept 30 % of the processor busy while it was timed."],
+        ),
+        (
+            [],
+            {"compiled": 0.12},
+            ["eager"],
+            ["The compiled calls vary widely (the middle half spans 12 % of the median): the machine's speed was "
+             "not steady.",
+             "Eager had not settled when the warm-up ended: the last three calls were more than 10 % apart."],
+        ),
+        (
+            BUSY[:0],
+            {},
+            ["eager", "compiled"],
+            ["Eager and compiled had not settled when the warm-up ended: the last three calls were more than 10 % "
+             "apart."],
+        ),
+    ],
+)  # fmt: skip
+def test_noise_of_one_cause_is_told_once(
+    samples: list[HostSample], spreads: dict[str, float], unsettled: list[str], warnings: list[str]
+) -> None:
+    assert caveats.of_machine(samples, spreads, unsettled) == warnings
+
+
+def test_a_quiet_machine_is_not_talked_about() -> None:
+    assert caveats.of_machine([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)]) == []
+    assert caveats.of_machine([]) == []
+
+
+@pytest.mark.parametrize(
+    ("compilation", "words"),
+    [
+        (Compilation(1.0, "cold", 0), "captured no graph at all"),
+        (Compilation(1.0, "cold", 2, (GraphBreak("print", "a.py:1"),)), "1 graph break: the model runs as 2 graphs"),
+        (Compilation(1.0, "cold", 1, cudagraphs="skipped: mutated inputs"), "were not used: mutated inputs."),
+        (Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)), "a function to eager: a.py:1"),
+    ],
+)
+def test_what_the_compiled_model_really_was_is_told(compilation: Compilation, words: str) -> None:
+    (warning,) = caveats.of_timing(ok_result(compilation=compilation))
+    assert words in warning
+
+
+def test_a_graph_break_that_was_asked_for_is_not_told_as_the_models_own() -> None:
+    result = ok_result(compilation=Compilation(1.0, "cold", 2, (GraphBreak("asked", "a.py:1"),)))
+    asked = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=True))
+    assert caveats.of_timing(asked) == []
+
+
+def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
+    uneven = measurement(0.01)
+    times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(uneven.wall_seconds)))
+    uneven = dataclasses.replace(uneven, wall_seconds=times)
+    result = ok_result(eager=uneven, compilation=Compilation(1.0, "cold", 1))
+    coarse, fine, fixed = (
+        dataclasses.replace(result, spec=dataclasses.replace(result.spec, precision=precision, iterations=iterations))
+        for precision, iterations in ((0.2, None), (0.001, None), (0.001, 10))
+    )
+    (warning,) = caveats.of_timing(fine)
+    assert warning.startswith("Precision reached ±") and "(target ±0.1 %)" in warning
+    assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
+
+
+def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
+    uneven = dataclasses.replace(measurement(0.01), wall_seconds=(0.01, 0.02) * 10)
+    timed = ok_result(eager=uneven, timing_seconds=1.0)
+    assert set(caveats.wide_spreads(timed)) == {"eager"}
+    assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}

@@ -1,0 +1,139 @@
+"""What a worker sends, how often, and never while a call is being timed."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from demo.backend import events, timing
+from demo.backend.events import Events
+from demo.backend.run import Job, Run
+from demo.core.result import PROGRESS_CODES
+from demo.core.spec import RunSpec
+
+SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
+
+
+class SentLines(io.StringIO):
+    """The pipe to the page, and whether anything goes into it while a call is being timed."""
+
+    inside = False
+    sent_inside = 0
+
+    def write(self, text: str) -> int:
+        self.sent_inside += self.inside
+        return super().write(text)
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        return [json.loads(line)["progress"] for line in self.getvalue().splitlines()]
+
+
+def timed(stream: SentLines) -> list[int]:
+    """Times two made-up models as a run does; the calls so far at each sample of the machine."""
+    calls = 0
+    at_samples = []
+
+    def call() -> float:
+        nonlocal calls
+        calls += 1
+        return 0.001
+
+    class Clock:
+        def time(self, call: Any) -> float:
+            stream.inside = True
+            seconds: float = call()
+            stream.inside = False
+            return seconds
+
+        def now(self) -> float:
+            return 0.0
+
+    variants = SimpleNamespace(eager=SimpleNamespace(call=call), compiled=SimpleNamespace(call=call), unbroken=None)
+    observer: Any = SimpleNamespace(sample=lambda: at_samples.append(calls))
+    subject: Any = SimpleNamespace(clock=Clock())
+    Run(Job(SPEC, "unused"), Events(stream)).time_interleaved(subject, variants, observer, 5)  # type: ignore[arg-type]
+    return at_samples
+
+
+def test_no_update_is_sent_from_inside_a_timed_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    stream = SentLines()
+    at_samples = timed(stream)
+    assert stream.sent_inside == 0
+    assert len(stream.progress) == len(at_samples) == 8
+    assert all((calls - 20) % 30 == 0 for calls in at_samples)  # 20 calls of A B B A, then 10 of the control between
+
+
+def test_at_most_four_updates_a_second_leave_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert events.MIN_SECONDS_BETWEEN >= 0.25
+    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 60.0)
+    stream = SentLines()
+    timed(stream)
+    assert len(stream.progress) == 1
+
+
+def test_the_counters_stay_when_the_timing_has_ended() -> None:
+    stream = SentLines()
+    sent = Events(stream)
+    sent.progress("time", 0.8, calls=40, eager_seconds=0.012, compiled_seconds=0.006, timing_done=1.0)
+    sent.progress("check", 0.9)
+    last = stream.progress[-1]
+    counters = (last["phase"], last["calls"], last["eager_seconds"], last["compiled_seconds"])
+    assert counters == ("check", 40, 0.012, 0.006)
+
+
+def test_what_is_done_after_the_timing_is_sent_as_a_code_and_in_english() -> None:
+    assert set(events.MESSAGES) == set(PROGRESS_CODES)
+    stream = SentLines()
+    Events(stream).doing("capture", 0.95)
+    (progress,) = stream.progress
+    assert (progress["phase"], progress["code"], progress["message"]) == (
+        "check",
+        "capture",
+        events.MESSAGES["capture"],
+    )
+
+
+def test_a_code_does_not_stay_when_the_phase_goes_on() -> None:
+    stream = SentLines()
+    sent = Events(stream)
+    sent.doing("explain", 0.94)
+    sent.progress("done", 1.0)
+    assert (stream.progress[-1]["code"], stream.progress[-1]["message"]) == ("", "")
+
+
+def test_the_share_of_the_timing_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not when the first stretch is over and the verdict is still unsure; the figures sent with it agree."""
+    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    stream = SentLines()
+    sent = Events(stream)
+    samples = timing.Samples(1, eager=[0.002, 0.002, 0.004, 0.004], compiled=[0.001] * 4)
+    for elapsed in (0.5, 2.0, 3.4, 3.6, 5.0, 7.0, 7.5):
+        sent.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
+    assert all(
+        one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
+        for one in stream.progress
+    )
+    shares = [one["timing_done"] for one in stream.progress]
+    assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
+
+
+def test_the_guides_recipe_goes_from_nothing_to_all_over_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
+    stream = SentLines()
+    sent = Events(stream)
+    for place, variant in enumerate(("eager", "compiled")):
+        for calls in (1, 150, 300):
+            sent.calls_timed(variant, place, 2, [0.01] * calls)
+    shares = [one["timing_done"] for one in stream.progress]
+    assert shares == sorted(shares) and shares[0] < 0.01 and shares[-1] == 1.0
+    assert stream.progress[0]["remaining_seconds"] == pytest.approx(6.0, rel=0.01)
+    assert (stream.progress[-1]["remaining_seconds"], stream.progress[-1]["eager_seconds"]) == (
+        0.0,
+        pytest.approx(0.01),
+    )

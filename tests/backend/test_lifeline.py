@@ -1,0 +1,60 @@
+"""A process that ends with its parent, whatever it is doing; torch is not needed for that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__, sys.argv[1:], flush=True)\n"
+
+
+def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
+    """The module, a package with this source, under the lifeline."""
+    (folder / module).mkdir()
+    (folder / module / "__init__.py").touch()
+    (folder / module / "__main__.py").write_text(source)
+    return subprocess.Popen(
+        [sys.executable, "-m", "demo.backend.lifeline", module, "3", "more"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), os.getcwd()])},
+    )
+
+
+def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp_path: Path) -> None:
+    process = started(tmp_path, "made_up", PACKAGE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "error __main__ ['3', 'more']\n"
+    process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize(
+    "life",
+    [
+        "import time; print('here', flush=True); time.sleep(600)",
+        "import ctypes; print('here', flush=True); ctypes.PyDLL(None).sleep(600)",
+        "import os, subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('here', flush=True); os._exit(1)",
+    ],
+    ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
+)
+def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_path: Path) -> None:
+    process = started(tmp_path, "made_up", life)
+    try:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "here\n"
+        process.stdin.close()
+        assert process.wait(timeout=30) in (-signal.SIGKILL, 1)
+        assert process.stdout.read() == ""  # the pipe closes once nobody of the group is left to hold it
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,29 @@
+"""Every test of the command line has a data folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_runner import ScriptedRunner
+
+from demo.core.result import Progress, RunResult
+from demo.runs import runner
+from demo.store.history import FOLDER_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def script(*events: Progress | RunResult | BaseException) -> ScriptedRunner:
+        fake = ScriptedRunner(*events)
+        monkeypatch.setattr(runner, "Runner", fake)
+        return fake
+
+    return script

@@ -1,0 +1,66 @@
+"""`history`: stored results listed and shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import failed_result, ok_result
+
+from demo.cli import terminal
+from demo.cli.history import LISTED
+from demo.cli.main import main
+from demo.store.history import History
+
+
+def test_history_lists_what_was_stored_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    for result in (ok_result(), failed_result()):
+        History().append(result)
+    assert main(["history"]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert "out_of_memory" in first and failed_result().id in first
+    assert "2.00× faster" in second and "2026-11-21 09:00:00" in second
+    assert first.index("out_of_memory") == head.index("status")
+
+
+def test_history_as_json_is_the_stored_results(capsys: pytest.CaptureFixture[str]) -> None:
+    for result in (ok_result(), failed_result()):
+        History().append(result)
+    assert main(["history", "--json", "--limit", "1"]) == 0
+    assert json.loads(capsys.readouterr().out) == [failed_result().to_json()]
+
+
+def test_a_long_history_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(LISTED + 2):
+        History().append(failed_result(id=f"r{number}"))
+    assert main(["history"]) == 0
+    listed = capsys.readouterr()
+    assert len(listed.out.splitlines()) == 1 + LISTED
+    assert f"newest {LISTED} of {LISTED + 2}" in listed.err
+    assert main(["history", "--limit", "51"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 51
+    assert main(["history", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == LISTED + 2
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_history_shows_one_result_in_full(capsys: pytest.CaptureFixture[str], form: list[str]) -> None:
+    History().append(ok_result())
+    assert main(["history", ok_result().id, *form]) == 0
+    expected = ok_result().dumps() if form else terminal.report(ok_result())
+    assert capsys.readouterr().out == expected + "\n"
+
+
+def test_history_without_results_says_where_they_will_be(capsys: pytest.CaptureFixture[str], data_folder: Path) -> None:
+    assert main(["history"]) == 0
+    assert str(data_folder) in capsys.readouterr().out
+    assert main(["history", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+
+
+def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixture[str], data_folder: Path) -> None:
+    data_folder.mkdir()
+    (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
+    assert main(["history"]) == 1
+    assert "history.sqlite3" in capsys.readouterr().err

@@ -1,0 +1,253 @@
+"""`run`: what is asked, what is printed, how a signal ends it. A scripted runner stands in for the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import failed_result, ok_result
+from scripted_runner import EXAMPLE, ROOT, RUN, ScriptedRunner
+
+from demo.cli.main import main
+from demo.core.errors import BadInput
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.runs import runner
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.sweep.grid import PICTURE
+
+
+@pytest.mark.parametrize("name", ["seen", "seen.json", "seen.json.gz", "seen.gz"])
+def test_a_trace_is_asked_of_the_run_which_is_then_profiled(scripted: Any, tmp_path: Path, name: str) -> None:
+    fake = scripted(ok_result())
+    assert main([*RUN, "--trace", str(tmp_path / name)]) == 0
+    assert fake.trace == tmp_path / "seen.json.gz"
+    assert fake.specs[0].profile == "on"
+
+
+def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted(ok_result())
+    (tmp_path / "seen.json.gz").write_text("mine")
+    assert main([*RUN, "--trace", str(tmp_path / "seen.json.gz")]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted(Progress("time", 0.5, 1.0), ok_result())
+    assert main([*RUN, "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ok_result().dumps() + "\n"
+    assert "time" in said.err
+
+
+def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted(failed_result())
+    assert main(RUN) == 1
+    assert capsys.readouterr().out.startswith(
+        "Batch size 256 ran out of memory on a T4 (15 GB) while compiling.\nTry 64.\n"
+    )
+
+
+def test_a_failure_as_json_is_told_in_words_on_standard_error(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(failed_result())
+    assert main([*RUN, "--json"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["status"] == "out_of_memory"
+    assert "Try 64." in said.err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_result_that_was_not_stored_is_printed_all_the_same(
+    scripted: Any, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    scripted(ok_result(warnings=("This result was not stored: the disk is full.",)))
+    assert main([*RUN, *form]) == 0
+    said = capsys.readouterr()
+    assert "not stored" in (said.err if form else said.out)
+    assert "2.0" in said.out
+
+
+class Storing(ScriptedRunner):
+    """Keeps its result in the history, as the real one does."""
+
+    def __call__(self, history: History) -> Storing:
+        for event in self.events:
+            if isinstance(event, RunResult):
+                history.append(event)
+        return self
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("result", "command"),
+    [
+        (ok_result(), "python -m demo script {id} > run.py"),
+        (ok_result(interleaved=False), "python -m demo history {id}"),
+        (failed_result(), "python -m demo script {id} > run.py"),
+    ],
+    ids=["ok", "one after the other", "failed"],
+)
+def test_a_stored_run_ends_with_its_id_and_what_can_be_done_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    result: RunResult,
+    command: str,
+    form: list[str],
+) -> None:
+    monkeypatch.setattr(runner, "Runner", Storing(result))
+    main([*RUN, *form])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == f"Stored as {result.id}: {command.format(id=result.id)}"
+    asked = told.partition("python -m demo ")[2].partition(" >")[0].split()
+    assert main(asked) == 0
+
+
+def test_nothing_is_said_to_be_stored_that_is_not(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted(ok_result())
+    main(RUN)
+    assert "Stored" not in capsys.readouterr().err
+
+
+def test_without_an_image_the_run_takes_a_drawn_scene_and_the_report_names_it(
+    scripted: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(ScriptedRunner, "run", lambda self, spec, image, *more: seen.append(image) or iter(self.events))
+    scripted(ok_result())
+    assert main(["run", "--checkpoint", "shapes-vit"]) == 0
+    assert seen == [PICTURE]
+    assert re.search(r"Picture +scene.png, 320 × 240", capsys.readouterr().out)
+
+
+def test_the_figures_can_be_written_as_a_table_to_paste(
+    scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(ok_result())
+    assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
+    table = (tmp_path / "run.md").read_text(encoding="utf-8")
+    assert "| latency | 2.04 ms | 1.02 ms |" in table and "**2.00×** (" in table
+    assert table.endswith("Example CPU, torch 2.13.0, transformers 5.23.0, 2026-11-21.\n")
+    scripted(failed_result())
+    assert main([*RUN, "--export-markdown", str(tmp_path / "none.md")]) == 1
+    assert "no figures" in capsys.readouterr().err and not (tmp_path / "none.md").exists()
+
+
+def test_what_was_typed_reaches_the_runner_as_a_spec(scripted: Any) -> None:
+    fake = scripted(ok_result())
+    arguments = "--batch-size 4 --mode max-autotune --dtype bfloat16 --device cpu --weights random --iterations 40"
+    main([*RUN, *arguments.split(), "--fullgraph"])
+    assert fake.specs == [
+        RunSpec(
+            "shapes-vit",
+            "image-classification",
+            batch_size=4,
+            mode="max-autotune",
+            fullgraph=True,
+            dtype="bfloat16",
+            device="cpu",
+            weights="random",
+            iterations=40,
+        )
+    ]
+
+
+@pytest.mark.parametrize("text", [["--text", "a cat, a dog"], ["--text", "a cat", "--text", "a dog"]])
+def test_text_is_separated_by_commas_or_given_again(scripted: Any, text: list[str]) -> None:
+    fake = scripted(ok_result())
+    main(["run", "--checkpoint", "google/owlvit-base-patch32", "--image", str(EXAMPLE), *text])
+    assert fake.specs[0].text == ("a cat", "a dog")
+
+
+def test_a_local_folder_is_a_checkpoint(scripted: Any, tmp_path: Path) -> None:
+    fake = scripted(ok_result())
+    main(["run", "--checkpoint", str(tmp_path), "--task", "object-detection", "--image", str(EXAMPLE)])
+    assert fake.specs[0].checkpoint == str(tmp_path)
+
+
+def test_what_only_the_worker_can_see_is_bad_input_too(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = scripted(Progress("load", 0.0, 0.1), BadInput("The file is no image that can be read: x.png."))
+    assert main(RUN) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("The file is no image that can be read: x.png.\n")
+    assert fake.closed
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+) -> None:
+    class Cancellable(ScriptedRunner):
+        def run(
+            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+        ) -> Iterator[Progress | RunResult]:
+            yield Progress("time", 0.5, 1.0)
+            os.kill(os.getpid(), number)
+            assert cancel.wait(5)
+            yield failed_result(status="cancelled")
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(runner, "Runner", Cancellable())
+    assert main([*RUN, "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["status"] == "cancelled"
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_ctrl_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deaf(ScriptedRunner):
+        def run(
+            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+        ) -> Iterator[Progress | RunResult]:
+            for _ in range(3):
+                yield Progress("compile", 0.2, 1.0)
+                os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("still running after the second Ctrl-C")
+
+    fake = Deaf()
+    monkeypatch.setattr(runner, "Runner", fake)
+    assert main(RUN) == 130
+    assert fake.closed
+
+
+def _processes_with(marker: str) -> list[int]:
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marker.encode() in environment.read_bytes():
+                found.append(int(environment.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "demo", *RUN, "--json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, FOLDER_VARIABLE: str(data_folder)},
+    )
+    assert child.stderr is not None
+    child.stderr.readline()  # the first line of progress: the run has begun
+    assert len(_processes_with(str(data_folder))) >= 2
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "Traceback" not in err
+    assert [result.status for result in History().all()] == ["cancelled"]
+    assert json.loads(out)["status"] == "cancelled"
+    assert _processes_with(str(data_folder)) == []

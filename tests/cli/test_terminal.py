@@ -1,0 +1,98 @@
+"""Progress and reports as a terminal shows them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from samples import BOXES, LABELS, SEGMENTS, ok_result
+from scripted_runner import RUN
+
+from demo.cli import terminal
+from demo.cli.main import main
+from demo.core import format as fmt
+from demo.core.result import Predictions, Progress
+from demo.core.stats import Interval
+
+
+def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_seen(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(ok_result(warnings=("The clock of the GPU changed.",)))
+    assert main(RUN) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Compiled is 2.00× faster, 2.04 ms → 1.02 ms\n")
+    for part in ("95 % confidence", "noise floor", "First compiled call", "circle 98 %", "- The clock of the GPU"):
+        assert part in out
+
+
+@pytest.mark.parametrize(
+    ("predictions", "line"),
+    [
+        (LABELS, "circle 98 %"),
+        (BOXES, "circle 97 % at 10, 20, 60, 80"),
+        (SEGMENTS, "sky, 60 % of the picture"),
+        (Predictions(boxes=()), "nothing"),
+        (Predictions(labels=LABELS.labels * 3), "and 4 more"),  # type: ignore[operator]
+    ],
+)
+def test_predictions_of_both_variants_stand_side_by_side(predictions: Predictions, line: str) -> None:
+    text = terminal.report(ok_result(predictions={"eager": predictions, "compiled": predictions}))
+    assert [row.count(line) for row in text.splitlines() if row.startswith(line)] == [2]
+
+
+def test_a_run_without_predictions_shows_none() -> None:
+    assert "sees" not in terminal.report(ok_result(predictions=None))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_rewrites_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    line = terminal.ProgressLine(stream)
+    for step in range(5):
+        line.show(Progress("time", step / 5, float(step), message="a long message that does not fit" * 3))
+    line.end()
+    written = stream.getvalue()
+    assert "\n" not in written
+    assert written.count("\r") == 6
+    assert all(len(text.removeprefix("\x1b[K")) < 40 for text in written.split("\r"))
+
+
+def test_progress_in_a_file_is_a_line_a_phase_and_one_now_and_then() -> None:
+    stream = io.StringIO()
+    line = terminal.ProgressLine(stream)
+    for tenth in range(250):
+        line.show(Progress("compile" if tenth < 200 else "time", tenth / 250, tenth / 10))
+    line.end()
+    assert [text.split()[2] for text in stream.getvalue().splitlines()] == ["compile", "compile", "time"]
+
+
+def test_progress_shows_the_figures_so_far() -> None:
+    looked = Progress("time", 0.42, 3.2, 12.0, "", "", 80, 0.00147, 0.00102, Interval(1.44, 1.42, 1.46))
+    assert terminal.progress_text(looked) == (
+        " 42 %  time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 %"
+    )
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("I/O operation on closed file")])
+def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exception) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise error
+
+    line = terminal.ProgressLine(Gone())
+    line.show(Progress("load", 0.0, 0.1))
+    line.show(Progress("time", 0.5, 1.0))
+    line.end()
+    assert terminal.progress_text(Progress("load", 0.0, 0.1)).startswith("  0 %")
+
+
+def test_a_latency_in_the_report_is_the_one_of_the_json() -> None:
+    eager = ok_result().to_json()["eager"]["median_ms"]
+    assert fmt.latency(eager / 1e3) in terminal.report(ok_result())

@@ -1,0 +1,148 @@
+"""What may be asked of a run, and how a refusal says what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo.core.errors import BadInput
+from demo.core.spec import (
+    ATTENTIONS,
+    CACHES,
+    DEVICES,
+    DTYPES,
+    MAX_BATCH_SIZE,
+    MAX_QUERIES,
+    MAX_QUERY_LENGTH,
+    MIN_ITERATIONS,
+    MODES,
+    OPTIONS,
+    PROFILES,
+    PROTOCOLS,
+    WEIGHTS,
+    RunSpec,
+)
+
+garbage: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.fixed_dictionaries({"checkpoint": garbage, "task": garbage}, optional={"batch_size": garbage, "mode": garbage,
+       "fullgraph": garbage, "dtype": garbage, "device": garbage, "weights": garbage, "text": garbage,
+       "iterations": garbage}))  # fmt: skip
+def test_a_spec_of_garbage_is_refused_with_a_sentence(values: dict[str, Any]) -> None:
+    with pytest.raises(BadInput) as refusal:
+        RunSpec(**values)
+    assert str(refusal.value).strip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("task", "image-captioning", "object-detection"),
+        ("batch_size", 0, "from 1 to"),
+        ("batch_size", -1, "from 1 to"),
+        ("batch_size", 1.5, "whole number"),
+        ("batch_size", 10_000, str(MAX_BATCH_SIZE)),
+        ("batch_size", True, "whole number"),
+        ("mode", "fastest", "max-autotune"),
+        ("dtype", "int8", "bfloat16"),
+        ("device", "tpu", "cuda"),
+        ("weights", "none", "random"),
+        ("fullgraph", 1, "true or false"),
+        ("iterations", 1, str(MIN_ITERATIONS)),
+    ],
+)
+def test_a_refusal_says_what_was_given_and_what_is_allowed(field: str, value: Any, allowed: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})
+    assert repr(value) in str(refusal.value)
+    assert allowed in str(refusal.value)
+
+
+@pytest.mark.parametrize("checkpoint", ["", "   ", None, 7])
+def test_a_spec_without_a_checkpoint_is_refused(checkpoint: Any) -> None:
+    with pytest.raises(BadInput, match="No checkpoint"):
+        RunSpec(checkpoint, "image-classification")
+
+
+@pytest.mark.parametrize("text", [("",), (" ",), ["a cat"], "a cat", (1,)])
+def test_text_queries_are_a_tuple_of_texts_that_say_something(text: Any) -> None:
+    with pytest.raises(BadInput, match="text queries"):
+        RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
+
+
+@pytest.mark.parametrize("text", [("a",) * (MAX_QUERIES + 1), ("a" * (MAX_QUERY_LENGTH + 1),)])
+def test_text_queries_have_a_bound(text: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput, match=f"At most {MAX_QUERIES}"):
+        RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
+
+
+def test_a_refusal_of_a_huge_value_stays_short() -> None:
+    with pytest.raises(BadInput) as refusal:
+        RunSpec("shapes-vit", "image-classification", mode="x" * 100_000)
+    assert len(str(refusal.value)) < 300
+
+
+def test_auto_becomes_the_device_that_was_used() -> None:
+    spec = RunSpec("shapes-vit", "image-classification", batch_size=2)
+    assert spec.on("cpu") == RunSpec("shapes-vit", "image-classification", batch_size=2, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"precision": 0.0}, "precision must be a number from 0.001 to 0.2"),
+        ({"precision": "fine"}, "precision"),
+        ({"precision": float("nan")}, "precision"),
+        ({"most_seconds": 1e9}, "most_seconds"),
+        ({"threads": 0}, "threads"),
+        ({"attention": "flash"}, "attention"),
+        ({"protocol": "quick"}, "protocol"),
+        ({"cache": "off"}, "compile cache"),
+        ({"channels_last": 1}, "channels_last"),
+        ({"protocol": "as published", "iterations": 20}, "300 calls"),
+    ],
+)
+def test_the_settings_check_themselves(changes, words):
+    with pytest.raises(BadInput, match=words):
+        RunSpec("shapes-vit", "image-classification", **changes)
+
+
+def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:
+    """As the help of the command line says."""
+    spec = RunSpec("shapes-vit", "image-classification")
+    for field, values in {
+        "mode": MODES,
+        "dtype": DTYPES,
+        "device": DEVICES,
+        "weights": WEIGHTS,
+        "protocol": PROTOCOLS,
+        "attention": ATTENTIONS,
+        "cache": CACHES,
+        "profile": PROFILES,
+    }.items():
+        assert getattr(spec, field) == values[0], field
+
+
+def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:
+    flags = [flag for option in OPTIONS.values() for flag in option.flags]
+    assert len(set(flags)) == len(flags)
+    assert OPTIONS["most_seconds"].flags == ("--max-seconds", "--most-seconds")
+
+
+def test_departures_are_the_options_that_are_not_at_their_default() -> None:
+    spec = RunSpec("shapes-vit", "image-classification", mode="lite", threads=2)
+    assert spec.departures() == {"mode": "lite", "threads": 2}
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.default is not None])
+def test_only_an_option_that_may_be_left_out_takes_none(name: str) -> None:
+    with pytest.raises(BadInput):
+        RunSpec("shapes-vit", "image-classification", **{name: None})

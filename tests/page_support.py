@@ -1,0 +1,201 @@
+"""The page without a browser, for tests: its events are triggered as gradio triggers them, and answer with updates."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qsl
+
+import gradio as gr
+from gradio.helpers import special_args
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
+from samples import ok_result
+
+from demo.core.result import RunResult
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import Page
+from demo.ui.tabs import form
+
+FIXTURES = Path(__file__).parent / "fixtures"
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+
+# ---- events
+
+
+def from_browser(session: str = "a page", **query: str) -> Any:
+    """A request as gradio hands it to a handler, by a link with this query."""
+    return SimpleNamespace(session_hash=session, query_params=query)
+
+
+def handler(
+    page: Page,
+    takes: Any = None,
+    changes: Any = None,
+    of: tuple[Any, str] | None = None,
+    only: list[Any] | None = None,
+) -> Callable[..., Any]:
+    """The function behind an event. A test calls it with the values of the event's inputs.
+
+    The event has the input `takes`, the output `changes`, the outputs `only`, and is triggered by `of`, a component
+    and the name of its event; None is any. The function takes `request` and `data`, which came with the event, too.
+    """
+    found = {
+        event.fn
+        for event in page.blocks.fns.values()
+        if event.fn is not None
+        and (takes is None or takes in event.inputs)
+        and (changes is None or changes in event.outputs)
+        and (only is None or list(event.outputs) == only)
+        and (of is None or (of[0]._id, of[1]) in event.targets)
+    }
+    assert len(found) == 1, found
+    (function,) = found
+
+    def call(*values: Any, request: Any = None, data: Any = None) -> Any:
+        event = gr.EventData(None, data)
+        arguments, *_ = special_args(function, list(values), request or from_browser(), event)
+        return function(*arguments)
+
+    return call
+
+
+# ---- the Run tab
+
+
+def answering(answer: RunResult | Exception, seconds: float = 0.0) -> FakeRunner:
+    return FakeRunner(lambda spec, image: answer, seconds)
+
+
+def visitor(name: str) -> str:
+    """The id that the browser of this visitor keeps."""
+    return hashlib.md5(name.encode()).hexdigest()
+
+
+def field_values(page: Page, **changes: Any) -> dict[str, Any]:
+    """The form's first values, by name, with these changed."""
+    return {name: field.value for name, field in page.run_tab.form.inputs.items()} | changes
+
+
+def in_the_form(picture: Path) -> dict[str, Any]:
+    """A picture as the form's field sends it."""
+    path = save_file_to_cache(picture, get_upload_folder())
+    return {"path": path, "orig_name": picture.name, "meta": {"_type": "gradio.FileData"}}
+
+
+def press_run(page: Page, id: Any, session: str = "a page", **changes: Any) -> Iterator[dict[Any, Any]]:
+    """What pressing Run sends to a browser that keeps this id, from the form with these fields changed."""
+    tab = page.run_tab
+    values = field_values(page, **({"image": in_the_form(form.scenes()[0])} | changes))
+    run = handler(page, changes=tab.watched, of=(tab.form.run, "click"))
+    yield from followed(page, run(id, *values.values(), request=from_browser(session)))
+
+
+def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
+    """The same for a visitor of this name."""
+    yield from press_run(page, visitor(session), **changes)
+
+
+def followed(page: Page, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+    """What a page gets: `begun`, then the progress of the job that it watches from here on, then the outcome."""
+    tab = page.run_tab
+    yield begun
+    if (job := begun[tab.watched]) is not None:
+        for strip in handler(page, takes=tab.watched, only=[tab.pane.live])(job):
+            yield {tab.pane.live: strip}
+        yield handler(page, takes=tab.watched, changes=tab.opened)(job)
+
+
+def arrived(page: Page, id: Any, session: str = "a page", **query: str) -> dict[Any, Any]:
+    """The first updates of a page that a browser with this id opens by a link with this query."""
+    updates: dict[Any, Any] = handler(page, changes=page.run_tab.visitor)(id, request=from_browser(session, **query))
+    return updates
+
+
+def opened(page: Page, session: str = "one", **query: str) -> Iterator[dict[Any, Any]]:
+    """What a page gets when this visitor opens it by a link with this query; nothing if it stays as it is."""
+    tab = page.run_tab
+    updates = arrived(page, visitor(session), **query)
+    if updates[tab.pane.chart] == {"visible": True, "__type__": "update"}:
+        del updates[tab.pane.chart]  # the page's own chart, which every page gets
+    if updates.keys() - {tab.visitor, tab.watched}:
+        yield from followed(page, updates)
+
+
+def cancel(page: Page, session: str) -> None:
+    handler(page, of=(page.run_tab.form.cancel, "click"))(visitor(session))
+
+
+def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
+    """What a change of the checkpoint sends: task, note, queries, and the pane's top, note and chart."""
+    tab = page.run_tab
+    change: list[Any] = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))(
+        checkpoint, task, has_run
+    )
+    return change
+
+
+def forecast(page: Page, **changes: Any) -> Any:
+    """What stands above the Run button for the form with these fields changed."""
+    return handler(page, changes=page.run_tab.form.forecast)(*field_values(page, **changes).values())
+
+
+def stage_of(page: Page, updates: dict[Any, Any]) -> str:
+    """The HTML that an update puts into the result pane, all pieces together, without the folded sections."""
+    pieces = []
+    pane = page.run_tab.pane
+    for part in (pane.notice, pane.live, pane.top, pane.seen, pane.details):
+        update = updates.get(part, "")
+        pieces.append(str(update.get("value", "")) if isinstance(update, dict) else str(update))
+    return "".join(pieces)
+
+
+def is_ready(page: Page, updates: dict[Any, Any]) -> bool:
+    buttons = page.run_tab.form
+    return updates[buttons.run]["interactive"] and not updates[buttons.cancel]["interactive"]
+
+
+# ---- HTML
+
+
+def stored(name: str) -> RunResult:
+    """A result of `tests/fixtures`."""
+    return RunResult.from_json(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8")))
+
+
+class Tags(HTMLParser):
+    """The elements of a piece of HTML, in order, and whether anything in it would run as a script."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.runs_script = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.runs_script |= tag == "script" or any(name.startswith("on") for name, _ in attributes)
+        self.runs_script |= any((value or "").strip().lower().startswith("javascript:") for _, value in attributes)
+
+
+def noisy_result(**changes: Any) -> RunResult:
+    """A run whose compiled calls take anything between half and twice as long as the eager ones."""
+    steady = ok_result().eager
+    assert steady is not None
+    times = tuple(seconds * (0.5, 2.0, 1.1, 0.8)[place // 4 % 4] for place, seconds in enumerate(steady.wall_seconds))
+    return ok_result(compiled=dataclasses.replace(steady, wall_seconds=times), **changes)
+
+
+def asked_by(html: str) -> list[dict[str, str]]:
+    """The queries of the links in this HTML that press Run."""
+    found = re.findall(r'href="\?([^"]*)" data-follow="run"', html)
+    return [dict(parse_qsl(unescape(query))) for query in found]

@@ -1,0 +1,50 @@
+"""Stands in for the runner in tests of the command line, in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.store.history import History
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]
+RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
+
+
+class ScriptedRunner:
+    """Stands in for `demo.runs.runner.Runner`: yields what it was told and remembers what it was asked."""
+
+    def __init__(self, *events: Progress | RunResult | BaseException) -> None:
+        self.events = events
+        self.specs: list[RunSpec] = []
+        self.trace: Path | None = None
+        self.closed = False
+
+    def __call__(self, history: History) -> ScriptedRunner:
+        return self
+
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+    ) -> Iterator[Progress | RunResult]:
+        self.specs.append(spec)
+        self.trace = trace
+        for event in self.events:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, **options
+    )

@@ -1,0 +1,75 @@
+"""The columns of every table, and their values, held against a fixture of November 2026."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import failed_result, full_result, ok_result
+
+from demo.core.result import RunResult
+from demo.store import export, measured, published
+from demo.sweep import table as sweep_table
+from demo.sweep.cells import Cell
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "columns_v1.json"
+RESULTS = {
+    "ok": ok_result(),
+    "full": full_result(),
+    "failed": failed_result(),
+    "interrupted": ok_result(status="interrupted", environment=None, eager=None, compiled=None, control_times=None),
+}
+
+
+def device_table(result: RunResult, folder: Path) -> str:
+    measured.write_measured([result], folder / "table.csv", commit="0123456789ab")
+    return (folder / "table.csv").read_text(encoding="utf-8")
+
+
+def tables(folder: Path) -> dict[str, Any]:
+    own = measured.read(folder / "table.csv") if (folder / "table.csv").exists() else []
+    return {
+        "export": {name: export.row(result) for name, result in RESULTS.items()},
+        "sweep": {name: sweep_table.record(Cell(result.spec, result)) for name, result in RESULTS.items()},
+        "sweep of a refused cell": sweep_table.record(Cell(ok_result().spec, refused="No.")),
+        "measured": {name: device_table(result, folder) for name, result in RESULTS.items()},
+        "published": [published.record(row) for row in (*published.rows()[:2], *own)],
+        "published as CSV": published.to_csv([*published.rows()[:2], *own]),
+    }
+
+
+def assert_same(found: Any, known: Any) -> None:
+    """Dicts in the same order, texts (CSV cell by cell) and numbers the same; numbers to 4 digits."""
+    if isinstance(known, dict):
+        assert list(found) == list(known)
+        for name, value in known.items():
+            assert_same(found[name], value)
+    elif isinstance(known, list):
+        assert len(found) == len(known)
+        for one, other in zip(found, known, strict=True):
+            assert_same(one, other)
+    elif isinstance(known, str) and "\n" in known:
+        assert_same(list(csv.reader(found.splitlines())), list(csv.reader(known.splitlines())))
+    elif isinstance(known, str) and re.fullmatch(r"\d+\.\d+", known):
+        assert float(found) == pytest.approx(float(known), rel=1e-4)
+    else:
+        assert type(found) is type(known)
+        assert found == (pytest.approx(known, rel=1e-4) if isinstance(known, float) else known)
+
+
+def test_every_table_has_the_columns_and_values_that_it_had(tmp_path: Path) -> None:
+    device_table(dataclasses.replace(full_result(), status="out_of_memory"), tmp_path)
+    assert_same(tables(tmp_path), json.loads(FIXTURE.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_table_of_this_project_is_read_back(name: str, tmp_path: Path) -> None:
+    result = RESULTS[name]
+    device_table(result, tmp_path)
+    rows = measured.read(tmp_path / "table.csv")
+    assert [row.checkpoint for row in rows] == ([] if name == "interrupted" else [result.spec.checkpoint])

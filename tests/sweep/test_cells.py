@@ -1,0 +1,78 @@
+"""Which cells the history answers already."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import ENVIRONMENT, MACHINE, ok_result
+
+from demo.core.result import ImageInfo, RunResult
+from demo.sweep.cells import make_cells
+from demo.sweep.grid import PICTURE
+
+SPEC = ok_result().spec
+
+
+def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
+    import hashlib
+
+    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
+    return ok_result(**{"image": ImageInfo("scene.png", 480, 360, digest, ""), **changes})
+
+
+def test_a_stored_cell_with_the_same_spec_versions_and_device_is_done() -> None:
+    (cell,) = make_cells([SPEC.on("auto")], [stored()], MACHINE, PICTURE)
+    assert cell.stored and cell.result == stored()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        stored(spec=dataclasses.replace(SPEC, batch_size=2)),
+        stored(environment=dataclasses.replace(ENVIRONMENT, torch="2.12.0")),
+        stored(environment=dataclasses.replace(ENVIRONMENT, transformers="5.22.0")),
+        stored(environment=dataclasses.replace(ENVIRONMENT, device_name="Another CPU")),
+        stored(environment=None),
+        stored(image=ImageInfo("other.png", 480, 360, "00" * 32, "")),
+        stored(status="cancelled"),
+        stored(status="crashed"),
+        stored(status="timed_out"),
+    ],
+    ids=["spec", "torch", "transformers", "device", "nothing known", "picture", "cancelled", "crashed", "timed out"],
+)
+def test_any_other_stored_result_does_not_answer_for_it(other: RunResult) -> None:
+    (cell,) = make_cells([SPEC], [other], MACHINE, PICTURE)
+    assert not cell.done
+
+
+def test_another_driver_of_the_gpu_is_another_device() -> None:
+    gpu = dataclasses.replace(MACHINE, gpu="A GPU", driver="580.1", triton="3.5.0")
+    environment = dataclasses.replace(ENVIRONMENT, device_name="A GPU", driver="580.1", triton="3.5.0")
+    result = stored(spec=SPEC.on("cuda"), environment=environment)
+    assert make_cells([SPEC.on("auto")], [result], gpu, PICTURE)[0].done
+    assert not make_cells([SPEC.on("auto")], [result], dataclasses.replace(gpu, driver="581.0"), PICTURE)[0].done
+
+
+def test_fresh_runs_what_is_stored_too() -> None:
+    assert not make_cells([SPEC], [stored()], MACHINE, PICTURE, fresh=True)[0].done
+
+
+def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"weights")
+    spec = dataclasses.replace(SPEC, checkpoint=str(tmp_path))
+    result = stored(spec=spec)
+    ran = datetime.fromisoformat(result.started_at).timestamp()
+    for seconds, done in ((-60, True), (+60, False)):
+        os.utime(weights, (ran + seconds, ran + seconds))
+        assert make_cells([spec], [result], MACHINE, PICTURE)[0].done is done
+
+
+def test_the_newest_of_several_answers() -> None:
+    (cell,) = make_cells([SPEC], [stored(id="new"), stored(id="old")], MACHINE, PICTURE)
+    assert cell.result is not None and cell.result.id == "new"

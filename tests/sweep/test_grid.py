@@ -1,0 +1,67 @@
+"""Grids: the specs of a sweep, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.sweep.grid import AXES, PRESETS, Grid, read_grid
+
+
+def test_the_grids_task_is_for_the_checkpoints_that_are_not_in_the_list() -> None:
+    grid = Grid(("shapes-vit", "somebody/detector"), settings={"task": "object-detection"})
+    assert [spec.task for spec in grid.specs(folders=True)] == ["image-classification", "object-detection"]
+
+
+def test_a_grid_is_every_combination_once_in_order() -> None:
+    grid = Grid(("shapes-vit", "shapes-rtdetr", "shapes-vit"), (1, 4), ("default", "lite"), ("float32", "bfloat16"))
+    cells = [(s.checkpoint, s.batch_size, s.mode, s.dtype) for s in grid.specs()]
+    assert len(cells) == len(set(cells)) == 16
+    assert cells[0] == ("shapes-vit", 1, "default", "float32")
+    assert [cell[0] for cell in cells] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
+
+
+def test_the_published_preset_is_the_guides_table() -> None:
+    specs = PRESETS["published"].specs()
+    assert len(specs) == 12 * 3 * 2
+    assert {spec.batch_size for spec in specs} == {1, 4, 16}
+    assert {spec.mode for spec in specs} == {"default", "reduce-overhead"}
+    assert [bool(spec.text) for spec in specs] == [spec.checkpoint == "google/owlvit-base-patch32" for spec in specs]
+
+
+def test_the_smoke_preset_is_the_bundled_checkpoints() -> None:
+    assert [spec.checkpoint for spec in PRESETS["smoke"].specs()] == [
+        checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"checkpoint": "shapes-vit"}, "'checkpoint', which means nothing"),
+        ({}, "no checkpoints"),
+        ({"checkpoints": ["shapes-vitt"]}, "Did you mean shapes-vit"),
+        ({"checkpoints": "shapes-vit", "batch_sizes": [0]}, "from 1 to 256"),
+        ({"checkpoints": "shapes-vit", "modes": []}, "no modes"),
+        (
+            {"checkpoints": "shapes-vit", "batch_sizes": list(range(1, 257)), "modes": list("abcdefgh")},
+            "at most 2000 cells. Given: 2048",
+        ),
+        ({name: list(range(1000)) for name in AXES}, "at most 2000 cells. Given: 1000000000000"),
+        ({"checkpoints": ["shapes-vit", 3]}, "Unknown checkpoint '3'"),
+        ({"checkpoints": [["shapes-vit"]]}, "checkpoints must be single values"),
+        ({"checkpoints": "shapes-vit", "batch_sizes": [{}]}, "batch sizes must be single values"),
+    ],
+)
+def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_grid(given, "grid.yaml").specs()
+
+
+def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
+    many = {"checkpoints": ["shapes-vit"], "batch_sizes": [1], "modes": ["default"], "dtypes": ["float32"]}
+    (spec,) = read_grid({name: values * 1000 for name, values in many.items()}, "grid.yaml").specs()
+    assert spec.checkpoint == "shapes-vit"

@@ -1,0 +1,141 @@
+"""Running the cells of a grid: failures, cancelling, turns, and compiling ahead."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import ok_result
+
+from demo.core.result import RunResult
+from demo.runs.precompiler import Precompiler, should_precompile
+from demo.runs.runner import Runner
+from demo.store.history import History
+from demo.sweep.cells import Cell, make_cells
+from demo.sweep.grid import PICTURE, Grid
+from demo.sweep.run import Done, Timing, Waiting, run_cells
+
+SPEC = ok_result().spec
+
+
+def quick_runner(tmp_path: Path) -> Runner:
+    return Runner(History(tmp_path / "history.sqlite3"), worker_module="tests.quick_worker")
+
+
+def finished(grid: list[Cell], runner: Runner, **more: Any) -> dict[int, Cell]:
+    events = run_cells(grid, runner, PICTURE, threading.Event(), **more)
+    return {event.place: event.cell for event in events if isinstance(event, Done)}
+
+
+def test_failures_are_values_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    grid = [Cell(spec.on("cpu")) for spec in Grid(("shapes-vit",), (101, 102, 103, 104, 1)).specs()]
+    done = finished(grid, quick_runner(tmp_path))
+    values = [done[place].value for place in range(5)]
+    assert values[0] == "OOM"
+    assert values[1].startswith("compile failed: It went wrong")
+    assert values[2].startswith("crashed: ")
+    assert values[3] == "refused: This one is not to be had."
+    assert values[4] == "2.00×"
+    assert len(History(tmp_path / "history.sqlite3").all()) == 4  # a refusal is no run
+
+
+def test_a_second_sweep_runs_only_what_has_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setenv("QUICK_LOG", str(log))
+    specs = Grid(("shapes-vit",), (1, 2, 101, 103)).specs()
+    runner = quick_runner(tmp_path)
+    for _ in range(2):
+        results = History(tmp_path / "history.sqlite3").all()
+        finished(make_cells(specs, results, runner.inspect(), PICTURE), runner)
+    counts = Counter(line.split()[1] for line in log.read_text().splitlines())
+    assert counts == {"1": 1, "2": 1, "101": 1, "103": 2}  # the crash is tried again
+
+
+def test_cancel_ends_the_sweep_and_gives_the_cell_in_hand_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUICK_SECONDS", "600")
+    cancel = threading.Event()
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
+    seen = []
+    for event in run_cells(grid, quick_runner(tmp_path), PICTURE, cancel):
+        seen.append(event)
+        cancel.set()
+    assert not [event for event in seen if isinstance(event, Done)]
+    assert [result.status for result in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
+
+
+def test_each_cell_waits_for_its_turn(tmp_path: Path) -> None:
+    turns: list[str] = []
+
+    @contextmanager
+    def turn() -> Iterator[Iterator[int]]:
+        turns.append("in")
+        yield iter([2, 1])
+        turns.append("out")
+
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
+    events = list(run_cells(grid, quick_runner(tmp_path), PICTURE, threading.Event(), turn=turn))
+    assert turns == ["in", "out"] * 2
+    assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]
+
+
+class CountingPrecompiler(Precompiler):
+    def __init__(self) -> None:
+        super().__init__(processes=1)
+        self.lots: list[list[int]] = []
+
+    def compile(self, specs: Any, image: Path) -> Iterator[tuple[int, int]]:
+        self.lots.append([spec.batch_size for spec in specs])
+        yield len(specs), len(specs)
+
+
+def test_cells_are_compiled_in_lots_and_each_lot_before_it_is_timed(tmp_path: Path) -> None:
+    precompiler = CountingPrecompiler()
+    grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2, 3, 4, 5, 6)).specs()]
+    order = []
+    for event in run_cells(grid, quick_runner(tmp_path), PICTURE, threading.Event(), precompiler):
+        if not isinstance(event, Timing):
+            order.append(type(event).__name__)
+    assert precompiler.lots == [[1, 2, 3, 4], [5, 6]]
+    assert order == ["Precompiling", "Done", "Done", "Done", "Done", "Precompiling", "Done", "Done"]
+
+
+def test_what_measures_a_cold_compile_or_tunes_kernels_is_not_compiled_ahead() -> None:
+    assert should_precompile(SPEC)
+    assert not should_precompile(dataclasses.replace(SPEC, cache="empty"))
+    assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune"))
+    assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune-no-cudagraphs"))
+
+
+def test_a_run_after_compiling_ahead_finds_everything_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a spec asks: the two have nothing in common but the checkpoint."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    plain = dataclasses.replace(SPEC, iterations=10)
+    other = dataclasses.replace(
+        plain, batch_size=2, dtype="bfloat16", fullgraph=True, channels_last=True, attention="eager", threads=1
+    )
+    *_, last = Precompiler(processes=2).compile([plain, other], PICTURE)
+    assert last == (2, 2)
+    for spec in (plain, other):
+        *_, result = Runner(None).run(spec, PICTURE)
+        assert isinstance(result, RunResult) and result.compilation is not None
+        assert (result.status, result.compilation.cache) == ("ok", "warm")
+
+
+def test_leaving_the_precompiler_ends_its_processes(tmp_path: Path) -> None:
+    lot = Precompiler(processes=2).compile([SPEC, dataclasses.replace(SPEC, batch_size=2)], PICTURE)
+    next(lot)
+    children = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children")
+    before = set(children.read_text().split())
+    lot.close()
+    assert len(before - set(children.read_text().split())) == 1

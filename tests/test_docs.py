@@ -1,0 +1,481 @@
+"""The Markdown pages say what the code says: options, settings, exit codes, routes, columns, figures, links, files."""
+
+import contextlib
+import dataclasses
+import io
+import re
+import signal
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from samples import full_result
+from test_architecture import FLOORS, ROOT, pins, sources
+
+from demo.cli.common import BAD_INPUT, FAILED, OK
+from demo.cli.main import main
+from demo.core import catalog, limits
+from demo.core import format as fmt
+from demo.core.languages import LANGUAGES
+from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
+from demo.store import export
+from demo.store.history import History
+from demo.sweep import table as sweep_table
+from demo.sweep.cells import Cell
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import build
+from demo.ui.tabs.stage_mode import KEYS
+
+README, SECURITY, CONTRIBUTING = ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [README, SECURITY, CONTRIBUTING, *DOCS]
+EVERY_PAGE = [*PAGES, *sorted((ROOT / "assets").rglob("*.md")), *sorted((ROOT / "benchmarks").rglob("*.md"))]
+
+COMMANDS = {
+    "run": ("command-line.md", "run"),
+    "list": ("command-line.md", "list, doctor, serve"),
+    "doctor": ("command-line.md", "list, doctor, serve"),
+    "serve": ("command-line.md", "list, doctor, serve"),
+    "history": ("command-line.md", "history"),
+    "published": ("command-line.md", "published"),
+    "script": ("command-line.md", "script"),
+    "sweep": ("sweeps.md", "sweep"),
+    "cache": ("sweeps.md", "cache"),
+    "cache save": ("sweeps.md", "cache"),
+    "cache load": ("sweeps.md", "cache"),
+    "autopilot": ("sweeps.md", "autopilot"),
+}
+"""The page and the heading under which each command's options stand."""
+
+OTHERS_VARIABLES = {"PYTHONPATH"}
+"""Read only to be passed on."""
+
+NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png"}
+"""Files that a command of the pages writes, or that the reader has."""
+
+
+def _id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _text(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def _prose(text: str) -> str:
+    """Without code blocks: a `#` in one of them is no heading."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _headings(text: str, level: str = "#+") -> list[str]:
+    return re.findall(rf"^{level} (.+)$", _prose(text), re.MULTILINE)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub and the Hub give to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _section(text: str, heading: str) -> str:
+    """From a heading to the next one of its level or a higher one."""
+    found = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
+    assert found is not None, f"There is no heading {heading!r}"
+    rest = text[found.end() :]
+    end = re.search(rf"^#{{1,{len(found[1])}}} ", rest, re.MULTILINE)
+    return rest[: end.start()] if end else rest
+
+
+def _spans(text: str) -> list[str]:
+    """What stands in backquotes outside of code blocks."""
+    return re.findall(r"`([^`\n]+)`", _prose(text))
+
+
+def _first_cells(text: str) -> list[str]:
+    """The first column of every table."""
+    return re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+
+
+# The README
+
+
+def _front_matter() -> dict[str, str]:
+    """The scalar entries of the YAML block that a Space reads."""
+    block = re.match(r"---\n(.*?)\n---\n", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    pairs = re.findall(r"^(\w+): *(.+)$", block[1], re.MULTILINE)
+    return {key: value.strip("\"'") for key, value in pairs}
+
+
+def test_the_front_matter_fits_the_project() -> None:
+    front = _front_matter()
+    assert front["sdk"] == "gradio"
+    assert front["sdk_version"] == pins("requirements.txt")["gradio"]
+    assert front["python_version"] == "3.11"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["python_version"] == "3.11"
+    assert (ROOT / front["app_file"]).is_file()
+    assert front["license"] == "apache-2.0"
+    assert 0 < len(front["short_description"]) <= 60  # what a Space allows
+
+
+def test_the_front_matter_names_the_guides_checkpoints() -> None:
+    block = README.read_text(encoding="utf-8").split("---\n")[1]
+    listed = re.search(r"^models:\n((?: *- .+\n)+)", block, re.MULTILINE)
+    assert listed is not None
+    guides = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled]
+    assert re.findall(r"- (.+)", listed[1]) == guides
+
+
+def test_the_readme_is_read_in_two_minutes() -> None:
+    content = README.read_bytes()
+    assert len(content) <= 12_000
+    assert len(content.decode().split("\n---\n", 1)[1].splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install -r requirements.txt && python app.py",
+        "pip install -r requirements.txt -r requirements-dev.txt && python -m pytest",
+    ],
+)
+def test_the_readme_gives_the_two_commands(command: str) -> None:
+    assert f"\n{command}\n" in README.read_text(encoding="utf-8")
+
+
+def test_the_checks_run_the_readmes_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert "python -m pytest" in script
+
+
+def test_the_readmes_map_names_every_room() -> None:
+    rooms = {f"`demo/{room}/`" for floor in FLOORS[:-1] for room in floor}
+    cells = _first_cells(_section(README.read_text(encoding="utf-8"), "Map"))
+    assert len(cells) == len(rooms) and set(cells) == rooms
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    links = re.findall(r"\]\(([^)#]+)", README.read_text(encoding="utf-8"))
+    assert {f"docs/{page.name}" for page in DOCS} | {"CONTRIBUTING.md", "SECURITY.md"} <= set(links)
+
+
+# Every page
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "results"),
+    [
+        (README, "A result", ("default_run", "repeatability")),
+        (
+            ROOT / "docs" / "measuring.md",
+            "Figures of the protocol",
+            ("repeatability", "honesty", "overhead", "watching"),
+        ),
+        (ROOT / "docs" / "page.md", "Speed of the page", ("page_start", "first_view")),
+        (SECURITY, "Measured under load", ("load", "soak", "kills")),
+    ],
+    ids=["README", "measuring", "page", "SECURITY"],
+)
+def test_every_decimal_figure_was_measured(page: Path, heading: str, results: tuple[str, ...]) -> None:
+    tables = [(ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8") for name in results]
+    measured = {figure for table in tables for figure in re.findall(r"\d+(?:\.\d+)+", table)}
+    figures = re.findall(r"\d+(?:\.\d+)+", _section(page.read_text(encoding="utf-8"), heading))
+    assert figures and [figure for figure in figures if figure not in measured] == []
+
+
+@pytest.mark.parametrize("page", DOCS, ids=_id)
+def test_a_page_opens_with_a_map_of_itself(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    opening = text.split("\n## ")[0]
+    lines = re.findall(r"^- .+$", opening, re.MULTILINE)
+    assert "\nOn this page:\n" in opening and 3 <= len(lines) <= 8
+    linked = set(re.findall(r"\]\(#([^)]+)\)", opening))
+    assert [heading for heading in _headings(text, "##") if _anchor(heading) not in linked] == []
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=_id)
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    lost = []
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(page.read_text(encoding="utf-8"))):
+        path, _, anchor = unquote(link).partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (
+            anchor and anchor not in map(_anchor, _headings(target.read_text(encoding="utf-8")))
+        ):
+            lost.append(link)
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=_id)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    kinds = "py|md|json|css|js|txt|toml|csv|png"
+    named = [span for span in _spans(page.read_text(encoding="utf-8")) if re.fullmatch(rf"[\w./-]+\.({kinds})", span)]
+    named += [span for span in _spans(page.read_text(encoding="utf-8")) if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/", span)]
+    roots = [ROOT, page.parent, *([ROOT / "tests"] if page == SECURITY else [])]
+    gone = [name for name in named if not any((root / name).exists() for root in roots)]
+    assert [name for name in gone if Path(name).name not in NOT_OF_THE_PROJECT] == []
+
+
+def test_every_module_that_a_page_tells_to_run_exists_and_takes_its_options() -> None:
+    asked = [
+        (module, options)
+        for page in EVERY_PAGE
+        for module, options in re.findall(
+            r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)", page.read_text(encoding="utf-8")
+        )
+    ]
+    assert asked
+    for module, options in asked:
+        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert [
+            name for name in re.findall(r"--[a-z-]+", re.sub(r"\$\(.*?\)", "", options)) if f'"{name}"' not in source
+        ] == []
+
+
+# Options and exit codes
+
+
+@cache
+def _help(command: str = "") -> str:
+    with io.StringIO() as said, contextlib.redirect_stdout(said), pytest.MonkeyPatch.context() as changes:
+        changes.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit):
+            main([*command.split(), "--help"])
+        return said.getvalue()
+
+
+def _commands(command: str = "") -> Iterator[str]:
+    """Every command with the commands below it, as they are typed."""
+    for name in re.findall(r"^    ([a-z]+)(?: |$)", _help(command), re.MULTILINE):
+        below = f"{command} {name}".strip()
+        yield below
+        yield from _commands(below)
+
+
+def _flags(command: str) -> list[list[str]]:
+    """Of each option its names, the one to use first."""
+    lines = re.findall(r"^  (-.+)$", _help(command), re.MULTILINE)
+    flags = [re.findall(r"--[a-z-]+", line.split("  ")[0]) for line in lines]
+    return [names for names in flags if names != ["--help"]]
+
+
+def _options(command: str) -> set[str]:
+    return {name for names in _flags(command) for name in names}
+
+
+def test_every_command_has_its_place_in_the_pages() -> None:
+    assert set(_commands()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_stands_in_its_section(command: str) -> None:
+    page, heading = COMMANDS[command]
+    written = set(re.findall(r"`(--[a-z-]+)", _section(_text(page), heading)))
+    assert [names[0] for names in _flags(command) if names[0] not in written] == []
+
+
+def test_every_older_name_of_an_option_is_named() -> None:
+    written = set(re.findall(r"`(--[a-z-]+)", _section(_text("command-line.md"), "run")))
+    aliases = {name for command in COMMANDS for names in _flags(command) for name in names[1:]}
+    assert aliases and aliases <= written
+
+
+@pytest.mark.parametrize("place", sorted(set(COMMANDS.values())), ids=lambda place: place[1])
+def test_every_option_of_a_table_is_one_of_the_command(place: tuple[str, str]) -> None:
+    page, heading = place
+    written = {name for cell in _first_cells(_section(_text(page), heading)) for name in re.findall(r"--[a-z-]+", cell)}
+    taken = {name for command, where in COMMANDS.items() if where == place for name in _options(command)}
+    assert sorted(written - taken) == []
+
+
+def test_every_command_line_of_the_pages_can_be_typed() -> None:
+    lines = [
+        line
+        for page in EVERY_PAGE
+        for line in re.findall(r"python -m demo\b([^`#>|\n]*)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(lines) > 20
+    known = set(_commands())
+    for line in lines:
+        words = line.split()
+        command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in known), "")
+        assert command or not words or words[0] in ("--help", "--version"), line
+        given = {word for word in words if word.startswith("--")}
+        assert given <= _options(command) | {"--help", "--version"}, line
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_the_row_of_an_option_has_its_values_bounds_and_default(option: Option) -> None:
+    section = _section(_text("command-line.md"), "run")
+    row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
+    assert row is not None
+    if option.kind == "choice":
+        assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
+    if option.kind in ("whole", "number"):
+        low, high = (f"{bound:,.10g}".replace(",", " ") for bound in (option.low, option.high))
+        assert f" {low} to {high}" in row[1]
+        assert option.default is None or f"default {option.default:g}" in row[1]
+
+
+@pytest.mark.parametrize("heading", ["run", "published"])
+def test_the_tasks_are_named(heading: str) -> None:
+    row = re.search(r"^\| `--task` \| (.+) \|$", _section(_text("command-line.md"), heading), re.MULTILINE)
+    assert row is not None and tuple(_spans(row[1])) == TASKS
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    codes = {int(cell) for cell in _first_cells(_section(_text("command-line.md"), "Exit codes")) if cell.isdigit()}
+    signals = {128 + number for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)}
+    assert codes == {OK, FAILED, BAD_INPUT} | signals
+
+
+# Settings
+
+
+def _read_variables() -> set[str]:
+    """Names of the environment variables that the program reads."""
+    own = r"(WORTH_COMPILING_[A-Z_]+)"
+    others = r"environ(?:ment)?(?:\.get\(|\[)\"([A-Z_]+)\"(?!\] =)"
+    return {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, file.read_text())}
+
+
+def test_every_environment_variable_is_explained() -> None:
+    named = _read_variables() - OTHERS_VARIABLES
+    assert {"WORTH_COMPILING_PIXELS", "SPACE_ID", "HF_ENDPOINT"} <= named
+    assert [name for name in sorted(named) if f"`{name}`" not in _text("settings.md")] == []
+
+
+def test_no_page_names_a_setting_that_is_not_read() -> None:
+    written = {
+        name for page in PAGES for name in re.findall(r"WORTH_COMPILING_[A-Z_]+", page.read_text(encoding="utf-8"))
+    }
+    assert written <= _read_variables()
+
+
+def test_the_limits_have_the_defaults_of_the_table() -> None:
+    rows = dict(re.findall(r"^\| `(WORTH_COMPILING_\w+)` \| ([^|]+) \|", _text("settings.md"), re.MULTILINE))
+    numbers = [setting for setting in dataclasses.fields(limits.Limits) if setting.metadata]
+    assert len(numbers) > 5
+    for setting in numbers:
+        default = limits.read({})
+        shown = getattr(default, setting.name) / setting.metadata["factor"]
+        assert rows[setting.metadata["variable"]].split(",")[0].replace(" ", "") == f"{shown:.0f}"
+    assert limits.read({"SPACE_ID": "a/b"}).sweep_cells == int(rows["WORTH_COMPILING_SWEEP_CELLS"].split()[-1])
+
+
+# The API, exports, links of the page
+
+
+@pytest.fixture(scope="module")
+def endpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    history = History(tmp_path_factory.mktemp("history") / "results.sqlite3")
+    return build(FakeRunner(lambda spec, image: full_result()), history=history).get_api_info()["named_endpoints"]
+
+
+def test_the_api_page_has_a_section_for_every_endpoint(endpoints: dict[str, Any]) -> None:
+    assert {heading for heading in _headings(_text("api.md"), "##") if heading.startswith("/")} == set(endpoints)
+
+
+@pytest.mark.parametrize("endpoint", ["/benchmark", "/history", "/published"])
+def test_every_argument_of_an_endpoint_is_named(endpoint: str, endpoints: dict[str, Any]) -> None:
+    named = set(_spans(_section(_text("api.md"), endpoint)))
+    assert [field["parameter_name"] for field in endpoints[endpoint]["parameters"]]
+    assert [name for field in endpoints[endpoint]["parameters"] if (name := field["parameter_name"]) not in named] == []
+
+
+def test_every_entry_of_a_result_is_named() -> None:
+    named = {name for cell in _first_cells(_section(_text("api.md"), "The answer")) for name in _spans(cell)}
+    assert named == set(full_result().to_json())
+
+
+def test_the_extra_for_mcp_is_of_the_required_version() -> None:
+    assert f'"gradio[mcp]=={pins("requirements.txt")["gradio"]}"' in _text("api.md")
+
+
+def test_every_column_of_an_export_is_named() -> None:
+    columns = export.encoded([], "csv").decode().strip().split(",")
+    named = _spans(_section(_text("command-line.md"), "Columns of an export"))
+    assert set(columns) <= set(named)
+    listed = "".join(
+        re.findall(r"^- (?:.|\n(?!\n|- ))+", _section(_text("command-line.md"), "Columns of an export"), re.M)
+    )
+    assert [name for name in _spans(listed) if name not in columns] == []
+
+
+def test_every_column_of_a_sweeps_table_is_named(tmp_path: Path) -> None:
+    sweep_table.write_table(
+        tmp_path / "table.csv", [Cell(RunSpec("shapes-vit", "image-classification"), refused="Not here.")]
+    )
+    columns = (tmp_path / "table.csv").read_text().splitlines()[0].split(",")
+    listed = "".join(re.findall(r"^- (?:.|\n(?!\n|- ))+", _section(_text("sweeps.md"), "The table"), re.M))
+    assert set(_spans(listed)) == set(columns)
+
+
+def test_every_parameter_of_a_link_is_named() -> None:
+    named = set(_spans(_section(_text("page.md"), "Links")))
+    assert [field.name for field in dataclasses.fields(RunSpec) if field.name not in named] == []
+
+
+def test_the_keys_of_stage_mode_and_the_languages_are_named() -> None:
+    keys = {key for cell in _first_cells(_section(_text("page.md"), "Stage mode")) for key in re.findall(r"\w+", cell)}
+    assert keys - {"Key"} == {key.upper() for key in KEYS} | {"D"}
+    row = re.search(r"^\| `lang` \| (.+) \|$", _section(_text("page.md"), "Links"), re.MULTILINE)
+    assert row is not None and set(_spans(row[1])) == set(LANGUAGES)
+
+
+def _checkpoint_table() -> str:
+    lines = ["| Checkpoint | Task | Parameters | Input | Licence |", "|---|---|--:|--:|---|"]
+    for checkpoint in catalog.CHECKPOINTS:
+        name = f"`{checkpoint.id}`"
+        if not checkpoint.bundled:
+            name = f"[{name}](https://huggingface.co/{checkpoint.id})"
+        height, width = checkpoint.input_size
+        count = fmt.parameters(checkpoint.parameters)
+        lines.append(f"| {name} | {checkpoint.task} | {count} | {height} × {width} | {checkpoint.licence} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_of_checkpoints_is_the_catalogue() -> None:
+    table = _checkpoint_table()
+    assert table in _text("checkpoints.md"), f"The table of docs/checkpoints.md should read:\n{table}"
+
+
+# Architecture and contributing
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
+    picture = re.search(r"^```text\n(.*?)^```", _text("architecture.md"), re.MULTILINE | re.DOTALL)
+    assert picture is not None
+    drawn: dict[int, set[str]] = {}
+    for number, line in re.findall(r"^ +(\d) (.*)$", picture[1], re.MULTILINE):
+        rooms = {(room or way_in).removesuffix(".py") for room, way_in in re.findall(r"demo/(\w+)|(app\.py)", line)}
+        drawn.setdefault(int(number), set()).update(rooms)
+    assert drawn == {number: rooms for number, rooms in enumerate(FLOORS, 1)}
+
+
+def test_the_life_of_a_run_is_fifteen_steps_each_with_its_file() -> None:
+    steps = re.findall(r"^\d+\. (.+)$", _section(_text("architecture.md"), "The life of one run"), re.MULTILINE)
+    assert len(steps) == 15
+    assert [step for step in steps if not re.search(r"`demo/[\w/]+\.py`", step)] == []
+
+
+def test_contributing_fits_on_a_screen() -> None:
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+    changes = _headings(text, "##")
+    assert changes == [f"A new {what}" for what in ("option of a run", "checkpoint", "task", "chart", "language")]
+    for change in changes:
+        steps = re.findall(r"^\d\. (.+)$", _section(text, change), re.MULTILINE)
+        assert len(steps) == 3 and all(re.search(r"`[\w./-]+(\.\w+|/)`", step) for step in steps)
+
+
+# SECURITY.md
+
+
+def test_the_security_page_names_tests_and_tables() -> None:
+    spans = _spans(SECURITY.read_text(encoding="utf-8"))
+    assert len({span for span in spans if re.fullmatch(r"(\w+/)*test_\w+\.py", span)}) > 10
+    assert {f"benchmarks/results/{name}.md" for name in ("load", "soak", "kills")} <= set(spans)

@@ -1,0 +1,288 @@
+"""One story in figures: no place contradicts another, and a ratio that is not known is stated nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from samples import full_result, measurement, ok_result
+
+from demo.cli import sweep as sweep_command
+from demo.cli import terminal
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation, Measurement
+from demo.core.result import EndToEnd, Progress, RunResult, Speedup
+from demo.core.spec import RunSpec
+from demo.present import charts, details, guide_charts, guide_comparison, markdown, section_texts, sentences
+from demo.present.script import script
+from demo.store import export, published
+from demo.sweep.cells import Cell
+from demo.sweep.table import record
+from demo.ui.html import comparison, heatmap, progress, results, sections, takeaway
+
+NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
+"""The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
+
+
+def disturbed(ratio: float, spread: float) -> tuple[Measurement, Measurement]:
+    """Two variants on a machine that slows down: their medians have another quotient than their blocks have."""
+    rng = random.Random(3)
+    eager, compiled = [], []
+    for block in range(24):
+        seconds = 0.004 * (1 + block**2 / 60)
+        pull = spread * (1.4 if block % 2 else -1.0) + spread * (1.2 * (8 <= block < 16) - 0.6)
+        eager += [seconds * (1 + 0.001 * rng.random()) for _ in range(4)]
+        compiled += [seconds / ratio * math.exp(-pull) for _ in range(4)]
+    sides = (Measurement(tuple(times), None, (0.5, 0.01, 0.01), 4, 1_000_000) for times in (eager, compiled))
+    return next(sides), next(sides)
+
+
+def run(kind: str, **changes: object) -> RunResult:
+    """A run of a checkpoint that the guide has, with the verdict `kind`, or void."""
+    eager, compiled = disturbed(*NUMBERS["faster" if kind == "void" else kind])
+    compilation = Compilation(31.2, "cold", 1, recompiles_while_timing=int(kind == "void"))
+    spec = RunSpec("google/vit-base-patch16-224", "image-classification", device="cuda")
+    result = full_result(
+        spec=spec, eager=eager, compiled=compiled, control_times=None, compilation=compilation, predictions=None
+    )
+    return dataclasses.replace(result, end_to_end=EndToEnd(0.0015, 0.0004, 0.0002), roofline=None, **changes)  # type: ignore[arg-type]
+
+
+RESULTS = {kind: run(kind) for kind in ("faster", "slower", "same", "unsure", "void")}
+
+
+def timing(result: RunResult) -> Progress:
+    latencies = result.latencies
+    return Progress(
+        "time",
+        0.7,
+        3.0,
+        calls=96,
+        eager_seconds=latencies["eager"],
+        compiled_seconds=latencies["compiled"],
+        speedup=result.speedup,
+    )
+
+
+def cell(result: RunResult) -> Cell:
+    return Cell(result.spec, result)
+
+
+def figure(drawn: object) -> str:
+    return json.dumps(drawn.to_dict(), default=str, ensure_ascii=False) if drawn is not None else ""  # type: ignore[attr-defined]
+
+
+def guide(result: RunResult) -> guide_comparison.GuideComparison:
+    found = guide_comparison.compare_with_guide(result, published.rows(), ENGLISH)
+    assert found is not None
+    return found
+
+
+def sections_of(result: RunResult) -> str:
+    found = (f"{one.title(result, ENGLISH)} {one.html(result, ENGLISH)}" for one in sections.SECTIONS)
+    return " ".join(found)
+
+
+PLACES: dict[str, Callable[[RunResult], str]] = {
+    "headline": sentences.headline,
+    "summary": sentences.summary,
+    "details": lambda result: "\n".join(map(" ".join, details.all_figures(result, ENGLISH))),
+    "report of the terminal": terminal.report,
+    "history of the terminal": lambda result: terminal.history_table([result]),
+    "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
+    "sweep's table": lambda result: sweep_command.table([cell(result)]),
+    "sweep's value": lambda result: cell(result).value,
+    "heat map": lambda result: heatmap.heatmap([cell(result)], ENGLISH),
+    "Markdown": markdown.of_run,
+    "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
+    "headline of the page": lambda result: results.headline(result, ENGLISH),
+    "details of the page": lambda result: results.details(result, ENGLISH),
+    "sections": sections_of,
+    "takeaway": lambda result: takeaway.section(result, ENGLISH),
+    "script": script,
+    "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
+    "compare": lambda result: comparison.comparison([result, result], ENGLISH),
+    "guide": lambda result: " ".join(guide_comparison.terminal_lines(guide(result))),
+    "guide's chart": lambda result: figure(guide_charts.run_and_guide(result, guide(result), ENGLISH)),
+    "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
+    "trace chart": lambda result: figure(charts.trace(result, ENGLISH)),
+    "break-even chart": lambda result: figure(charts.break_even(result, ENGLISH)),
+}
+TELLING = set(PLACES) - {"sections", "guide's chart", "latency chart", "trace chart", "break-even chart", "heat map"}
+"""Where a reader looks for the answer."""
+
+
+def ratios_of(result: RunResult) -> set[str]:
+    """Every spelling of the speed-up, of its opposite and of a whole request's that a place might write."""
+    assert result.speedup is not None and result.request_seconds is not None
+    eager, compiled = result.request_seconds
+    found = set()
+    for ratio in (result.speedup.ratio, eager / compiled):
+        for value in (ratio, 1 / ratio):
+            found |= {fmt.ratio(value), f"{value:.2f}×", f"{value:.3g}×", f"{value:.3f}×", f"{value:.2f} ± "}
+    return {spelling for spelling in found if "." in spelling}
+
+
+def stated(text: str, spellings: Iterable[str]) -> list[str]:
+    return [one for one in spellings if re.search(rf"(?<![\d.]){re.escape(one)}", text)]
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_the_samples_have_their_verdicts_and_medians_of_another_quotient(kind: str) -> None:
+    result = RESULTS[kind]
+    assert result.eager is not None and result.compiled is not None and result.speedup is not None
+    assert sentences.outcome(result) == kind
+    if kind != "same":
+        medians = result.eager.median_seconds / result.compiled.median_seconds
+        assert abs(medians / result.speedup.ratio - 1) > 0.02
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["same", "unsure", "void"])
+def test_a_ratio_that_is_not_known_is_stated_nowhere(kind: str, place: str) -> None:
+    result = RESULTS[kind]
+    text = html.unescape(PLACES[place](result))
+    assert stated(text, ratios_of(result)) == []
+    paid = result.break_even(31.2)
+    assert paid is not None and (paid.calls is None or f"{sentences.grouped(paid.calls)} calls" not in text)
+    if place in TELLING:
+        words_of_it = {"same": "o difference", "unsure": "oo noisy to tell", "void": "recompiled while timed"}
+        assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
+
+
+@pytest.mark.parametrize("kind", ["faster", "slower"])
+def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer(kind: str) -> None:
+    for place in TELLING:
+        assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind])), place
+
+
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.code)
+@pytest.mark.parametrize("kind", ["same", "unsure", "void"])
+def test_no_language_states_it_either(kind: str, language: object) -> None:
+    result = RESULTS[kind]
+    pages = [
+        results.headline(result, language),  # type: ignore[arg-type]
+        comparison.comparison([result, result], language),  # type: ignore[arg-type]
+        comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
+        heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
+        section_texts.request_title(result, language),  # type: ignore[arg-type]
+    ]
+    assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
+
+
+SHOWS_LATENCIES = set(PLACES) - {"summary", "sweep's value", "script", "history of the terminal", "guide"}
+OWN_NAMES = {"details", "report of the terminal", "Markdown", "details of the page", "takeaway"}
+"""Where the medians stand too, as medians."""
+
+
+@pytest.mark.parametrize("place", sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}))
+@pytest.mark.parametrize("kind", RESULTS)
+def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up(kind: str, place: str) -> None:
+    result = RESULTS[kind]
+    text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
+    assert result.eager is not None and result.compiled is not None
+    for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
+        shown, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
+        assert shown in text
+        assert shown == median or (median in text) is (place in OWN_NAMES)
+
+
+@pytest.mark.parametrize("changes", [{}, {"protocol": "as published"}, {"interleaved": False}, {"odd": True}], ids=str)
+@pytest.mark.parametrize("kind", RESULTS)
+def test_the_quotient_of_the_latencies_is_the_speed_up(kind: str, changes: dict[str, object]) -> None:
+    result = RESULTS[kind]
+    if "protocol" in changes:
+        result = dataclasses.replace(result, spec=dataclasses.replace(result.spec, protocol="as published"))
+    elif "interleaved" in changes:
+        result = dataclasses.replace(result, interleaved=False)
+    elif changes:
+        assert result.eager is not None
+        times = dataclasses.replace(result.eager, wall_seconds=result.eager.wall_seconds[:-13])
+        result = dataclasses.replace(result, eager=times)
+    assert result.speedup is not None
+    assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(result.speedup.ratio, rel=1e-9)
+    requests = result.request_seconds
+    assert requests is not None and requests[0] - requests[1] == pytest.approx(
+        result.latencies["eager"] - result.latencies["compiled"]
+    )
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+@pytest.mark.parametrize("form", ["JSON", "export", "sweep's export"])
+def test_figures_for_other_programs_agree_and_carry_their_verdict(form: str, kind: str) -> None:
+    result = RESULTS[kind]
+    data = result.to_json()
+    assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
+    flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
+    row = {"JSON": flat, "export": export.row(result), "sweep's export": record(cell(result))}[form]
+    assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
+    assert row["verdict"] == ("unsure" if kind == "void" else kind)
+    assert (row["break_even_calls"] is None) is (kind != "faster")
+    if form == "JSON":
+        assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
+
+
+def test_a_result_that_was_stored_before_shows_the_same_figures() -> None:
+    for file in sorted(Path(__file__).with_name("fixtures").glob("result*.json")):
+        old = RunResult.from_json(json.loads(file.read_text()))
+        data = old.to_json()
+        if old.speedup is not None:
+            assert data["eager_ms"] / data["compiled_ms"] == pytest.approx(old.speedup.ratio)
+
+
+def test_a_variant_without_the_other_has_its_median() -> None:
+    alone = ok_result(compiled=None)
+    assert alone.latencies == {"eager": pytest.approx(0.00204)} and sentences.times(alone) == ""
+    assert ok_result(eager=None, compiled=None).latencies == {}
+
+
+# While it runs
+
+
+@pytest.mark.parametrize("kind", ["faster", "slower", "same", "unsure"])
+def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_beside_it(kind: str) -> None:
+    result = RESULTS[kind]
+    said = terminal.progress_text(timing(result))
+    page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
+    for text in (said, page):
+        assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
+    vague = dataclasses.replace(timing(result), speedup=Speedup(2.0, 0.2, 900.0, "unsure"))
+    assert "too early to tell" in terminal.progress_text(vague) and "Too early to tell" in progress.strip(
+        vague, result.spec, ENGLISH
+    )
+    for text in (terminal.progress_text(vague), progress.strip(vague, result.spec, ENGLISH)):
+        assert "2.00×" not in text and "44900" not in text
+    assert result.speedup is not None
+    assert (fmt.ratio(result.speedup.ratio) in said) is ("±" in said) is not result.speedup.vague
+
+
+# The last line
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("faster", r"Tesla T4: compiled ran 1\.\d\d ± 0\.\d\d times faster than eager"),
+        ("slower", r"Tesla T4: compiled ran 1\.\d\d ± 0\.\d\d times slower than eager"),
+        ("same", r"Tesla T4: no difference \(\d\.\d+ to \d\.\d+×\), compiled against eager"),
+        ("unsure", r"Tesla T4: too noisy to tell \(\d\.\d+ to \d\.\d+×\), compiled against eager"),
+    ],
+)
+def test_a_report_ends_with_one_line_that_can_be_quoted(kind: str, told: str) -> None:
+    last = terminal.report(RESULTS[kind]).splitlines()[-1]
+    assert re.fullmatch(rf"google/vit-base-patch16-224 on {told}", last)
+    assert "compiled ran" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
+
+
+def test_a_report_tells_what_was_asked_when_and_of_which_picture() -> None:
+    text = terminal.report(ok_result())
+    for said in ("shapes-vit · batch 1 · default · float32", "2026-11-21 09:00 UTC", "scene.png, 320 × 240"):
+        assert said in text

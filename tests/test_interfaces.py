@@ -1,0 +1,129 @@
+"""What others rely on, held against fixtures of November 2026: API, JSON, columns, command line, links and grids."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
+
+from demo.cli.main import main
+from demo.core.codec import plain
+from demo.store import export
+from demo.sweep import grid
+from demo.sweep import table as sweep_table
+from demo.sweep.cells import Cell
+from demo.ui.api import endpoint
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.jobs.queue import RunQueue
+from demo.ui.page import Page, build
+from demo.ui.tabs import form, links
+
+FIXTURES = Path(__file__).parent / "fixtures" / "interfaces"
+KNOWN = json.loads((FIXTURES / "interfaces_v1.json").read_text(encoding="utf-8"))
+
+
+def fake_runner() -> FakeRunner:
+    return FakeRunner(lambda spec, image: ok_result(spec=spec))
+
+
+def api() -> dict[str, Any]:
+    """What `/gradio_api/info` answers."""
+    page = build(fake_runner())
+    try:
+        return page.get_api_info()
+    finally:
+        page.close(verbose=False)
+
+
+def docstring() -> str:
+    """Of `/benchmark`: gradio makes the description of the tool and of each argument for MCP from it."""
+    choice = form.default_choice(None, hub_ok=False)
+    return inspect.getdoc(endpoint(fake_runner(), RunQueue(), choice)) or ""
+
+
+def kinds(data: Any, path: str = "") -> dict[str, str]:
+    """The type of every value by its path; of a list the first item stands for all."""
+    if isinstance(data, dict):
+        return {key: kind for name, value in data.items() for key, kind in kinds(value, f"{path}.{name}").items()}
+    if isinstance(data, list) and data:
+        return kinds(data[0], f"{path}[]")
+    return {path.lstrip("."): type(data).__name__}
+
+
+def result_kinds() -> dict[str, dict[str, str]]:
+    results = {
+        "full": full_result(),
+        "failed": failed_result(),
+        "boxes": ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
+        "segments": ok_result(predictions={"eager": SEGMENTS, "compiled": SEGMENTS}),
+    }
+    return {name: kinds(result.to_json()) for name, result in results.items()}
+
+
+def form_fields() -> list[dict[str, Any]]:
+    fields = []
+    for name, field in Page(fake_runner()).run_tab.form.inputs.items():
+        seen = {"name": name, "kind": type(field).__name__, "choices": getattr(field, "choices", None)}
+        texts = {fact: str(getattr(field, fact, None)) for fact in ("label", "info", "placeholder")}
+        fields.append(seen | texts | ({} if name == "image" else {"value": field.value}))
+    return json.loads(json.dumps(fields))
+
+
+def help_options(command: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)))
+
+
+def grid_specs(given: dict[str, Any]) -> list[Any]:
+    return json.loads(json.dumps([plain(spec) for spec in grid.read_grid(given, "grid.yaml").specs()]))
+
+
+def link_spec(query: dict[str, str]) -> Any:
+    return json.loads(json.dumps(plain(links.spec_of(query, "shapes-vit"))))
+
+
+def test_the_api_is_described_byte_for_byte_as_it_was() -> None:
+    assert json.dumps(api()) == json.dumps(json.loads((FIXTURES / "api_v1.json").read_text(encoding="utf-8")))
+
+
+def test_the_api_says_of_itself_what_it_said() -> None:
+    assert docstring() == KNOWN["docstring"]
+
+
+def test_no_key_of_a_result_is_lost_or_changes_its_type() -> None:
+    now = result_kinds()
+    for name, known in KNOWN["result"].items():
+        assert {path: now[name].get(path) for path in known} == known
+
+
+def test_no_column_of_an_export_is_lost_and_their_order_stays() -> None:
+    known = KNOWN["columns"]
+    kept = {name: str(kind) for name, kind in export.table([full_result()]).dtypes.items() if name in known["runs"]}
+    assert list(kept.items()) == list(known["runs"].items())
+    sweep = sweep_table.record(Cell(full_result().spec, full_result()))
+    assert set(known["sweep"]) <= set(sweep)
+
+
+@pytest.mark.parametrize("command", KNOWN["help"])
+def test_every_option_of_a_command_is_still_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(KNOWN["help"][command]) <= set(help_options(command.split(), capsys))
+
+
+@pytest.mark.parametrize("link", KNOWN["links"], ids=lambda link: ",".join(link["query"]) or "nothing")
+def test_an_old_link_still_means_the_same_run(link: dict[str, Any]) -> None:
+    assert link_spec(link["query"]) == link["spec"]
+
+
+def test_the_form_has_its_fields_in_their_order() -> None:
+    assert form_fields() == KNOWN["form"]
+
+
+@pytest.mark.parametrize("known", KNOWN["grids"], ids=lambda known: ",".join(known["grid"]))
+def test_an_old_grid_still_means_the_same_cells(known: dict[str, Any]) -> None:
+    assert grid_specs(known["grid"]) == known["specs"]

@@ -1,0 +1,113 @@
+"""One option, one place: a copy of the program gets one more, declared in the table and named in the languages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_FILES = 6
+DECLARED = """    shiny: bool = switch("Polish every kernel.", fold_place=14)
+
+    def __post_init__(self)"""
+CHILD = """
+import json
+from demo.cli import sweep
+from demo.cli.main import parser
+from demo.cli.run import asked
+from demo.core.catalog import arguments, make_spec
+from demo.core.codec import plain
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
+from demo.core.spec import RunSpec
+from demo.present import markdown
+from demo.present.sentences import asked as sentence
+from demo.present.script import script
+from demo.sweep.grid import read_grid
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.html import comparison
+from demo.ui.page import Page, build
+from demo.ui.tabs import form, links
+from samples import ok_result
+
+spec = make_spec("shapes-vit", shiny=True)
+page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+fields = page.run_tab.form.inputs
+values = {name: field.value for name, field in fields.items() if name != "image"}
+taken = page.blocks.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
+command = parser().parse_args(["run", "--checkpoint", "shapes-vit", "--shiny"])
+cells = sweep.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])).specs()
+shared = read_grid({"checkpoints": "shapes-vit", "shiny": True}, "grid.yaml").specs()
+try:
+    refused = script(ok_result(spec=spec))
+except BadInput as error:
+    refused = str(error)
+print(json.dumps({
+    "json": plain(spec)["shiny"],
+    "run": plain(make_spec(**asked(command)))["shiny"],
+    "sweep": [plain(cell)["shiny"] for cell in cells],
+    "grid": [plain(cell)["shiny"] for cell in shared],
+    "link": plain(links.spec_of({"shiny": "1"}, "shapes-vit"))["shiny"],
+    "back": arguments(spec),
+    "last field": [list(fields)[-1], type(fields["shiny"]).__name__],
+    "form": plain(form.read_spec(values | {"shiny": True}))["shiny"],
+    "filled": links.filled(page.run_tab.form, spec)[fields["shiny"]]["value"],
+    "api": [one for one in taken if one["parameter_name"] == "shiny"],
+    "words": sentence(spec, ENGLISH),
+    "markdown": markdown.of_run(ok_result(spec=spec)),
+    "comparison": comparison.comparison([ok_result(), ok_result(spec=spec)], ENGLISH),
+    "script": refused,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose table has one more option, with its texts in every language."""
+    root = tmp_path_factory.mktemp("program")
+    shutil.copytree(ROOT / "demo", root / "demo", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "assets").symlink_to(ROOT / "assets")
+    table = root / "demo" / "core" / "spec.py"
+    declared = table.read_text(encoding="utf-8")
+    assert declared.count("\n    def __post_init__(self)") == 1
+    table.write_text(declared.replace("    def __post_init__(self)", DECLARED), encoding="utf-8")
+    for file in (root / "demo" / "core" / "languages").glob("*.json"):
+        texts = {"shiny": "Shiny", "shiny_info": "Polishes every kernel", "asked_shiny": "polished"}
+        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | texts), encoding="utf-8")
+    return root
+
+
+def test_a_new_option_reaches_every_way_of_asking_without_another_edit(program: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        cwd=program,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"PYTHONPATH": f"{program}:{ROOT / 'tests'}", "PATH": "/usr/bin:/bin", "HOME": str(program)},
+    )
+    assert child.returncode == 0, child.stderr[-3000:]
+    found: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
+    for way in ("json", "run", "link", "form", "filled"):
+        assert found[way] is True, way
+    assert found["grid"] == found["sweep"] == [True]
+    assert found["back"] == {"checkpoint": "shapes-vit", "shiny": True}
+    assert found["last field"] == ["shiny", "Checkbox"]
+    (taken,) = found["api"]
+    assert taken["type"] == {"type": "boolean"} and taken["parameter_default"] is False
+    assert found["words"].endswith(" · polished")
+    assert "shiny" in found["markdown"]
+    assert "Shiny" in found["comparison"]
+    assert "does not apply the option shiny" in found["script"]
+
+
+def test_an_option_stands_in_few_files() -> None:
+    """The table, where it is applied (settings, script), what searches it, and one sentence of its own."""
+    named = [file for file in (ROOT / "demo").rglob("*.py") if "channels_last" in file.read_text(encoding="utf-8")]
+    assert len(named) <= MAX_FILES, sorted(str(file.relative_to(ROOT)) for file in named)

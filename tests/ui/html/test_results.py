@@ -1,0 +1,130 @@
+"""The result pane as HTML."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from page_support import (
+    HOSTILE,
+    Tags,
+    stored,
+)
+from samples import failed_result, measurement, ok_result
+
+from demo.cli import terminal
+from demo.core import catalog
+from demo.core.languages import ENGLISH
+from demo.core.measurement import GraphBreak
+from demo.core.result import Failure, ImageInfo, Label, Predictions, Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.ui.html import progress, results
+from demo.ui.tabs import form
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_other_picture() -> None:
+    for name, beyond in (("shapes-vit", True), ("shapes-rtdetr", True), ("shapes-segformer", True), (VIT, False)):
+        note = results.checkpoint_note(catalog.find(name), name, ENGLISH)
+        assert ("drawn shapes only" in note) is ("circle, cross, heart, ring, square, star, triangle" in note) is beyond
+    spec = ok_result().spec
+    for picture in (*form.scenes(), *form.photographs()):
+        digest = hashlib.sha256(picture.read_bytes()).hexdigest()
+        result = ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"))
+        for told in (results.predictions(result, ENGLISH), " ".join(terminal.report(result).split())):
+            assert ("knows drawn shapes only" in told) is (picture in form.photographs())
+        theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))
+        assert "drawn shapes" not in results.predictions(theirs, ENGLISH) + terminal.report(theirs)
+    assert "knows drawn shapes only" in results.predictions(ok_result(), ENGLISH)  # somebody's own
+
+
+def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
+    for checkpoint, task in (("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")):
+        relative, sentence = results.published_for(checkpoint, task, ENGLISH)
+        assert "has no figures for" in sentence
+        assert results.short(relative) in sentence
+
+
+@pytest.mark.parametrize("ratio", [0.5, 5.0], ids=["win", "loss"])
+def test_a_loss_is_told_as_large_as_a_win(ratio: float) -> None:
+    html = results.headline(ok_result(compiled=measurement(0.002 * ratio)), ENGLISH)
+    assert re.search(r'<span class="figure number">\d\.\d\d×</span>', html)
+    assert ("slower ▼" if ratio > 1 else "faster ▲") in re.sub(r"<[^>]+>", "", html)
+
+
+def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
+    hostile = Predictions(labels=(Label(HOSTILE, 0.9),))
+    good = ok_result()
+    assert good.compilation is not None and good.environment is not None
+    result = dataclasses.replace(
+        good,
+        id=HOSTILE,
+        predictions={"eager": hostile, "compiled": hostile},
+        image=ImageInfo(HOSTILE, 1, 1, "00", f'"{HOSTILE}'),
+        warnings=(HOSTILE,),
+        compilation=dataclasses.replace(
+            good.compilation, graph_breaks=(GraphBreak(HOSTILE, HOSTILE),), cudagraphs=HOSTILE
+        ),
+        environment=dataclasses.replace(good.environment, device_name=HOSTILE, platform=HOSTILE),
+        spec=RunSpec(f"{HOSTILE}/model", "image-classification"),
+    )
+    failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE), warnings=(HOSTILE,))
+    spec = result.spec
+    pieces = [
+        results.headline(result, ENGLISH),
+        results.predictions(result, ENGLISH),
+        results.details(result, ENGLISH),
+        results.failure(failed, ENGLISH),
+        results.refusal("cannot_be_run", HOSTILE, ENGLISH),
+        results.question(HOSTILE, ENGLISH),
+        results.published_note(HOSTILE, "object-detection", ENGLISH),
+        results.checkpoint_note(None, HOSTILE, ENGLISH),
+        results.mode_note(HOSTILE, ENGLISH),
+        progress.strip(Progress(HOSTILE, 0.5, 1.0, message=HOSTILE), spec, ENGLISH),
+    ]
+    for piece in pieces:
+        tags = Tags(piece)
+        assert not tags.runs_script
+        assert HOSTILE not in piece
+
+
+@pytest.mark.parametrize("name", ["detection", "segmentation"])
+def test_boxes_and_masks_are_drawn_for_both_variants(name: str) -> None:
+    html = results.predictions(stored(name), ENGLISH)
+    beside = html[html.index('class="view beside"') : html.index('class="view over"')]
+    assert beside.count('<img src="data:image/webp;base64,') == 2
+    assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
+
+
+def test_boxes_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
+    result = stored("detection")
+    html = results.predictions(result, ENGLISH)
+    assert re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html) == [
+        ("beside", " checked"), ("over", ""), ("difference", "")
+    ]  # fmt: skip
+    assert 'type="range"' in html and 'aria-label="Share of the picture' in html
+    assert "Every box has a match: there is no difference to draw." in html
+    assert result.predictions is not None
+    other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
+    assert "Where the two differ" in results.predictions(other, ENGLISH)
+
+
+def test_random_weights_draw_nothing_and_say_why() -> None:
+    spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
+    html = results.predictions(ok_result(spec=spec, predictions=None), ENGLISH)
+    assert "predictions are meaningless" in html
+    assert "<img" not in html
+
+
+def test_the_result_can_be_taken_away_as_json() -> None:
+    html = results.details(ok_result(), ENGLISH)
+    found = re.search(r'download="shapes-vit-[\w.-]+\.json" href="data:application/json;base64,([^"]+)"', html)
+    assert found is not None
+    assert RunResult.from_json(json.loads(base64.b64decode(found[1]))) == ok_result()

@@ -1,0 +1,71 @@
+"""The line under an answer, and the title of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_support import (
+    answering,
+    noisy_result,
+    opened,
+)
+from samples import failed_result, measurement, ok_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.result import RunResult
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.html import share
+from demo.ui.jobs.fake_runner import MACHINE
+from demo.ui.page import Page, masthead
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+@pytest.mark.parametrize(
+    ("result", "title"),
+    [
+        (ok_result(), "shapes-vit 2.00× faster"),
+        (ok_result(compiled=measurement(0.004)), "shapes-vit 2.00× slower"),
+        (noisy_result(), "shapes-vit: Too noisy to tell"),
+        (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
+        (failed_result(), "owlvit-base-patch32: Out of memory"),
+    ],
+)
+def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(result: RunResult, title: str) -> None:
+    assert share.title(result, ENGLISH) == title
+
+
+def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(answering(ok_result()), history=history)
+    for code in LANGUAGES:
+        (shown,) = opened(page, run=ok_result().id, lang=code)
+        html = shown[page.run_tab.pane.share]["value"]
+        assert "2026-11-21 09:00 UTC" in html and "Example CPU" in html
+        assert "{ADDRESS}/?run=20261121T090000-abcdef</code>" in html
+    lost = share.section(ok_result(id="lost"), stored=False, lang=ENGLISH)
+    assert "<button" not in lost and "Measured 2026-11-21 09:00 UTC" in lost
+    monkeypatch.setenv("SPACE_ID", "me/page")
+    assert "https://huggingface.co/spaces/me/page?run=" in share.section(ok_result(), stored=True, lang=ENGLISH)
+    assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE, ENGLISH)
+    monkeypatch.delenv("SPACE_ID")
+    assert "duplicate" not in masthead(MACHINE, ENGLISH)

@@ -1,0 +1,97 @@
+"""The trace of a profiled run, which a fold offers for download."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_support import (
+    answering,
+    opened,
+    pressed,
+)
+from samples import failed_result, full_result
+
+from demo.core.errors import BadInput
+from demo.core.spec import RunSpec
+from demo.runs.scratch import FOLDER_PREFIX
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
+from demo.ui.page import Page
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+class TracingRunner(FakeRunner):
+    """Writes a trace where it is asked for one, as the worker does."""
+
+    asked: list[Path | None]
+
+    def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
+        self.asked = [*getattr(self, "asked", []), trace]
+        if trace is not None:
+            trace.write_bytes(b"what the profiler saw")
+        yield from super().run(spec, image, cancel, trace)
+
+
+def trace_of(page: Page, updates: dict[Any, Any]) -> dict[str, Any]:
+    (button,) = (fold.trace for fold in page.run_tab.pane.folds if fold.trace is not None)
+    shown: dict[str, Any] = updates[button]
+    return shown
+
+
+def test_a_run_with_a_profile_has_its_trace_to_download_until_another_run_begins(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(full_result())
+    page = Page(runner := TracingRunner(lambda *_: full_result()), history=history)
+    *_, last = pressed(page, profile="on")
+    (trace,) = runner.asked
+    assert trace_of(page, last)["visible"] and trace_of(page, last)["value"] == str(trace)
+    (again,) = opened(page, run=full_result().id)
+    assert trace_of(page, again)["value"] == str(trace)
+    (stranger,) = opened(page, "two", run=full_result().id)
+    assert trace_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
+    assert trace is not None and trace.is_file()
+    *_, last = pressed(page, profile="off")
+    assert runner.asked[-1] is None and trace_of(page, last)["visible"] is False
+    assert not trace.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("profile", "gpu", "traced"), [("auto", None, False), ("auto", "T4", True), ("off", "T4", False)]
+)
+def test_auto_traces_on_a_gpu(profile: str, gpu: str | None, traced: bool) -> None:
+    runner = TracingRunner(lambda *_: full_result(), machine=dataclasses.replace(MACHINE, gpu=gpu))
+    list(pressed(Page(runner), profile=profile))
+    assert (runner.asked[-1] is not None) is traced
+
+
+@pytest.mark.parametrize(
+    "answer", [failed_result(), BadInput("Not that one."), RuntimeError("oh")], ids=["failed", "refused", "broken"]
+)
+def test_a_run_that_wrote_no_trace_leaves_no_folder(
+    answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    page = Page(answering(answer))
+    list(pressed(page, profile="on"))
+    assert list(tmp_path.glob(f"{FOLDER_PREFIX}*")) == []
+
+
+def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(runner := TracingRunner(lambda *_: full_result()))
+    list(pressed(page, profile="on"))
+    monkeypatch.setattr("demo.ui.jobs.jobs.KEPT_SECONDS", -1.0)
+    list(pressed(page, "two"))
+    assert runner.asked[0] is not None and not runner.asked[0].parent.exists()

@@ -1,0 +1,64 @@
+"""Links that are followed inside the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_support import (
+    answering,
+    cancel,
+    handler,
+    pressed,
+    stage_of,
+    visitor,
+)
+from samples import failed_result, ok_result
+
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.page import Page
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+def follow(page: Page, data: Any, session: str = "one") -> dict[Any, Any]:
+    following = handler(page, changes=page.following.way)
+    updates: dict[Any, Any] = following(visitor(session), "shapes-vit", "image-classification", data=data)
+    return updates
+
+
+def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run(history: History) -> None:
+    page = Page(answering(ok_result(), seconds=60), history=history)
+    way, tab = page.following.way, page.run_tab
+    filled = follow(page, {"query": "?checkpoint=microsoft%2Fresnet-50&batch_size=4", "way": "run"})
+    assert filled[way] == "run" and filled[tab.form.inputs["batch_size"]]["value"] == 4
+    refused = follow(page, {"query": "?batch_size=0", "way": "run"})
+    assert refused[way] == "" and "Batch size must be" in stage_of(page, refused)
+    assert tab.pane.top not in refused  # what was shown is shown still
+    back = follow(page, {"query": f"?run={ok_result().id}&tab=history", "way": "back"})
+    assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
+    before = follow(page, {"query": "", "way": "back"})
+    assert before[tab.opened] == "" and "Is it worth compiling" in stage_of(page, before)
+    for data in (None, [], {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
+        assert set(follow(page, data)) <= {way, *tab.showing}
+    next(iter(pressed(page)))
+    assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
+    cancel(page, "one")

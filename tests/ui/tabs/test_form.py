@@ -1,0 +1,94 @@
+"""The form: its first values, the picture that suits a model, and how its values become a spec."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_support import (
+    answering,
+    field_values,
+    handler,
+    in_the_form,
+    opened,
+)
+from samples import ok_result
+
+from demo.core.machine import HostInfo
+from demo.store.history import FOLDER_VARIABLE
+from demo.ui.jobs.fake_runner import MACHINE
+from demo.ui.page import Page
+from demo.ui.tabs import form
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+def test_the_form_as_it_stands_is_a_valid_spec() -> None:
+    page = Page(answering(ok_result()))
+    values = field_values(page)
+    spec, image = form.read(values)
+    assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
+    assert image.is_file()
+
+
+def test_a_machine_with_a_gpu_and_weights_starts_with_vit_on_a_photograph() -> None:
+    choice = form.default_choice(dataclasses.replace(MACHINE, gpu="Tesla T4"), hub_ok=True)
+    assert choice.checkpoint == "google/vit-base-patch16-224"
+    assert choice.image in form.photographs()
+
+
+@pytest.mark.parametrize(
+    ("machine", "hub_ok"),
+    [(None, True), (MACHINE, True), (dataclasses.replace(MACHINE, gpu="Tesla T4"), False)],
+    ids=["unknown machine", "no GPU", "no weights to be had"],
+)
+def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(
+    machine: HostInfo | None, hub_ok: bool
+) -> None:
+    choice = form.default_choice(machine, hub_ok)
+    assert choice.checkpoint == "shapes-vit"
+    assert choice.image in form.scenes()
+
+
+def test_the_picture_and_the_thumbnails_follow_the_model_until_the_visitor_chose_a_picture(tmp_path: Path) -> None:
+    scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
+    own.write_bytes(lion.read_bytes() + b"mine")
+    detr = "facebook/detr-resnet-50"
+    assert form.suiting(detr, in_the_form(scene)) == lion == form.suiting("somebody/model", None)
+    assert form.suiting("shapes-rtdetr", in_the_form(lion)) == scene == form.suiting("shapes-vit", None)
+    for checkpoint, picture in (
+        ("shapes-vit", scene),
+        (detr, lion),
+        (detr, form.scenes()[1]),
+        ("shapes-vit", form.photographs()[1]),
+        ("shapes-vit", own),
+    ):
+        assert form.suiting(checkpoint, in_the_form(picture)) is None
+    page = Page(answering(ok_result()))
+    galleries = page.run_tab.form.galleries
+    assert [galleries[drawn].visible for drawn in (True, False)] == [True, "hidden"]
+    assert [len(gallery.samples) for gallery in page.run_tab.form.thumbnails] == [5, 3]
+    offered = handler(page, changes=page.run_tab.form.galleries[True])
+    for checkpoint, seen in (("shapes-vit", [True, "hidden"]), (detr, ["hidden", True]), (None, ["hidden", True])):
+        assert [update["visible"] for update in offered(checkpoint)] == seen
+    (linked,) = opened(page, checkpoint=detr)
+    assert Path(linked[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"
+
+
+def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none() -> None:
+    page = Page(answering(ok_result()))
+    values = field_values(page)
+    spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
+    assert spec.text == ()
+    owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
+    assert form.read(values | owl)[0].text == ("a cat", "a dog")

@@ -1,0 +1,214 @@
+"""Links to the page: stored runs, settings that fill the form, and links that are refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
+from page_support import (
+    HOSTILE,
+    answering,
+    field_values,
+    opened,
+    pressed,
+    stage_of,
+)
+from samples import failed_result, ok_result
+
+from demo.core import limits
+from demo.core.result import ImageInfo
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.page import Page
+from demo.ui.tabs import form, links
+
+ROOT = Path(__file__).resolve().parents[3]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+def test_a_link_with_a_run_opens_it_as_it_was_shown_with_the_form_as_it_was(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    *_, pressed_last = pressed(page)
+    (shown,) = opened(page, "two", run=ok_result().id)
+    assert stage_of(page, shown) == stage_of(page, pressed_last)
+    assert shown[page.run_tab.opened] == ok_result().id
+    (failed,) = opened(page, "two", run=failed_result().id)
+    assert "Batch size 256 ran out of memory" in stage_of(page, failed)
+    assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
+    assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_opening_a_run_restores_its_picture_or_says_that_it_was_another(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    fields, note = page.run_tab.form.inputs, page.run_tab.form.picture_note
+    (shown,) = opened(page, run=ok_result().id)
+    assert fields["image"] not in shown
+    assert shown[note]["visible"] and "scene.png" in shown[note]["value"]
+    example = form.photographs()[0]
+    digest = hashlib.sha256(example.read_bytes()).hexdigest()
+    history.append(ok_result(id="known", image=ImageInfo(example.name, 320, 240, digest, "/9j/")))
+    (shown,) = opened(page, run="known")
+    assert Path(shown[fields["image"]]).read_bytes() == example.read_bytes()
+    assert shown[note] == {"visible": False, "__type__": "update"}
+    history.append(ok_result(id="hostile", image=ImageInfo(HOSTILE, 320, 240, "00" * 32, "/9j/")))
+    (shown,) = opened(page, run="hostile")
+    assert HOSTILE not in shown[note]["value"]
+
+
+def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(history: History, tmp_path: Path) -> None:
+    own = tmp_path / "own.png"
+    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
+    image = ImageInfo("own.png", 320, 240, hashlib.sha256(own.read_bytes()).hexdigest(), "/9j/")
+    history.append(ok_result(id="mine", image=image))
+    page = Page(answering(ok_result(id="mine", image=image)), history=history)
+    uploaded = save_file_to_cache(own, get_upload_folder())
+    list(pressed(page, image={"path": uploaded}))
+    (shown,) = opened(page, run="mine")
+    assert shown[page.run_tab.form.inputs["image"]] == uploaded
+    (other,) = opened(page, "two", run="mine")
+    assert page.run_tab.form.inputs["image"] not in other
+
+
+@pytest.mark.parametrize("id", ["nothing", "", HOSTILE, "x" * 5000], ids=lambda id: id[:20] or "empty")
+def test_a_link_to_a_run_that_is_not_here_says_so(id: str, history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    shown = list(opened(page, run=id))
+    if id:
+        assert "Run not found" in stage_of(page, shown[0])
+        assert HOSTILE not in stage_of(page, shown[0])
+    else:
+        assert shown == []
+
+
+def test_a_link_may_name_a_task_alone_and_set_every_switch() -> None:
+    page = Page(answering(ok_result()))
+    inputs = page.run_tab.form.inputs
+    (filled,) = opened(page, task="object-detection", graph_break="1", channels_last="no")
+    assert filled[inputs["checkpoint"]]["value"] == form.checkpoints("object-detection")[0]
+    assert filled[inputs["graph_break"]]["value"] is True and filled[inputs["channels_last"]]["value"] is False
+
+
+def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
+    page = Page(answering(ok_result()))
+    link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
+    (filled,) = opened(page, **link, most_seconds="9", __theme="dark", utm="x")
+    inputs = {name: field for name, field in page.run_tab.form.inputs.items() if name != "image"}
+    values = {name: filled[field].get("value") for name, field in inputs.items() if field in filled}
+    assert values | {"text": None} == {
+        "task": "object-detection",
+        "checkpoint": "facebook/detr-resnet-50",
+        "batch_size": 4,
+        "mode": "reduce-overhead",
+        "fullgraph": True,
+        "dtype": "float32",
+        "device": "auto",
+        "weights": "pretrained",
+        "text": None,
+        "iterations": "",
+        "graph_break": False,
+        "protocol": "interleaved",
+        "precision": "",
+        "most_seconds": "9.0",
+        "channels_last": False,
+        "attention": "auto",
+        "threads": "",
+        "cache": "keep",
+        "profile": "auto",
+    }
+    unchanged = field_values(page)
+    spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
+    assert (spec.batch_size, spec.most_seconds, spec.fullgraph) == (4, 9.0, True)
+
+
+def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
+    page = Page(answering(ok_result()))
+    slider = page.run_tab.form.inputs["batch_size"]
+    (filled,) = opened(page, batch_size="128")
+    assert filled[slider]["value"] == 128 <= slider.maximum == limits.current().batch
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ({"batch_size": "many"}, "Batch size must be a whole number"),
+        ({"batch_size": "0"}, "Batch size must be a whole number"),
+        ({"mode": HOSTILE}, "Unknown compile mode"),
+        ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
+        ({"checkpoint": "somebody/model"}, "its task must be given too"),
+        ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
+        ({"precision": "nan"}, "precision"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_link_with_a_bad_value_is_answered_with_a_sentence(link: dict[str, str], sentence: str) -> None:
+    page = Page(answering(ok_result()))
+    (shown,) = opened(page, **link)
+    assert sentence in stage_of(page, shown)
+    assert HOSTILE not in stage_of(page, shown)
+    # what the link names stands in the form: Run times that, or is refused again
+    fields = page.run_tab.form.inputs
+    assert shown[fields["checkpoint"]]["value"] == link.get("checkpoint", "shapes-vit")
+    assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
+
+
+@pytest.mark.parametrize(
+    ("link", "held"),
+    [
+        (
+            {"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"},
+            ("object-detection", "google/owlvit-base-patch32", 1, "bfloat16"),
+        ),
+        (
+            {"checkpoint": "no such thing", "task": "object-detection", "batch_size": "4"},
+            ("object-detection", "no such thing", 4, "float32"),
+        ),
+        (
+            {"checkpoint": "microsoft/resnet-50", "task": "object-detection"},
+            ("image-classification", "microsoft/resnet-50", 1, "float32"),
+        ),
+        ({"checkpoint": "x" * 5000}, ("image-classification", "x" * links.MAX_NAMED, 1, "float32")),
+        ({"checkpoint": " ", "batch_size": "4"}, ("image-classification", "shapes-vit", 4, "float32")),
+    ],
+)
+def test_of_a_refused_link_the_form_takes_what_it_can(link: dict[str, str], held: tuple[Any, ...]) -> None:
+    page = Page(answering(ok_result()))
+    (shown,) = opened(page, **link)
+    assert "The link cannot be followed" in stage_of(page, shown)
+    fields = page.run_tab.form.inputs
+    assert tuple(shown[fields[name]]["value"] for name in ("task", "checkpoint", "batch_size", "dtype")) == held
+
+
+@pytest.mark.parametrize("asked", [{}, {"text": " "}, {"text": "a dog"}])
+def test_a_link_to_a_zero_shot_detector_shows_what_it_looks_for(asked: dict[str, str]) -> None:
+    page = Page(answering(ok_result()))
+    (filled,) = opened(page, checkpoint="google/owlvit-base-patch32", **asked)
+    text = filled[page.run_tab.form.inputs["text"]]
+    assert text["visible"] and text["value"] == ("a dog" if asked.get("text", " ").strip() else "a lion, a tree")
+
+
+def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:
+    page = Page(answering(ok_result()), history=history)
+    *_, kept = pressed(page)
+    assert kept[page.run_tab.opened] == ok_result().id
+    page = Page(answering(ok_result(id="never stored")), history=history)
+    *_, lost = pressed(page)
+    assert lost[page.run_tab.opened] == ""

@@ -1,0 +1,181 @@
+"""The API over HTTP. A fake runner stands for the models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+from page_support import (
+    stored,
+)
+from samples import failed_result, ok_result
+
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import ATTENTIONS, CACHES, DEVICES, DTYPES, MODES, PROTOCOLS, WEIGHTS, RunSpec
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import build, launch
+from demo.ui.tabs import form
+
+ROOT = Path(__file__).resolve().parents[2]
+VIT = "google/vit-base-patch16-224"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+    """The page with a fake runner, at a free port; and what the runner was asked."""
+    asked: list[tuple[RunSpec, Path]] = []
+
+    def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
+        asked.append((spec, image))
+        if spec.batch_size == 13:
+            return BadInput("Batch size 13 is unlucky. Choose another one.")
+        if spec.batch_size == 14:
+            return RuntimeError("secret")
+        return ok_result(spec=spec)
+
+    history = History()
+    for result in (ok_result(), failed_result(), stored("detection")):
+        history.append(result)
+    page = build(FakeRunner(answer), history=history)
+    _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    yield address, asked
+    page.close(verbose=False)
+
+
+def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: Any) -> None:
+    address, asked = served
+    answer = Client(address, verbose=False).predict(api_name="/benchmark")
+    spec, image = asked[-1]
+    assert RunResult.from_json(answer) == ok_result(spec=spec)
+    assert answer["speedup"]["verdict"] == "faster"
+    assert answer["eager"]["median_ms"] == pytest.approx(2.04)
+    assert (spec.checkpoint, image) == ("shapes-vit", form.scenes()[0])
+
+
+def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
+    address, asked = served
+    Client(address, verbose=False).predict(
+        checkpoint="google/owlvit-base-patch32",
+        task="object-detection",
+        image=handle_file(str(form.photographs()[0])),
+        batch_size=4,
+        mode="max-autotune",
+        dtype="bfloat16",
+        device="cpu",
+        weights="random",
+        fullgraph=True,
+        text="a lion, a tree",
+        iterations=30,
+        api_name="/benchmark",
+    )
+    spec, image = asked[-1]
+    assert spec == RunSpec(
+        "google/owlvit-base-patch32",
+        "object-detection",
+        batch_size=4,
+        mode="max-autotune",
+        fullgraph=True,
+        dtype="bfloat16",
+        device="cpu",
+        weights="random",
+        text=("a lion", "a tree"),
+        iterations=30,
+    )
+    assert image.read_bytes() == form.photographs()[0].read_bytes()
+
+
+@pytest.mark.parametrize("checkpoint", ["shapes-rtdetr", "facebook/detr-resnet-50"])
+def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example_named(
+    served: Any, checkpoint: str
+) -> None:
+    client, asked = Client(served[0], verbose=False), served[1]
+    client.predict(checkpoint=checkpoint, weights="random", api_name="/benchmark")
+    assert asked[-1][1] in (form.scenes() if checkpoint.startswith("shapes") else form.photographs())
+    for picture in (*form.scenes(), *form.photographs()):
+        client.predict(checkpoint=checkpoint, example=picture.stem, api_name="/benchmark")
+        assert asked[-1][1] == picture
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"example": "no such"}, "There is no example 'no such'. There are: shapes-scene-1, "),
+        ({"example": "../shapes-scene-1"}, "There is no example"),
+        ({"example": "lion", "image": handle_file(str(form.scenes()[0]))}, "Both an image and an example"),
+        ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
+        ({"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
+        ({"checkpoint": "no/such model"}, "Unknown checkpoint"),
+        ({"image": {"path": "/etc/hostname"}}, "must be an uploaded file"),
+        ({"batch_size": 14}, "an error that it did not expect"),
+    ],
+    ids=["no example", "example's path", "both", "spec", "worker", "checkpoint", "path", "unexpected"],
+)
+def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AppError, match=re.escape(sentence)):
+        Client(served[0], verbose=False).predict(**given, api_name="/benchmark")
+
+
+def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:
+    client = Client(served[0], verbose=False)
+    rows = client.predict(api_name="/history")
+    assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
+    assert len(rows) == 3
+    found = {row["id"]: row for row in client.predict(search="image-classification", api_name="/history")}
+    assert found[ok_result().id]["speedup"] == pytest.approx(2.0, abs=0.01)
+    assert len(client.predict(limit=1, api_name="/history")) == 1
+
+
+def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
+    client = Client(served[0], verbose=False)
+    (one,) = client.predict(id=ok_result().id, api_name="/history")
+    assert RunResult.from_json(one) == ok_result()
+    (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
+    assert same == one
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"id": "nothing"}, "No stored run has the id 'nothing'"),
+        ({"limit": 0}, "whole number from 1 to 200. Given: 0"),
+        ({"limit": 100_000}, "whole number from 1 to 200"),
+        ({"limit": "many"}, "whole number from 1 to 200. Given: many"),
+    ],
+    ids=str,
+)
+def test_the_api_refuses_what_it_cannot_list_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AppError, match=re.escape(sentence)):
+        Client(served[0], verbose=False).predict(**given, api_name="/history")
+
+
+def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
+    described = Client(served[0], verbose=False).view_api(return_format="dict")
+    assert set(described["named_endpoints"]) == {"/benchmark", "/history", "/published"}
+    listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
+    assert listed == ["id", "search", "limit", "whole"]
+    assert described["unnamed_endpoints"] == {}
+    fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
+    assert sorted(fields) == sorted(
+        (
+            "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
+            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example"
+        ).split()
+    )
+    allowed = {"mode": MODES, "dtype": DTYPES, "device": DEVICES, "weights": WEIGHTS}
+    allowed |= {"protocol": PROTOCOLS, "attention": ATTENTIONS, "cache": CACHES}
+    for name, values in allowed.items():
+        assert fields[name]["type"]["enum"] == list(values)

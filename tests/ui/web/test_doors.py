@@ -1,0 +1,287 @@
+"""What of the server is open: routes, names and origins, met at the guard itself; and what it removes beside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio.routes import App
+
+from demo.core import limits
+from demo.core.errors import BadInput
+from demo.ui.page import launch
+from demo.ui.web import doors, preview
+from demo.ui.web.request_limits import Guard
+
+ROOT = Path(__file__).resolve().parents[3]
+
+REFUSED = {
+    *("/login", "/login/", "/logout", "/openapi.json", "/config/", "/svelte/{path:path}", "/pwa_icon"),
+    *("/pwa_icon/{size}", "/monitoring", "/monitoring/summary", "/monitoring/{key}", "/gradio_api/deep_link"),
+    *(
+        "/gradio_api/api/{api_name}",
+        "/gradio_api/api/{api_name}/",
+        "/gradio_api/app_id/",
+        "/gradio_api/component_server",
+    ),
+    *("/gradio_api/component_server/", "/gradio_api/custom_component/{id}/{environment}/{type}/{file_name}"),
+    *("/gradio_api/dev/reload", "/gradio_api/file/{path:path}", "/gradio_api/info/", "/gradio_api/login_check"),
+    *("/gradio_api/login_check/", "/gradio_api/openapi.json", "/gradio_api/process_recording", "/gradio_api/reset/"),
+    *("/gradio_api/proxy={url_path:path}", "/gradio_api/queue/status", "/gradio_api/run/{api_name}"),
+    *("/gradio_api/run/{api_name}/", "/gradio_api/runs", "/gradio_api/runs/", "/gradio_api/stream/{event_id}"),
+    *("/gradio_api/stream/{event_id}/close", "/gradio_api/stream/{session_hash}/{run}/{component_id}/playlist-file"),
+    "/gradio_api/stream/{session_hash}/{run}/{component_id}/playlist.m3u8",
+    "/gradio_api/stream/{session_hash}/{run}/{component_id}/{segment_id}.{ext}",
+    *("/gradio_api/theme.css", "/gradio_api/token", "/gradio_api/token/", "/gradio_api/undo-vibe-edit"),
+    *("/gradio_api/undo-vibe-edit/", "/gradio_api/user", "/gradio_api/user/", "/gradio_api/vibe-code"),
+    *("/gradio_api/vibe-code/", "/gradio_api/vibe-edit", "/gradio_api/vibe-edit/"),
+    *("/gradio_api/vibe-starter-queries", "/gradio_api/vibe-starter-queries/"),
+    *("/gradio_api/run-history/buckets", "/gradio_api/run-history/connect", "/gradio_api/run-history/records"),
+    "/gradio_api/run-history/records/{endpoint}/{record_id}/assets/{asset_id}",
+}
+"""gradio's routes that neither the page nor the API nor MCP uses. A new one belongs here or into `doors`."""
+
+
+@pytest.fixture(scope="module")
+def page() -> gr.Blocks:
+    def run(speed: int = 1) -> int:
+        return speed
+
+    with gr.Blocks(analytics_enabled=False) as page:
+        gr.api(run, api_name="benchmark")
+    return page
+
+
+def routes(of: Any, under: str = "") -> Iterator[tuple[str, str]]:
+    """Method and path of each route, those of routers and mounts inside included."""
+    for route in of.routes:
+        if inner := getattr(route, "original_router", None):
+            yield from routes(inner, under)
+        elif getattr(route, "methods", None):
+            yield from ((method, under + route.path) for method in route.methods)
+        elif hasattr(route, "app") and getattr(route, "routes", None):
+            yield from routes(route, under + route.path)
+        else:
+            yield "GET", under + route.path + "/"
+
+
+def test_every_route_of_gradio_is_used_or_refused_by_name(page: gr.Blocks) -> None:
+    pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
+    app = App.create_app(page, mcp_server=True)
+    found = {path for _, path in routes(app)}
+    used = {path for paths in (*doors.ROUTES.values(), *doors.MCP_ROUTES.values()) for path in paths}
+    # gradio's MCP server takes its paths apart by itself
+    inside_mcp = {"/gradio_api/mcp", "/gradio_api/mcp/http", "/gradio_api/mcp/http/"}
+    assert len(found) > 60
+    assert found - used - REFUSED == set()
+    assert used - found == inside_mcp | {"/gradio_api/run/predict", preview.ADDRESS}
+    assert used & REFUSED == set()
+
+
+def asked(
+    page: gr.Blocks, path: str, method: str = "GET", names: tuple[str, ...] = (), body: bytes = b"", **headers: str
+) -> tuple[int, str]:
+    """Status and sentence of the guard's answer; 200 where it let the request through."""
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"detail": ""}'})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    given = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": given, "root_path": "/sub"}
+    asyncio.run(Guard(app, page, names)(scope, receive, send))
+    return sent[0]["status"], json.loads(sent[-1]["body"])["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/process_recording",
+        "/gradio_api/process_recording/",
+        "//gradio_api/process_recording",
+        "/gradio_api//process_recording",
+        "/gradio_api/./process_recording",
+        "/gradio_api/upload/../process_recording",
+        "/gradio_api/process_recording\n",
+        "/GRADIO_API/process_recording",
+        "/sub/gradio_api/process_recording",
+        "/process_recording",
+        "/gradio_api/deep_link",
+        "/deep_link",
+        "/monitoring",
+        "/monitoring/",
+        "/monitoring/summary",
+        "/gradio_api/monitoring/summary",
+        "/gradio_api/mcp/x/gradio_api/mcp",
+        "/gradio_api/run/benchmark",
+        "/gradio_api/call/benchmark/one/two",
+        "/gradio_api/call/v3/benchmark/one",
+        "/pwa_icon/99999",
+        "",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT", "OPTIONS"])
+def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks, path: str, method: str) -> None:
+    status, sentence = asked(page, path, method)
+    assert status == 404
+    assert sentence.startswith("There is n") and sentence.endswith(".")
+
+
+def test_the_root_of_a_proxy_stands_before_every_route(page: gr.Blocks) -> None:
+    for path in ("/", "/sub", "/sub/", "/config", "/sub/config", "/sub/gradio_api/info", "/gradio_api/mcp/"):
+        assert asked(page, path)[0] == 200
+
+
+def test_a_websocket_is_closed(page: gr.Blocks) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(Guard(send, page)({"type": "websocket", "path": "/"}, send, send))  # type: ignore[arg-type]
+    assert sent == [{"type": "websocket.close"}]
+
+
+# ---- names and origins
+
+
+NAMES = ("demo.example.org", "someone-space.hf.space")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "localhost",
+            "localhost:7860",
+            "LOCALHOST:80",
+            "localhost.:7860",
+            "127.0.0.1",
+            "127.0.0.1:9000",
+            "[::1]:7860",
+        ),
+        *("192.168.1.20:7860", "0.0.0.0:7860", "[fe80::1]", "demo.example.org", "Demo.Example.org:443"),
+    ],
+)
+def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_settings(page: gr.Blocks, host: str) -> None:
+    assert asked(page, "/", names=NAMES, host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "evil.example",
+            "evil.example:7860",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil.example@localhost",
+        ),
+        *(
+            "localhost:80@evil.example",
+            "localhost/evil.example",
+            "[evil.example]:7860",
+            "[::1]evil.example",
+            "",
+            ":7860",
+        ),
+        *("sub.demo.example.org", "demo.example.org.evil", "other.hf.space", "127.0.0.1 evil.example", "l\xf6calhost"),
+    ],
+)
+@pytest.mark.parametrize("header", ["host", "x_forwarded_host"])
+def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks, host: str, header: str) -> None:
+    if header == "x_forwarded_host" and not host:
+        return
+    status, sentence = asked(page, "/", names=NAMES, **{header: host})
+    assert status == 403
+    assert repr(host) in sentence and "WORTH_COMPILING_HOSTS" in sentence
+
+
+def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    read = limits.read({"SPACE_ID": "a/b", "SPACE_HOST": "Someone-space.hf.space,my.domain.example"})
+    assert read.hosts == ("someone-space.hf.space", "my.domain.example")
+    hosts = ("someone-space.hf.space", "my.domain.example", "someone-space--1a2b3c.hf.space", "10.0.3.7:7860")
+    for host in (*hosts, "proxy.spaces.internal.huggingface.tech"):
+        assert asked(page, "/", names=read.hosts, host=host)[0] == 200
+        for origin in hosts[:3]:
+            ours = {"host": host, "origin": f"https://{origin}", "sec_fetch_site": "same-origin"}
+            assert asked(page, "/gradio_api/upload", "POST", read.hosts, **ours)[0] == 200
+    for origin in (
+        "https://other.hf.space",
+        "https://someone-space-2.hf.space",
+        "https://other--someone-space.hf.space",
+    ):
+        theirs = {"host": "someone-space.hf.space", "origin": origin}
+        assert asked(page, "/gradio_api/upload", "POST", read.hosts, **theirs)[0] == 403
+    assert asked(page, "/", names=read.hosts, host="evil.example")[0] == 403
+
+
+LOCAL = "127.0.0.1:7860"
+FORM = "multipart/form-data; boundary=a"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": f"http://{LOCAL}", "sec_fetch_site": "same-origin"}, 200),
+        ({"sec_fetch_site": "none"}, 200),
+        ({"origin": "https://demo.example.org"}, 200),
+        ({"origin": "http://localhost:7860"}, 403),
+        ({"origin": "http://127.0.0.1:3000"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "http://127.0.0.1:7860.evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": ""}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [FORM, "application/json", "text/plain"])
+def test_a_page_of_another_site_sends_nothing_here(
+    page: gr.Blocks, headers: dict[str, str], status: int, kind: str
+) -> None:
+    for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
+        answered, sentence = asked(page, path, "POST", NAMES, host=LOCAL, content_type=kind, **headers)
+        assert answered == status
+        assert status == 200 or "another site" in sentence
+    assert asked(page, "/", "GET", NAMES, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
+
+
+def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {}
+    page: Any = SimpleNamespace(_queue=SimpleNamespace(), launch=lambda **given: settings.update(given))
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))
+    launch(page, server_name="Box.local")
+    assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
+
+
+@pytest.mark.parametrize(
+    "given", ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]
+)
+def test_a_host_that_is_none_stops_the_start(given: str) -> None:
+    with pytest.raises(BadInput, match=r"^WORTH_COMPILING_HOSTS must be .* Given: "):
+        limits.read({"WORTH_COMPILING_HOSTS": given})
+
+
+def test_hosts_are_a_setting() -> None:
+    assert limits.read({"WORTH_COMPILING_HOSTS": " Demo.example.org, box.local,"}).hosts == (
+        "demo.example.org",
+        "box.local",
+    )
+    assert limits.read({}).hosts == ()
