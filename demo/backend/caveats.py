@@ -62,10 +62,12 @@ def of_timing(result: RunResult) -> list[str]:
             functions = "a function" if number == 1 else f"{number} functions"
             warnings.append(f"dynamo left {functions} to eager: {first.location}, {first.reason}.")
     if result.speedup is not None and spec.iterations is None and spec.protocol == "interleaved":
-        width = result.speedup.half_width
+        width = result.speedup.within.half_width
         if width > spec.precision:
             reached = f"±{fmt.percent(width)}" if width < 0.5 else "no useful value"
-            warnings.append(f"Precision reached {reached} (target ±{fmt.percent(spec.precision)}) before time ran out.")
+            warnings.append(
+                f"Precision reached {reached} in this process (target ±{fmt.percent(spec.precision)}) before time ran out."
+            )
     return warnings
 
 

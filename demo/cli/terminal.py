@@ -69,11 +69,13 @@ class ProgressLine:
 
 
 def progress_text(progress: Progress) -> str:
-    """'42 %  time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44×'."""
+    """'42 %  run 2 of 3 · time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.2 % in this
+    process'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.duration(progress.remaining_seconds)} left"
-    parts = [progress.phase, waited]
+    repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
+    parts = [*repeat, progress.phase, waited]
     if progress.message:
         parts.append(progress.message)
     figures = [
@@ -87,7 +89,7 @@ def progress_text(progress: Progress) -> str:
     ]
     if progress.speedup is not None:
         interval = progress.speedup
-        known = f"{fmt.ratio(interval.ratio)} ±{fmt.percent(interval.half_width)}"
+        known = f"{fmt.ratio(interval.ratio)} ±{fmt.percent(interval.half_width)} in this process"
         figures.append("too early to tell the speed-up" if interval.vague else known)
     if figures:
         parts.append(", ".join(figures))

@@ -8,9 +8,10 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.measurement import Compilation, GraphBreak, Measurement
-from demo.core.result import RunResult
+from demo.core.result import RunResult, Speedup
 from demo.present.section_texts import ceiling, launch_overhead, request_faster, throttle_reasons, versions_of_gpu, why
 from demo.present.sentences import (
+    basis,
     break_cost,
     break_reason,
     captured,
@@ -59,7 +60,8 @@ def _latencies(result: RunResult, lang: Language) -> list[Row]:
         low, high = map(lang.plain_value, (_exact(interval.low), f"{_exact(interval.high)}×"))
         ratio = speedup(result, lang, lambda value: f"{_exact(value)}×")
         value = lang.composed("row_speedup_value", ratio=ratio, low=low, high=high)
-        rows.append((lang.plain("row_speedup"), value, lang.plain("row_speedup_why")))
+        rows.append((lang.plain("row_speedup"), value, lang.composed("row_speedup_why", basis=basis(result, lang))))
+        rows += _processes(result, interval, lang)
     if result.control is not None:
         floor = lang.plain_value(f"±{fmt.percent(stats.noise_floor(result.control))}")
         rows.append((lang.plain("row_noise_floor"), floor, lang.plain("row_noise_floor_why")))
@@ -68,6 +70,29 @@ def _latencies(result: RunResult, lang: Language) -> list[Row]:
     if not result.interleaved:
         rows.append((lang.plain("row_order"), lang.plain("row_order_value"), lang.plain("row_order_why")))
     return rows
+
+
+def _processes(result: RunResult, speedup: Speedup, lang: Language) -> list[Row]:
+    """Each process that the speed-up rests on; of a single one the interval of its calls."""
+    repeats = result.as_repeats()
+    if len(repeats) > 1:
+        return [
+            (
+                lang.plain("row_repeat", number=number),
+                lang.plain(
+                    "row_speedup_value",
+                    ratio=f"{_exact(one.within.ratio)}×",
+                    low=_exact(one.within.low),
+                    high=f"{_exact(one.within.high)}×",
+                ),
+                lang.plain("row_repeat_why", id=one.id),
+            )
+            for number, one in enumerate(repeats, 1)
+        ]
+    if speedup.basis == "within one process":
+        return []
+    low, high = _exact(speedup.within.low), f"{_exact(speedup.within.high)}×"
+    return [(lang.plain("row_within"), lang.plain("between", low=low, high=high), lang.plain("row_within_why"))]
 
 
 def _variant(variant: str, measured: Measurement, seconds: float, batch: int, lang: Language) -> list[Row]:

@@ -29,7 +29,8 @@ def of_run(result: RunResult) -> str:
     ]
     if result.control is not None:
         rows.append(("noise floor", "", f"±{fmt.percent(stats.noise_floor(result.control))}"))
-    notes = [sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
+    rests = f"95 % confidence, {sentences.basis(result, ENGLISH)}"
+    notes = [rests, sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
     below = " ".join(
         [f"{belongs_to(result)}.", *(escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note)]
     )
@@ -75,6 +76,7 @@ def escaped(text: str) -> str:
 
 def _asked(spec: RunSpec) -> list[str]:
     asked = [f"batch {spec.batch_size}", f"mode {spec.mode}", spec.dtype, f"{spec.weights} weights", spec.protocol]
+    asked += [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
     return asked + [name.replace("_", " ") for name in SWITCHES if getattr(spec, name)]
 
 

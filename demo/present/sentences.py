@@ -76,9 +76,10 @@ def speedup_in_full(result: RunResult, lang: Language) -> str:
 
 
 def summary(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: compiled ran 1.25 ± 0.01 times faster than eager', in English; '' without a speed-up.
+    """'shapes-vit on AMD EPYC: compiled ran 1.25 ± 0.01 times faster than eager (from 3 processes)', in English.
 
-    The number after ± is half the width of the 95 % interval, with as many decimals as it needs not to be 0.
+    '' without a speed-up. The number after ± is half the width of the 95 % interval, with as many decimals as it needs
+    not to be 0.
     """
     interval, verdict = result.speedup, outcome(result)
     if verdict is None or interval is None:
@@ -93,7 +94,7 @@ def summary(result: RunResult) -> str:
     else:
         answer = f"{speedup_in_full(result, ENGLISH)}, compiled against eager"
     where = result.environment.device_name if result.environment else result.spec.device
-    return f"{result.spec.checkpoint} on {where}: {answer}"
+    return f"{result.spec.checkpoint} on {where}: {answer} ({basis(result, ENGLISH)})"
 
 
 def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
@@ -142,13 +143,36 @@ def times(result: RunResult) -> str:
 
 
 def interval(result: RunResult, lang: Language) -> str:
-    """'speed-up 1.41 to 1.45×, 95 % confidence'; of a loss the slow-down, which has more digits than 0.10×."""
+    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; of a loss the slow-down, which has more digits than
+    0.10×."""
     speedup = result.speedup
     if speedup is None:
         return ""
     slower = speedup.verdict == "slower"
     low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
-    return _interval("interval_slowdown" if slower else "interval_speedup", low, high, lang)
+    key = "interval_slowdown" if slower else "interval_speedup"
+    return lang.listed([_interval(key, low, high, lang), basis(result, lang)])
+
+
+def basis(result: RunResult, lang: Language) -> str:
+    """What the interval rests on: 'from 1 process and an assumed spread of reruns, 3.0 %'; '' without a speed-up."""
+    if result.speedup is None:
+        return ""
+    return lang.composed(
+        f"basis_{result.speedup.basis.replace(' ', '_')}",
+        processes=count(len(result.earlier) + 1, "process", lang),
+        spread=lang.plain_value(fmt.percent(result.spread.deviation)) if result.spread else "",
+    )
+
+
+def open_between_processes(result: RunResult) -> bool:
+    """Whether the verdict is unsure only because processes differ: longer timing would not help, a repeat would."""
+    return outcome(result) == "unsure" and not unsure_within(result)
+
+
+def unsure_within(result: RunResult) -> bool:
+    """Whether the calls of this process alone leave the verdict open."""
+    return result.speedup is not None and stats.verdict(result.speedup.within, result.control) == "unsure"
 
 
 def break_interval(result: RunResult, lang: Language) -> str:

@@ -15,6 +15,7 @@ from demo.core.languages import Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.present import sentences
 from demo.ui.html.elements import esc
 from demo.ui.jobs.jobs import on_zero_gpu
 
@@ -32,11 +33,12 @@ def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> str:
 
 
 def longer(result: RunResult, lang: Language) -> str:
-    """'Run again with 30 s', if time was up before the precision was reached or the verdict is unsure; else ''."""
+    """'Run again with 30 s', if time was up before the precision was reached or the calls of this process leave the
+    verdict open; else ''. What lies between processes, more time does not narrow."""
     spec, speedup = result.spec, result.speedup
     if result.failure is not None or speedup is None or spec.iterations is not None or spec.protocol != "interleaved":
         return ""
-    wide = speedup.half_width > spec.precision or speedup.verdict == "unsure"
+    wide = speedup.within.half_width > spec.precision or sentences.unsure_within(result)
     if not wide or spec.most_seconds >= LONGER_SECONDS:
         return ""
     return _again(spec, {"most_seconds": LONGER_SECONDS}, lang)

@@ -230,11 +230,18 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
         yield name, [latency(result, variant) for result in results]
     yield lang.composed("row_throughput", variant=lang.html("variant_compiled")), [throughput(one) for one in results]
     yield line("row_speedup", lambda result: lang.marked(sentences.speedup(result, lang)))
-    yield line("compared_interval", lambda result: _span(result.speedup, lang) if result.speedup else "")
+    yield line("compared_interval", lambda result: _interval(result, lang))
     yield line("row_noise_floor", lambda result: _floor(result, lang))
     yield line("row_first", lambda result: _first_call(result, lang))
     yield line("compared_pays", lambda result: _break_even(result, lang))
     yield line("compared_outputs", lambda result: lang.marked(sentences.parity(result, lang)))
+
+
+def _interval(result: RunResult, lang: Language) -> str:
+    """The interval and what it rests on."""
+    if result.speedup is None:
+        return ""
+    return lang.listed([_span(result.speedup, lang), lang.marked(sentences.basis(result, lang))])
 
 
 def _floor(result: RunResult, lang: Language) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from demo.core import format as fmt
@@ -49,21 +49,34 @@ def facts(rows: Iterable[Row], lang: Language) -> str:
     )
 
 
-def ruler(speedup: Interval, known: bool, noise: float, lang: Language) -> str:
+def ruler(
+    speedup: Interval,
+    known: bool,
+    noise: float,
+    lang: Language,
+    within: Interval | None = None,
+    processes: Sequence[float] = (),
+) -> str:
     """The interval of the speed-up on a logarithmic axis around 1×.
 
-    `known` shows the ratio above it. The hatched band around 1 is the noise floor. The axis ends at the first of
-    `_REACHES` that contains the interval, on both sides.
+    `known` shows the ratio above it. The hatched band around 1 is the noise floor. `within` is the interval of one
+    process, a stronger part of the whole; `processes` are the speed-ups of several, a dot each. The axis ends at the
+    first of `_REACHES` that contains all of them, on both sides.
     """
     low, high = speedup.low, speedup.high
-    farthest = max(high, 1 / low, 1 + noise) * 1.03
+    farthest = max(high, 1 / low, 1 + noise, *processes, *(1 / ratio for ratio in processes)) * 1.03
     reach = next((limit for limit in _REACHES if limit >= farthest), farthest)
     between = _REACHES.get(reach, math.sqrt(reach))
 
     def place(value: float) -> float:
         return 0.5 + math.log(value) / math.log(reach) / 2
 
-    start, end, band = place(low), place(high), place(1 + noise) - 0.5
+    def span(of: Interval) -> str:
+        return f"left:{percentage(place(of.low))};width:{percentage(place(of.high) - place(of.low))}"
+
+    band = place(1 + noise) - 0.5
+    inner = f'<i class="within" style="{span(within)}"></i>' if within is not None else ""
+    dots = "".join(f'<i class="process" style="left:{percentage(place(ratio))}"></i>' for ratio in processes)
     ticks = "".join(
         f'<span class="tick" style="left:{percentage(place(value))}">{_short(value)}×</span>'
         for value in (1 / reach, 1 / between, 1.0, between, reach)
@@ -71,11 +84,14 @@ def ruler(speedup: Interval, known: bool, noise: float, lang: Language) -> str:
     least, most = fmt.ratio_ends(low, high)
     ratio = fmt.ratio(speedup.ratio) if known else ""
     spoken = lang.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
+    if processes:
+        ratios = lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in processes])
+        spoken += lang.texts["semicolon"] + lang.composed("ruler_processes", ratios=ratios)
     return (
         f'<div class="ruler" role="img" aria-label="{esc(spoken)}"{lang.ltr}><div class="axis">'
         f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
         '<i class="one"></i>'
-        f'<i class="range" style="left:{percentage(start)};width:{percentage(end - start)}"></i>'
+        f'<i class="range{" outer" if inner or dots else ""}" style="{span(speedup)}"></i>{inner}{dots}'
         f'<b class="point" style="left:{percentage(place(speedup.ratio))}">{ratio}</b>'
         f'</div><div class="ticks">{ticks}</div>'
         f'<div class="ends"><span>◀ {lang.html("ruler_slower")}</span>'

@@ -36,11 +36,18 @@ def strip(progress: Progress, spec: RunSpec, lang: Language) -> str:
         f'<div class="progress" role="progressbar" aria-label="{esc(lang.plain("progress"))}" '
         f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'
         f'<i style="width:{percentage(progress.fraction)}"></i></div>'
-        f'<p class="clock"><span class="doing">{doing(progress, lang)}</span>'
+        f'<p class="clock"><span class="doing"><b>{_repeat(progress, lang)}</b>{doing(progress, lang)}</span>'
         f"<span>{_clock(progress, lang)}</span></p>"
         f'<div class="lanes">{_lanes(progress, spec, lang)}</div>'
         f"{_narrowing(progress, lang)}</section>"
     )
+
+
+def _repeat(progress: Progress, lang: Language) -> str:
+    """'Run 2 of 3 · '; '' for a run without repeats."""
+    if progress.repeats == 1:
+        return ""
+    return f"{lang.html('progress_repeat', repeat=progress.repeat, repeats=progress.repeats)} · "
 
 
 def doing(progress: Progress, lang: Language) -> str:

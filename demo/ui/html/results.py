@@ -15,7 +15,7 @@ from demo.core import format as fmt
 from demo.core.catalog import Checkpoint
 from demo.core.images import decode_preview
 from demo.core.languages import Language
-from demo.core.result import ImageInfo, Predictions, RunResult
+from demo.core.result import ImageInfo, Predictions, RunResult, Speedup
 from demo.present import drawing, palette, sentences
 from demo.present.details import all_figures
 from demo.runs.forecast import Forecast
@@ -68,8 +68,8 @@ def published_note(checkpoint: str, task: str, lang: Language) -> str:
     return f'<p class="figure-title">{sentence}</p>'
 
 
-def headline(result: RunResult, lang: Language) -> str:
-    """The answer: a sentence with one large figure, its interval and noise floor, and the warnings."""
+def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
+    """The answer: a sentence with one large figure, its interval (`repeat`: HTML beside it), noise floor and warnings."""
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result, lang)
@@ -87,11 +87,19 @@ def headline(result: RunResult, lang: Language) -> str:
         f'<p class="latencies"><span class="pair"{lang.ltr}>{latencies}</span>'
         f'<span class="per">{_per_call(result, lang)}</span></p>'
         f"{_break_cost(result, lang)}"
-        f"{ruler(speedup, outcome in ('faster', 'slower'), stats.noise_floor(result.control), lang)}"
-        f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}</p>'
+        f"{_ruler(result, speedup, outcome, lang)}"
+        f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}{repeat}</p>'
         f'<p class="floor">{lang.marked(lang.sentence(sentences.noise_floor(result, lang)))}</p>'
         f"{_price(result, lang)}{warnings(result, lang)}</section>"
     )
+
+
+def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang: Language) -> str:
+    """The interval with, in it, that of this process, or one dot for each of several."""
+    repeats = result.as_repeats()
+    several = [one.within.ratio for one in repeats] if len(repeats) > 1 else []
+    within, noise = None if several else speedup.within, stats.noise_floor(result.control)
+    return ruler(speedup, outcome in ("faster", "slower"), noise, lang, within, several)
 
 
 def _break_cost(result: RunResult, lang: Language) -> str:

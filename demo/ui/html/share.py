@@ -56,4 +56,5 @@ def section(result: RunResult, stored: bool, lang: Language) -> str:
             f'data-failed="{esc(lang.plain("take_not_copied"))}">{lang.html("share_copy")}</button>'
             f'<code id="share-link" dir="ltr">{esc(address)}</code>'
         )
-    return f'<section class="share" data-title="{esc(title(result, lang))}"><p>{measured}</p>{link}</section>'
+    basis = f" {lang.marked(lang.sentence(told))}" if (told := sentences.basis(result, lang)) else ""
+    return f'<section class="share" data-title="{esc(title(result, lang))}"><p>{measured}{basis}</p>{link}</section>'

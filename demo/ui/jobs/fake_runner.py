@@ -33,7 +33,7 @@ MACHINE = HostInfo(
 
 
 class FakeRunner:
-    """A run takes `seconds` and ends with what `answer` returns for its spec: a result, or an exception to raise."""
+    """A process takes `seconds` and ends with what `answer` returns for its spec: a result, or an error to raise."""
 
     def __init__(
         self,
@@ -56,19 +56,26 @@ class FakeRunner:
         trace: Path | None = None,
         earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
-        answer = self.answer(spec, image)
+        repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
-        started = time.monotonic()
         try:
-            while (elapsed := time.monotonic() - started) < self.seconds:
-                if cancel is not None and cancel.is_set():
-                    yield cancelled(spec)
-                    return
-                yield progress(elapsed, self.seconds, answer if isinstance(answer, RunResult) else None)
-                time.sleep(0.1)
-            if isinstance(answer, Exception):
-                raise answer
-            yield dataclasses.replace(answer, earlier=earlier)
+            while True:
+                answer = self.answer(spec, image)
+                started = time.monotonic()
+                while (elapsed := time.monotonic() - started) < self.seconds:
+                    if cancel is not None and cancel.is_set():
+                        yield cancelled(spec)
+                        return
+                    now = progress(elapsed, self.seconds, answer if isinstance(answer, RunResult) else None)
+                    yield dataclasses.replace(now, repeat=len(earlier) + 1, repeats=repeats)
+                    time.sleep(0.1)
+                if isinstance(answer, Exception):
+                    raise answer
+                result = dataclasses.replace(answer, earlier=earlier)
+                earlier = result.as_repeats()
+                if not 0 < len(earlier) < repeats:
+                    break
+            yield result
         finally:
             self.running -= 1
 
@@ -90,7 +97,7 @@ def progress(elapsed: float, total: float, result: RunResult | None) -> Progress
         return now
     done = min(1.0, (share - 0.5) / 0.4)
     widening = 1 + 0.25 * (1 - done) ** 2
-    eager, measured = result.eager, result.speedup
+    eager, measured = result.eager, result.speedup.within
     return dataclasses.replace(
         now,
         calls=round(done * len(eager.wall_seconds)) if eager else 0,

@@ -121,6 +121,8 @@ class Job:
         self.spec = spec
         self.image = image
         self._earlier = earlier
+        repeat = len(earlier) + 1
+        self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
         self._folder: tuple[Path, int] | None = None
         """The trace's folder and its lock, if this run is profiled. Removed with the job; the next start removes what a
         killed app left."""

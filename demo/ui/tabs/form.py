@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, limits
+from demo.core import catalog, images, limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
@@ -21,7 +21,7 @@ from demo.core.scenes import scenes
 from demo.core.spec import DTYPES, MODES, OPTIONS, Option, RunSpec
 from demo.ui.html import results
 from demo.ui.web.calls import NOT_UPLOADED
-from demo.ui.web.visitor_language import label, written
+from demo.ui.web.visitor_language import label, of, written
 
 TASKS = (
     (label("task_classification"), "image-classification"),
@@ -196,6 +196,32 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
         if not str(asked[name] or "").strip():
             del asked[name]
     return catalog.make_spec(**asked)
+
+
+def mode_note(mode: str, request: gr.Request) -> str:
+    return results.mode_note(mode, of(request))
+
+
+def offered(checkpoint: str | None) -> list[Any]:
+    """Which thumbnails suit the model: those of drawn scenes, or photographs."""
+    drawn = drawn_only((checkpoint or "").strip())
+    return [gr.update(visible=shown(drawn)), gr.update(visible=shown(not drawn))]
+
+
+def suited(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
+    """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
+    picture = suiting((checkpoint or "").strip(), image)
+    return servable(picture) if picture else gr.skip()
+
+
+def looked_over(image: dict[str, Any] | None, request: gr.Request) -> Any:
+    """The note under a new picture that no run could read."""
+    try:
+        if image is not None:
+            images.look_over(uploaded(image), image.get("orig_name"))
+    except BadInput as refused:
+        return gr.update(value=results.picture_refused(str(refused), of(request)), visible=True)
+    return gr.update(visible=False)
 
 
 @dataclass

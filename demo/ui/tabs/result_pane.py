@@ -10,11 +10,13 @@ from typing import Any
 import gradio as gr
 
 from demo.core.languages import ENGLISH, Language
+from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.present import charts
 from demo.store import published
 from demo.ui.html import guide_comparison, results, share, takeaway
 from demo.ui.html.sections import SECTIONS
+from demo.ui.tabs import repeat
 from demo.ui.tabs.folds import Fold
 from demo.ui.web.visitor_language import written
 
@@ -53,7 +55,12 @@ class ResultPane:
         return cls(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
-            top=gr.HTML(written(lambda lang: opening(checkpoint, lang)), elem_id="top", apply_default_css=False),
+            top=gr.HTML(
+                written(lambda lang: opening(checkpoint, lang)),
+                elem_id="top",
+                apply_default_css=False,
+                js_on_load=repeat.LISTEN,
+            ),
             share=takeaway.component("share"),
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
@@ -101,8 +108,13 @@ class ResultPane:
             self.chart: gr.update(value=published_chart(checkpoint, task, lang), visible=True),
         }
 
-    def result(self, result: RunResult, trace: Path | None, stored: bool, lang: Language) -> dict[Any, Any]:
-        """Updates that show a result; `trace` is the profiler's file, `stored` says whether the run has a link."""
+    def result(
+        self, result: RunResult, trace: Path | None, stored: bool, machine: HostInfo | None, lang: Language
+    ) -> dict[Any, Any]:
+        """Updates that show a result; `trace` is the profiler's file, `stored` says whether the run has a link.
+
+        `machine` is this one, for what the page may run on it next.
+        """
         shown = {
             self.share: gr.update(value=share.section(result, stored, lang), visible=True),
             self.details: gr.update(value=results.details(result, lang), visible=True),
@@ -115,7 +127,7 @@ class ResultPane:
             shown |= fold.shown(result, trace, lang)
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
-            self.top: results.headline(result, lang),
+            self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
             self.seen: gr.update(value=results.predictions(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, hub, images
+from demo.core import catalog, hub
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
@@ -22,7 +22,7 @@ from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import links
+from demo.ui.tabs import links, repeat
 from demo.ui.tabs.expected import expected
 from demo.ui.tabs.form import (
     Choice,
@@ -30,19 +30,18 @@ from demo.ui.tabs.form import (
     checkpoints,
     default_choice,
     default_picture,
-    drawn_only,
     find_picture,
+    looked_over,
+    mode_note,
+    offered,
     read,
     servable,
-    shown,
-    suiting,
+    suited,
     takes_text,
-    uploaded,
 )
 from demo.ui.tabs.result_pane import ResultPane, published_chart
 from demo.ui.web.visitor_language import of
 
-_AT_THE_START = Progress("start", 0.0, 0.0)
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
@@ -125,7 +124,7 @@ class RunTab:
 
     def _wire_form(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        suit: Any = (_suiting, [inputs["checkpoint"], inputs["image"]], inputs["image"])
+        suit: Any = (suited, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
             lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
             inputs["task"],
@@ -135,7 +134,7 @@ class RunTab:
         ).then(*suit, **_UNREAD)
         inputs["checkpoint"].input(*suit, **_UNREAD, **_LATEST)
         inputs["checkpoint"].change(
-            _offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **_QUIET
+            offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **_QUIET
         )
         inputs["checkpoint"].change(
             self._chosen,
@@ -143,10 +142,10 @@ class RunTab:
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **_QUIET,
         )
-        inputs["image"].input(_looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET, **_LATEST)
+        inputs["image"].input(looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET, **_LATEST)
         for thumbnails in form.thumbnails:
             thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **_QUIET)
-        inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **_QUIET)
+        inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **_QUIET)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
             self._forecast,
@@ -163,17 +162,18 @@ class RunTab:
         form.run.click(None, js=TO_STAGE, api_visibility="private")
         for button in (form.run, form.cancel):
             button.click(None, js=FOCUS_STAGE, api_visibility="private")
-        begun = form.run.click(
-            self._run,
-            [self.visitor, *inputs.values()],
-            [
-                *(pane.notice, pane.live, form.picture_note, form.run, form.cancel),
-                *(self._has_run, self.opened, self.watched),
-            ],
-            **_UNREAD,
-        )
-        begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
-        self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **_UNREAD)
+        changed = [
+            *(pane.notice, pane.live, form.picture_note, form.run, form.cancel),
+            *(self._has_run, self.opened, self.watched),
+        ]
+        pane.top.select(None, js=TO_STAGE, api_visibility="private")
+        pane.top.select(None, js=FOCUS_STAGE, api_visibility="private")
+        for begun in (
+            form.run.click(self._run, [self.visitor, *inputs.values()], changed, **_UNREAD),
+            pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **_UNREAD),
+        ):
+            begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
+            self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **_UNREAD)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **_QUIET)
 
     def _watch_after(self, event: Any) -> Any:
@@ -281,6 +281,27 @@ class RunTab:
             return self._not_begun(results.unexpected(lang))
         return self._begun(job, lang)
 
+    def _repeat(
+        self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
+    ) -> dict[Any, Any]:
+        """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
+        lang, name = of(request), self.name(request, visitor)
+        try:
+            result = self._history.get(repeat.pressed(event))
+            if result is None:
+                raise BadInput("This run is not stored any more, so nothing can be added to it.")
+            spec = repeat.one_more(result, self._runner.machine)
+            picture = repeat.picture(result, self._jobs.of(name), in_form)
+            if picture is None:
+                return self._not_begun(repeat.no_picture(result, lang))
+            job = self._jobs.start(name, spec, picture, result.as_repeats())
+        except (BadInput, HistoryError) as refused:
+            return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
+        except Exception:
+            _log.exception("a repeat could not be started")
+            return self._not_begun(results.unexpected(lang))
+        return self._begun(job, lang)
+
     def _not_begun(self, refusal: str) -> dict[Any, Any]:
         return self._ready | self.pane.refused(refusal) | {self.watched: None}
 
@@ -293,7 +314,7 @@ class RunTab:
             self._has_run: True,
             self.opened: "",
             self.watched: job,
-        } | self.pane.running(progress.strip(_AT_THE_START, job.spec, lang))
+        } | self.pane.running(progress.strip(job.at_the_start, job.spec, lang))
 
     @property
     def _ready(self) -> dict[Any, Any]:
@@ -310,7 +331,7 @@ class RunTab:
             if isinstance(state, Waiting) and state.ahead:
                 yield progress.waiting(state.ahead, lang)
             else:
-                yield progress.strip(state if isinstance(state, Progress) else _AT_THE_START, job.spec, lang)
+                yield progress.strip(state if isinstance(state, Progress) else job.at_the_start, job.spec, lang)
 
     def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
         """The outcome of the watched job; no change if the connection broke before the job had ended."""
@@ -320,7 +341,8 @@ class RunTab:
         match outcome:
             case RunResult():
                 stored = self._is_stored(outcome)
-                shown = pane.result(outcome, job.trace_of(outcome.id), stored, lang)
+                machine, trace = self._runner.machine, job.trace_of(outcome.id)
+                shown = pane.result(outcome, trace, stored, machine, lang)
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case Left():
                 return ready | pane.refused(results.problem("status_cancelled", "left_the_line", lang))
@@ -413,33 +435,7 @@ class RunTab:
         trace = latest.trace_of(id) if latest is not None else None
         return (
             {self._has_run: True, self.opened: id}
-            | self.pane.result(result, trace, True, lang)
+            | self.pane.result(result, trace, True, self._runner.machine, lang)
             | links.filled(self.form, result.spec)
             | self._with_picture_of(result.image, latest, lang)
         )
-
-
-def _mode_note(mode: str, request: gr.Request) -> str:
-    return results.mode_note(mode, of(request))
-
-
-def _offered(checkpoint: str | None) -> list[Any]:
-    """Which thumbnails suit the model: those of drawn scenes, or photographs."""
-    drawn = drawn_only((checkpoint or "").strip())
-    return [gr.update(visible=shown(drawn)), gr.update(visible=shown(not drawn))]
-
-
-def _suiting(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
-    picture = suiting((checkpoint or "").strip(), image)
-    return servable(picture) if picture else gr.skip()
-
-
-def _looked_over(image: dict[str, Any] | None, request: gr.Request) -> Any:
-    """The note under a new picture that no run could read."""
-    try:
-        if image is not None:
-            images.look_over(uploaded(image), image.get("orig_name"))
-    except BadInput as refused:
-        return gr.update(value=results.picture_refused(str(refused), of(request)), visible=True)
-    return gr.update(visible=False)

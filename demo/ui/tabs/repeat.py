@@ -1,0 +1,80 @@
+"""Repeat: one more process for a result that is shown, so that its interval rests on how processes really differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.languages import Language
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import sentences
+from demo.sweep.cells import measured_on
+from demo.ui.html import results
+from demo.ui.html.elements import esc
+from demo.ui.jobs.jobs import Job, on_zero_gpu
+from demo.ui.tabs.form import find_picture, uploaded
+
+LISTEN = """
+element.addEventListener('click', event => {
+  const button = event.target.closest('button[data-repeat]');
+  if (button) trigger('select', { run: button.dataset.repeat });
+});
+"""
+"""For the element that holds the button. The next answer replaces the button, so each press names its run."""
+
+
+def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
+    """The button beside the interval, as HTML; '' where this page cannot run one more process."""
+    try:
+        more = one_more(result, machine)
+    except BadInput:
+        return ""
+    if on_zero_gpu():
+        return ""
+    title = lang.composed("repeat_title", processes=sentences.count(more.repeats, "process", lang))
+    needed = f"<span>{lang.html('repeat_unsure')}</span> " if sentences.open_between_processes(result) else ""
+    return (
+        f' {needed}<button type="button" data-repeat="{esc(result.id)}" title="{esc(title)}">'
+        f"{lang.html('repeat_button')}</button>"
+    )
+
+
+def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
+    """The spec that adds one more process to a result. Raises BadInput where this page cannot run it.
+
+    `machine` is this one, None while it is not known: processes of other machines or versions do not join one answer.
+    """
+    repeats = result.as_repeats()
+    if not repeats:
+        raise BadInput("This run has no speed-up that a repeat could add to.")
+    if machine is not None and not measured_on(result, machine):
+        raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
+    return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=len(repeats) + 1)))
+
+
+def pressed(event: gr.EventData) -> str:
+    """The id of the run whose button was pressed. It comes from a browser, so it may be anything."""
+    return str(event._data.get("run") or "") if isinstance(event._data, dict) else ""
+
+
+def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
+    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if gone."""
+    if result.image is None:
+        return None
+    own = [latest.image] if latest is not None else []
+    if in_form:
+        own.append(uploaded(in_form))
+    found = (find_picture(result.image.sha256, file) for file in (None, *own))
+    return next(filter(None, found), None)
+
+
+def no_picture(result: RunResult, lang: Language) -> str:
+    name = result.image.name if result.image is not None else ""
+    return results.problem("cannot_be_run", "repeat_no_picture", lang, name=name)
