@@ -132,9 +132,8 @@ def report(answer: Answer, image: str | None = None) -> str:
         )
     elif answer.ratio is not None:
         lines.append(
-            f"{fmt.ratio_interval(answer.ratio.low, answer.ratio.high)}, 95 % confidence, from {autopilot.ROUNDS} runs "
-            "of each in alternation. They are different processes whose calls cannot be paired, so this holds what "
-            "differs from run to run."
+            f"{fmt.ratio_interval(answer.ratio.low, answer.ratio.high)}, 95 % confidence for a rerun, from "
+            f"{autopilot.ROUNDS} runs of each in alternation, each in a process of its own."
         )
     lines += [line for line in (answer.fullgraph,) if line]
     head = ("rung", "setting", "compiled", "", "id")

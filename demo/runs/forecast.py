@@ -111,9 +111,16 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
     `earlier` are this machine's runs on that device, newest first (see `on_this_machine`); `cores` are the CPU's.
     """
+    expected = _of_one_process(spec, checkpoint, earlier, cores)
+    return expected and _repeated(expected, spec)
+
+
+def _of_one_process(
+    spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult], cores: int
+) -> Forecast | None:
     alike = [run for run in earlier if run.spec.checkpoint == spec.checkpoint and _is_measured(run)]
-    asked = _without_text(spec)
-    same = [run for run in alike if _without_text(run.spec) == asked]
+    asked = _one_process(spec)
+    same = [run for run in alike if _one_process(run.spec) == asked]
     if same:
         return _from_same(spec, same)
     if alike:
@@ -121,6 +128,11 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
     if checkpoint is None or not checkpoint.parameters:
         return None
     return _from_parameters(spec, checkpoint.parameters, checkpoint.input_size, cores)
+
+
+def _repeated(one: Forecast, spec: RunSpec) -> Forecast:
+    """Of all repeats, which run one after another."""
+    return dataclasses.replace(one, seconds=one.seconds.times(*(spec.repeats,) * 3))
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
@@ -138,7 +150,7 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
         checkpoint = find(spec.checkpoint)
         expected = forecast(spec, checkpoint, by_checkpoint[spec.device, spec.checkpoint], cores)
         if expected is None:
-            expected = _from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores)
+            expected = _repeated(_from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores), spec)
         seconds += expected.seconds.likely
         guessed += expected.basis == "parameters"
     return SweepForecast(len(specs), seconds, guessed)
@@ -158,9 +170,10 @@ def _is_measured(run: RunResult) -> bool:
     return run.status == "ok" and all((run.eager, run.compiled, run.compilation))
 
 
-def _without_text(spec: RunSpec) -> RunSpec:
-    """The queries of a zero-shot detector change neither time nor memory much."""
-    return dataclasses.replace(spec, text=()) if spec.text else spec
+def _one_process(spec: RunSpec) -> RunSpec:
+    """The spec of one of its repeats, which each have a result of their own. Without queries of a zero-shot detector,
+    which change neither time nor memory much."""
+    return dataclasses.replace(spec, text=(), repeats=1)
 
 
 def _from_same(spec: RunSpec, same: Sequence[RunResult]) -> Forecast:
@@ -309,8 +322,8 @@ def doubts(
         found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
-    asked = _without_text(spec)
-    same = [run.speedup.verdict for run in earlier if _without_text(run.spec) == asked and run.speedup is not None]
+    asked = _one_process(spec)
+    same = [run.speedup.verdict for run in earlier if _one_process(run.spec) == asked and run.speedup is not None]
     if same and all(verdict == "slower" for verdict in same[:NEWEST]):
         found.append("lost before")
     return tuple(found)

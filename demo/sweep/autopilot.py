@@ -4,8 +4,8 @@ Every try is a run of its own, stored like any other. A run compares compiled wi
 does not say how much faster the winner is than plain eager. For that the two are run in alternation at the end, three
 times each.
 
-What the final interval covers: the variation between processes, since it comes from pairs of whole runs that followed
-one another. With three pairs it is wide. These runs are new ones: the smallest of many noisy times is biased low, so
+What the final interval covers: a rerun, as that of `--repeats` does (`stats.repeated_ratio`), since it comes from pairs
+of whole runs that followed one another. With three pairs it is wide. These runs are new ones: the smallest of many noisy times is biased low, so
 the times of the search are not used again.
 What it does not cover: settings outside `candidates`; settings that are fast only in one of `LATE_MODES`.
 """
@@ -181,7 +181,9 @@ def run(
     slow = [_latency(cell.result, "eager") for cell in cells if cell.spec == bare]
     fast = [_latency(result, "compiled") for result in winners]
     times = [seconds for seconds in (*slow, *fast) if seconds is not None]
-    ratio = stats.paired_ratio(times[:ROUNDS], times[ROUNDS:]) if len(times) == 2 * ROUNDS else None
+    pairs = zip(times[:ROUNDS], times[ROUNDS:], strict=True) if len(times) == 2 * ROUNDS else ()
+    ratios = [eager / compiled for eager, compiled in pairs]
+    ratio = stats.repeated_ratio(ratios) if ratios else None
     return Answer(bare, winners[-1], ratio, tuple(search.tries))
 
 

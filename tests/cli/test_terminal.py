@@ -76,7 +76,7 @@ def test_progress_in_a_file_is_a_line_a_phase_and_one_now_and_then() -> None:
 def test_progress_shows_the_figures_so_far() -> None:
     looked = Progress("time", 0.42, 3.2, 12.0, "", "", 80, 0.00147, 0.00102, Interval(1.44, 1.42, 1.46))
     assert terminal.progress_text(looked) == (
-        " 42 %  time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 %"
+        " 42 %  time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 % in this process"
     )
 
 
