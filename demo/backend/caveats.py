@@ -10,6 +10,7 @@ import numpy as np
 from demo.backend import graph_breaks, machine
 from demo.backend.subject import Subject
 from demo.core import format as fmt
+from demo.core import stats
 from demo.core.machine import GpuSample, HostSample
 from demo.core.result import RunResult
 
@@ -66,7 +67,21 @@ def of_timing(result: RunResult) -> list[str]:
         if width > spec.precision:
             reached = f"±{fmt.percent(width)}" if width < 0.5 else "no useful value"
             warnings.append(f"Precision reached {reached} (target ±{fmt.percent(spec.precision)}) before time ran out.")
-    return warnings
+    return warnings + _of_tail(result)
+
+
+def _of_tail(result: RunResult) -> list[str]:
+    """That the slowest calls of a faster model became slower, which a difference under 1 % does not show."""
+    eager, compiled = result.eager, result.compiled
+    if eager is None or compiled is None or result.speedup is None or result.speedup.verdict != "faster":
+        return []
+    if compiled.p95_seconds <= eager.p95_seconds * (1 + stats.SMALLEST_DIFFERENCE):
+        return []
+    slow, usual = fmt.latency(compiled.p95_seconds), fmt.latency(eager.p95_seconds)
+    return [
+        f"Most compiled calls are faster, but the slowest ones are slower: 1 in 20 takes longer than {slow}, "
+        f"with eager longer than {usual}."
+    ]
 
 
 def wide_spreads(result: RunResult) -> dict[str, float]:
