@@ -158,7 +158,9 @@ class CompileCost:
     first_call_seconds: float
     """Wall time: it traces, compiles and runs once."""
     parts: dict[str, float]
-    """Seconds by stage, in torch's own words: 'dynamo', 'aot_autograd', 'inductor', 'backend compile'."""
+    """Seconds by part, which add up to the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's
+    own words) and 'first run'. 'instruction probe' is there only where inductor tried which vector instructions it can
+    compile for: in the first call of a process, on a CPU. Results of before it was measured have it within a step."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
 
