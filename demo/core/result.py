@@ -8,6 +8,7 @@ needs no new run.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -38,6 +39,11 @@ PROGRESS_CODES = ("explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
+Basis = Literal["repeats", "same runs", "this machine", "assumed", "within one process"]
+"""Where the spread between processes is taken from: this result's own repeats; earlier runs of the same spec; runs of
+other specs that this machine repeated; a value measured elsewhere. 'within one process': it was not taken in."""
+STUDENT_REPEATS = 3
+"""From so many processes on their own spread is the basis."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +157,43 @@ class Progress:
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""
     unbroken_seconds: float | None = None
     """A call of the compiled model without the added graph break; None where none was asked for."""
+    repeat: int = 1
+    repeats: int = 1
+    """Which of how many processes goes on."""
 
 
 @dataclass(frozen=True)
 class Speedup(stats.Interval):
+    """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
+
     verdict: stats.Verdict
+    within: stats.Interval
+    """The estimate of this run's own process, and the interval that holds in it."""
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known of the spread of a speed-up from process to process, where the run was not repeated often."""
+
+    basis: Literal["same runs", "this machine", "assumed"]
+    deviation: float
+    """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
+    freedom: float | None = None
+    """Degrees of freedom from which it is known; None takes it as exact."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """An earlier run of the same spec that this result's answer rests on, too."""
+
+    id: str
+    eager_seconds: float
+    compiled_seconds: float
+    """One call of each; their quotient is the speed-up of that process."""
+    within: stats.Interval
+    break_cost: stats.Interval | None = None
+    """Of that process; None where no graph break was added."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +243,10 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
+    spread: Spread | None = None
+    """None in results of before it was taken in."""
+    earlier: tuple[Repeat, ...] = ()
+    """With `spec.repeats`: the runs before this one that the answer rests on, too."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
@@ -235,18 +277,18 @@ class RunResult:
         return interval, stats.trimmed_seconds(slow_blocks), stats.trimmed_seconds(fast_blocks)
 
     @property
-    def _interval(self) -> stats.Interval | None:
-        return self._estimate[0] if self._estimate is not None else None
-
-    @property
     def latencies(self) -> dict[str, float]:
         """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
 
-        Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls. Without one
-        it is the median of those variants that were timed.
+        Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls, and are
+        geometric means over the repeats. Without one it is the median of those variants that were timed.
         """
         if self._estimate is not None:
-            return dict(zip(("eager", "compiled"), self._estimate[1:], strict=True))
+            _, eager, compiled = self._estimate
+            return {
+                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager]),
+                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled]),
+            }
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
@@ -276,7 +318,8 @@ class RunResult:
 
     @cached_property
     def speedup(self) -> Speedup | None:
-        return self._judged(self._interval)
+        within = self._estimate[0] if self._estimate is not None else None
+        return self._judged(within, [run.within for run in self.earlier])
 
     @cached_property
     def break_cost(self) -> Speedup | None:
@@ -286,17 +329,36 @@ class RunResult:
         where no break was added.
         """
         compared = self._compared(self.compiled, self.unbroken)
-        return self._judged(compared and compared[0])
+        return self._judged(compared and compared[0], [run.break_cost for run in self.earlier])
 
-    def _judged(self, interval: stats.Interval | None) -> Speedup | None:
-        if interval is None:
+    def _judged(self, within: stats.Interval | None, earlier: Sequence[stats.Interval | None]) -> Speedup | None:
+        """For a rerun, with its verdict: from this process's own interval and those of the repeats before it."""
+        if within is None:
             return None
+        processes = [*filter(None, earlier), within]
+        interval = within
+        basis: Basis = "within one process"
+        if len(processes) >= STUDENT_REPEATS:
+            interval, basis = stats.repeated_ratio([one.ratio for one in processes]), "repeats"
+        elif self.spread is not None:
+            interval, basis = (
+                stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
+                self.spread.basis,
+            )
         verdict = "unsure" if self.void else stats.verdict(interval, self.control)
-        return Speedup(interval.ratio, interval.low, interval.high, verdict)
+        return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
+
+    def as_repeats(self) -> tuple[Repeat, ...]:
+        """What a further run of the same spec takes over from this one; empty where this one has no answer."""
+        if self._estimate is None or self.void or self.status != "ok":
+            return ()
+        within, eager, compiled = self._estimate
+        broken = self.break_cost.within if self.break_cost is not None else None
+        return (*self.earlier, Repeat(self.id, eager, compiled, within, broken))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
-        interval = self._interval
+        interval = self.speedup
         if interval is None:
             return None
         eager, compiled = self.latencies.values()
@@ -368,6 +430,7 @@ class RunResult:
                 if run := measured.back_to_back:
                     data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
         data["speedup"] = plain(self.speedup)
+        data["repeats"] = [run.id for run in self.as_repeats()]
         data["control"] = plain(self.control)
         data["break_cost"] = plain(self.break_cost)
         data["break_even_calls"] = self.break_even_calls
