@@ -166,6 +166,21 @@ class CompileCost:
 
 
 @dataclass(frozen=True)
+class BreakEven:
+    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
+
+    calls: int | None
+    low: int | None
+    high: int | None
+    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    images: int | None
+    seconds: float | None
+    """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
+
+    Eager works as long for as many calls, up to the rounding to whole calls."""
+
+
+@dataclass(frozen=True)
 class CompiledFirst:
     """What torch.compile captures of a model whose first call is a compiled one, without an eager call before."""
 

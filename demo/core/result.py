@@ -17,7 +17,7 @@ from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import Compilation, Measurement, Roofline
+from demo.core.measurement import BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
 
 SCHEMA_VERSION = 1
@@ -194,21 +194,6 @@ class Repeat:
     within: stats.Interval
     break_cost: stats.Interval | None = None
     """Of that process; None where no graph break was added."""
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
-
-    calls: int | None
-    low: int | None
-    high: int | None
-    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
-    images: int | None
-    seconds: float | None
-    """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
-
-    Eager works as long for as many calls, up to the rounding to whole calls."""
 
 
 @dataclass(frozen=True)

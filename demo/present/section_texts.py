@@ -11,8 +11,8 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.machine import Environment, GpuSample
-from demo.core.measurement import Compilation
-from demo.core.result import BreakEven, RunResult
+from demo.core.measurement import BreakEven, Compilation
+from demo.core.result import RunResult
 from demo.present.sentences import calls_to_pay, count, grouped, outcome, rate, speedup, times, variants, worker_word
 
 

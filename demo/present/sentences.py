@@ -11,8 +11,8 @@ from typing import Literal, TypeVar
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH, Language
-from demo.core.measurement import CompiledFirst, GraphBreak, Measurement
-from demo.core.result import BreakEven, RunResult
+from demo.core.measurement import BreakEven, CompiledFirst, GraphBreak, Measurement
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.runs.forecast import Range
 
