@@ -19,8 +19,9 @@ from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost, Measurement
-from demo.core.result import EndToEnd, Progress, RunResult, Speedup
+from demo.core.result import EndToEnd, Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.present import charts, details, guide_charts, guide_comparison, markdown, section_texts, sentences
 from demo.present.script import script
 from demo.store import export, published
@@ -271,7 +272,7 @@ def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_besi
     page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
     for text in (said, page):
         assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
-    vague = dataclasses.replace(timing(result), speedup=Speedup(2.0, 0.2, 900.0, "unsure"))
+    vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
     assert "too early to tell" in terminal.progress_text(vague) and "Too early to tell" in progress.strip(
         vague, result.spec, ENGLISH
     )

@@ -210,7 +210,7 @@ OTHERWISE: dict[str, Any] = {
     "checkpoint": "shapes-segformer", "task": "image-segmentation", "batch_size": 2, "mode": "lite", "fullgraph": True,
     "dtype": "bfloat16", "device": "cuda", "weights": "random", "text": ("a lion",), "iterations": 10,
     "protocol": "as published", "precision": 0.02, "most_seconds": 9.0, "channels_last": True, "attention": "eager",
-    "threads": 1, "cache": "empty", "graph_break": True, "profile": "on",
+    "threads": 1, "cache": "empty", "graph_break": True, "profile": "on", "repeats": 3,
 }  # fmt: skip
 
 
