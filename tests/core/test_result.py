@@ -109,6 +109,22 @@ def test_break_even_counts_calls_until_compiling_has_paid() -> None:
     assert result.break_even_calls == math.ceil(5.5 / saved)
 
 
+def test_the_work_until_compiling_has_paid_is_the_first_call_and_that_many_compiled_calls() -> None:
+    result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
+    found, latencies = result.break_even(10.0), result.latencies
+    assert found is not None and found.calls is not None and found.seconds is not None
+    assert found.seconds == pytest.approx(10.0 + found.calls * latencies["compiled"])
+    saved = latencies["eager"] - latencies["compiled"]
+    assert 0 <= found.calls * latencies["eager"] - found.seconds < saved
+
+
+def test_the_work_of_a_run_s_own_first_call_is_in_its_json_and_null_where_it_never_pays() -> None:
+    result, loss = ok_result(), ok_result(compiled=measurement(0.004))
+    data = result.to_json()
+    assert data["break_even_seconds"] == result.break_even_seconds == result.break_even(5.5).seconds
+    assert loss.to_json()["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
+
+
 def test_an_old_file_always_loads() -> None:
     old = json.loads(OLD_FILE.read_text(encoding="utf-8"))
     result = RunResult.from_json(old)
