@@ -66,9 +66,8 @@ def of_timing(result: RunResult) -> list[str]:
         width = result.speedup.within.half_width
         if width > spec.precision:
             reached = f"±{fmt.percent(width)}" if width < 0.5 else "no useful value"
-            warnings.append(
-                f"Precision reached {reached} in this process (target ±{fmt.percent(spec.precision)}) before time ran out."
-            )
+            target = f"±{fmt.percent(spec.precision)}"
+            warnings.append(f"Precision reached {reached} in this process (target {target}) before time ran out.")
     return warnings + _of_tail(result)
 
 

@@ -5,8 +5,8 @@ does not say how much faster the winner is than plain eager. For that the two ar
 times each.
 
 What the final interval covers: a rerun, as that of `--repeats` does (`stats.repeated_ratio`), since it comes from pairs
-of whole runs that followed one another. With three pairs it is wide. These runs are new ones: the smallest of many noisy times is biased low, so
-the times of the search are not used again.
+of whole runs that followed one another. With three pairs it is wide. These runs are new ones: the smallest of many
+noisy times is biased low, so the times of the search are not used again.
 What it does not cover: settings outside `candidates`; settings that are fast only in one of `LATE_MODES`.
 """
 

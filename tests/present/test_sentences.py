@@ -17,7 +17,6 @@ from demo.core.spec import RunSpec
 from demo.present import details, markdown, section_texts, sentences
 from demo.ui.html import sections
 
-
 OLD = sentences.basis(ok_result(), ENGLISH)
 """What an interval rests on in a result of before the spread between processes was taken in."""
 

@@ -69,7 +69,7 @@ def published_note(checkpoint: str, task: str, lang: Language) -> str:
 
 
 def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
-    """The answer: a sentence with one large figure, its interval (`repeat`: HTML beside it), noise floor and warnings."""
+    """The answer: a sentence with one large figure, its interval with `repeat`, which is HTML, and the warnings."""
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result, lang)

@@ -38,11 +38,13 @@ class TracingRunner(FakeRunner):
 
     asked: list[Path | None]
 
-    def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None, earlier: Any = ()
+    ) -> Iterator[Any]:
         self.asked = [*getattr(self, "asked", []), trace]
         if trace is not None:
             trace.write_bytes(b"what the profiler saw")
-        yield from super().run(spec, image, cancel, trace)
+        yield from super().run(spec, image, cancel, trace, earlier)
 
 
 def trace_of(page: Page, updates: dict[Any, Any]) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
         "threads": "",
         "cache": "keep",
         "profile": "auto",
+        "repeats": "",
     }
     unchanged = field_values(page)
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})

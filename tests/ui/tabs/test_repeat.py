@@ -1,0 +1,134 @@
+"""Repeat: a press adds one more process to the answer that is shown, wherever it came from, or says why not."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_support import answering, followed, handler, in_the_form, opened, stage_of, visitor
+from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation
+from demo.core.result import ImageInfo, RunResult, Spread
+from demo.core.spec import MAX_REPEATS, RunSpec
+from demo.store.history import History
+from demo.ui.html import results
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import Page
+from demo.ui.tabs import form, repeat
+
+SCENE = form.scenes()[0]
+ASSUMED = Spread("assumed", 0.03)
+
+
+def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
+    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
+    return ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"), **({"spread": ASSUMED} | changes))
+
+
+def press(page: Page, id: object, in_form: Any = None) -> list[dict[Any, Any]]:
+    """What a press of Repeat sends to the page of a visitor."""
+    tab = page.run_tab
+    begun = handler(page, changes=tab.watched, of=(tab.pane.top, "select"))(visitor("one"), in_form, data={"run": id})
+    return list(followed(page, begun))
+
+
+def storing(history: History) -> FakeRunner:
+    """A runner of this machine that stores what it measured, each process under an id of its own."""
+
+    def answer(spec: RunSpec, image: Path) -> RunResult:
+        asked.append((spec, image))
+        return of_picture(id=f"process {len(asked)}", spec=spec)
+
+    asked: list[tuple[RunSpec, Path]] = []
+    runner = FakeRunner(answer, machine=MACHINE)
+    runner.asked = asked  # type: ignore[attr-defined]
+    return runner
+
+
+def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_picture(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
+    history.append(first)
+    page = Page(runner := storing(history), history=history)
+    (shown,) = opened(page, run=first.id)
+    assert f'data-repeat="{first.id}"' in stage_of(page, shown)
+    begun, *_, last = press(page, first.id)
+    assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
+    ((spec, picture),) = runner.asked  # type: ignore[attr-defined]
+    assert spec == dataclasses.replace(first.spec, repeats=2)
+    assert picture.read_bytes() == SCENE.read_bytes()
+    assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
+
+
+def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_path: Path) -> None:
+    own = tmp_path / "own <b>.png"
+    own.write_bytes((form.scenes()[1]).read_bytes() + b"!")
+    history = History(tmp_path / "history.sqlite3")
+    history.append(of_picture(own))
+    page = Page(runner := storing(history), history=history)
+    (refused,) = press(page, of_picture(own).id, in_the_form(SCENE))
+    assert "is no longer here" in stage_of(page, refused) and "own &lt;b&gt;.png" in stage_of(page, refused)
+    assert not runner.asked  # type: ignore[attr-defined]
+    press(page, of_picture(own).id, in_the_form(own))
+    ((_, picture),) = runner.asked  # type: ignore[attr-defined]
+    assert picture.read_bytes() == own.read_bytes()
+
+
+ELSEWHERE = dataclasses.replace(ENVIRONMENT, device_name="Another CPU", cpu="Another CPU")
+OTHER_TORCH = dataclasses.replace(ENVIRONMENT, torch="2.12.0")
+BASE = ok_result().spec
+NO_REPEAT = {
+    "failed": failed_result(),
+    "void": of_picture(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1)),
+    "another machine": of_picture(environment=ELSEWHERE),
+    "another torch": of_picture(environment=OTHER_TORCH),
+    "a folder": of_picture(spec=dataclasses.replace(BASE, checkpoint="/srv/model")),
+    "most repeats": of_picture(earlier=of_picture().as_repeats() * (MAX_REPEATS - 1)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_REPEAT)
+def test_what_this_page_cannot_run_once_more_has_no_button_and_a_press_is_refused(kind: str, tmp_path: Path) -> None:
+    history, result = History(tmp_path / "history.sqlite3"), NO_REPEAT[kind]
+    history.append(result)
+    assert repeat.button(result, MACHINE, ENGLISH) == ""
+    page = Page(runner := storing(history), history=history)
+    (refused,) = press(page, result.id)
+    assert "This cannot be run" in stage_of(page, refused)
+    assert not runner.asked  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("id", ["nothing", "", None, {"a": 1}, "x" * 5000], ids=lambda id: str(id)[:9])
+def test_a_press_for_anything_that_is_not_stored_is_refused(id: object, tmp_path: Path) -> None:
+    page = Page(answering(of_picture()), history=History(tmp_path / "history.sqlite3"))
+    (refused,) = press(page, id)
+    assert "not stored" in stage_of(page, refused)
+
+
+def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = of_picture(spec=RunSpec("somebody/model", "image-classification", device="cpu"))
+    large = of_picture(spec=dataclasses.replace(BASE, batch_size=512))
+    assert repeat.button(hub, MACHINE, ENGLISH)
+    monkeypatch.setenv("SPACE_ID", "somebody/space")
+    assert repeat.button(of_picture(), MACHINE, ENGLISH)
+    assert not repeat.button(hub, MACHINE, ENGLISH) and not repeat.button(large, MACHINE, ENGLISH)
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    assert not repeat.button(of_picture(), MACHINE, ENGLISH)
+
+
+def test_where_only_the_processes_differ_a_repeat_is_offered_and_no_longer_run() -> None:
+    unsure = of_picture(spread=Spread("this machine", 2.0, 5))
+    assert unsure.speedup is not None and unsure.speedup.verdict == "unsure"
+    html = results.headline(unsure, ENGLISH, repeat.button(unsure, MACHINE, ENGLISH))
+    assert "the spread between processes leaves it open" in html and "Run again with" not in html
+    assert "leaves it open" not in repeat.button(of_picture(), MACHINE, ENGLISH)
+
+
+def test_the_button_explains_itself_in_every_language() -> None:
+    titles = {repeat.button(of_picture(), MACHINE, lang) for lang in LANGUAGES.values()}
+    assert len(titles) == len(LANGUAGES) and all('type="button"' in title and "title=" in title for title in titles)
