@@ -19,7 +19,7 @@ from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost, Measurement
-from demo.core.result import EndToEnd, Progress, RunResult
+from demo.core.result import EndToEnd, Progress, RunResult, Spread
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, details, guide_charts, guide_comparison, markdown, section_texts, sentences
@@ -27,7 +27,7 @@ from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
 from demo.sweep.table import record
-from demo.ui.html import comparison, heatmap, progress, results, sections, takeaway
+from demo.ui.html import comparison, heatmap, progress, results, sections, share, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -304,3 +304,43 @@ def test_a_report_tells_what_was_asked_when_and_of_which_picture() -> None:
     text = terminal.report(ok_result())
     for said in ("shapes-vit · batch 1 · default · float32", "2026-11-21 09:00 UTC", "scene.png, 320 × 240"):
         assert said in text
+
+
+# What the interval rests on
+
+FULL = run("faster")
+SECOND = dataclasses.replace(FULL, id="second", spread=Spread("assumed", 0.03), earlier=FULL.as_repeats())
+RESTS: dict[str, RunResult] = {
+    "from 1 process and an assumed spread of reruns, 3.0 %": dataclasses.replace(FULL, spread=Spread("assumed", 0.03)),
+    "from 1 process and the spread of earlier runs like it, 1.2 %": dataclasses.replace(
+        FULL, spread=Spread("same runs", 0.012, 6)
+    ),
+    "from 2 processes and the spread of reruns on this machine, 2.5 %": dataclasses.replace(
+        SECOND, spread=Spread("this machine", 0.025, 5)
+    ),
+    "from 3 processes": dataclasses.replace(FULL, id="third", earlier=SECOND.as_repeats()),
+    "within one process: a rerun may lie outside": FULL,
+}
+STATING = (
+    "summary", "details", "report of the terminal", "Markdown", "headline of the page", "sections", "takeaway",
+    "compare",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rests", RESTS)
+def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on(rests: str) -> None:
+    for place in STATING:
+        assert rests in html.unescape(PLACES[place](RESTS[rests])), place
+    assert rests.capitalize() in share.section(RESTS[rests], True, ENGLISH)
+
+
+def test_the_table_of_figures_has_the_process_beside_the_rerun_and_each_repeat_with_its_run() -> None:
+    one, three = (RESTS[key] for key in ("from 1 process and an assumed spread of reruns, 3.0 %", "from 3 processes"))
+    names = {name: value for name, value, _ in details.all_figures(one, ENGLISH)}
+    assert one.speedup is not None
+    low, high = re.findall(r"\d\.\d\d", names["Speed-up, this process alone"])
+    assert one.speedup.low < float(low) <= float(high) < one.speedup.high
+    rows = [row for row in details.all_figures(three, ENGLISH) if row[0].startswith("Process ")]
+    assert [name for name, _, _ in rows] == ["Process 1", "Process 2", "Process 3"]
+    assert all(f"run {repeat.id}" in row[2] for repeat, row in zip(three.as_repeats(), rows, strict=True))
+    assert "Speed-up, this process alone" not in {name for name, _, _ in details.all_figures(three, ENGLISH)}

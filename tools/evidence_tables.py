@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.core import agreement
+from demo.core import agreement, stats
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
-from demo.core.result import RunResult
+from demo.core.result import STUDENT_REPEATS, RunResult
 from demo.core.spec import RunSpec
 from demo.present import section_texts, sentences
 from demo.store import csv_text, measured
@@ -85,6 +85,7 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
         "verdict": speedup.verdict if speedup else "",
+        "speedup_basis": speedup.basis if speedup else "",
         "control": result.control.ratio if result.control else None,
         "parity": result.parity.verdict if result.parity else "",
         "max_abs_error": result.parity.max_abs_error if result.parity else None,
@@ -319,9 +320,15 @@ def _repeat(book: Book) -> str:
         return ""
     verdicts = {one.verdict for one in speedups}
     ratios = [one.ratio for one in speedups]
+    known = ""
+    if len(ratios) >= STUDENT_REPEATS:
+        interval = stats.repeated_ratio([one.within.ratio for one in speedups])
+        known = (
+            f"; of all, with 95 % confidence for a rerun, {' to '.join(sentences.ends(interval.low, interval.high))}"
+        )
     return (
         f"## The same cell again\n\n{results[0].spec.checkpoint}, batch 1, default: {len(speedups)} runs of "
-        f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×."
+        f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×{known}."
     )
 
 

@@ -73,6 +73,12 @@ def test_progress_in_a_file_is_a_line_a_phase_and_one_now_and_then() -> None:
     assert [text.split()[2] for text in stream.getvalue().splitlines()] == ["compile", "compile", "time"]
 
 
+def test_progress_of_a_repeat_says_which_it_is() -> None:
+    assert (
+        terminal.progress_text(Progress("time", 0.42, 3.2, repeat=2, repeats=3)) == " 42 %  run 2 of 3 · time · 3.2 s"
+    )
+
+
 def test_progress_shows_the_figures_so_far() -> None:
     looked = Progress("time", 0.42, 3.2, 12.0, "", "", 80, 0.00147, 0.00102, Interval(1.44, 1.42, 1.46))
     assert terminal.progress_text(looked) == (

@@ -66,6 +66,15 @@ def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: A
     assert (spec.checkpoint, image) == ("shapes-vit", form.scenes()[0])
 
 
+def test_the_answer_of_two_repeats_rests_on_both(served: Any) -> None:
+    address, asked = served
+    before = len(asked)
+    answer = Client(address, verbose=False).predict(repeats=2, api_name="/benchmark")
+    assert len(asked) - before == len(answer["repeats"]) == 2 and answer["spec"]["repeats"] == 2
+    row = Client(address, verbose=False).predict(repeats=3, whole=False, api_name="/benchmark")
+    assert (row["speedup_basis"], row["repeats"]) == ("repeats", 3)
+
+
 def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
     address, asked = served
     Client(address, verbose=False).predict(

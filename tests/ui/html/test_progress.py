@@ -92,3 +92,17 @@ def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping(
     early = Progress("time", 0.4, 3.0, 5.0, "", "", 4, 0.002, 0.001, Interval(2.0, 1.0, 4.0))
     late = Progress("check", 0.9, 7.0, None, "", "", 60, 0.002, 0.001, Interval(0.5, 0.49, 0.51))
     assert Tags(progress.strip(early, spec, ENGLISH)).names == Tags(progress.strip(late, spec, ENGLISH)).names
+
+
+@pytest.mark.parametrize("lang", LANGUAGES.values(), ids=lambda lang: lang.code)
+def test_a_repeat_says_which_of_how_many_runs_it_is_and_moves_nothing(lang: Language) -> None:
+    one = progress.strip(timed(), SPEC, lang)
+    second = progress.strip(timed(repeat=2, repeats=3), SPEC, lang)
+    told = lang.html("progress_repeat", repeat=2, repeats=3)
+    assert told in second and told not in one
+    count = [len([name for name in Tags(page).names if name not in ("bdi",)]) for page in (one, second)]
+    assert count[0] == count[1]
+
+
+def test_what_is_known_so_far_is_of_this_process() -> None:
+    assert "So far 2.00× in this process, known to ±5.0 %" in progress.strip(timed(), SPEC, ENGLISH)

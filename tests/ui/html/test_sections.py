@@ -237,3 +237,18 @@ def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win(low: fl
         float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
     )
     assert 0 < start and start + width < 100 and width > 5
+
+
+def test_the_ruler_shows_one_process_inside_the_interval_or_each_of_several_as_a_dot() -> None:
+    rerun, within = Interval(1.25, 1.15, 1.36), Interval(1.25, 1.23, 1.27)
+    drawn = ruler(rerun, True, 0.01, ENGLISH, within)
+    spans = [
+        [float(place) for place in re.findall(rf'class="{kind}" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]]
+        for kind in ("range outer", "within")
+    ]
+    (left, width), (inner, narrow) = spans
+    assert left < inner and inner + narrow < left + width and narrow < width / 3
+    several = ruler(rerun, True, 0.01, ENGLISH, None, [1.2, 1.3, 2.4])
+    assert several.count('class="process"') == 3 and "processes: 1.20×, 1.30×, 2.40×" in several
+    assert ">3×<" in several  # the axis holds a process outside of the interval
+    assert 'class="range"' in ruler(rerun, True, 0.01, ENGLISH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from page_support import answering, followed, handler, in_the_form, opened, stage_of, visitor
 from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
 
+from demo.core import limits
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import ImageInfo, RunResult, Spread
@@ -112,9 +114,12 @@ def test_a_press_for_anything_that_is_not_stored_is_refused(id: object, tmp_path
 
 def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = of_picture(spec=RunSpec("somebody/model", "image-classification", device="cpu"))
-    large = of_picture(spec=dataclasses.replace(BASE, batch_size=512))
+    large = of_picture(spec=dataclasses.replace(BASE, batch_size=64))
     assert repeat.button(hub, MACHINE, ENGLISH)
+    assert repeat.button(large, MACHINE, ENGLISH)
     monkeypatch.setenv("SPACE_ID", "somebody/space")
+    monkeypatch.setenv("WORTH_COMPILING_BATCH", "32")
+    monkeypatch.setattr(limits, "current", lambda: limits.read(os.environ))
     assert repeat.button(of_picture(), MACHINE, ENGLISH)
     assert not repeat.button(hub, MACHINE, ENGLISH) and not repeat.button(large, MACHINE, ENGLISH)
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
