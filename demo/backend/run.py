@@ -237,7 +237,10 @@ class Run:
             samples = self.time_as_published(subject, variants, observer)
         else:
             half = timing.calls_per_half_block(
-                variants.eager_warmup_again, variants.compiled.warmup, self.spec.iterations
+                variants.eager_warmup_again,
+                variants.compiled.warmup,
+                self.spec.iterations,
+                third=variants.unbroken is not None,
             )
             interleaved = self.time_interleaved(subject, variants, observer, half) if variants.fit_together else None
             if interleaved is not None:
@@ -314,23 +317,20 @@ class Run:
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
         """All but the compiled model's."""
-        calls = 2 * samples.calls_per_half_block
-        eager = Measurement(tuple(samples.eager), None, tuple(variants.eager.warmup), calls)
-        self.result = replace(self.result, eager=eager)
+        self.result = replace(self.result, eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
-            self.result = replace(self.result, control_times=Measurement(tuple(samples.control), None, (), calls))
+            self.result = replace(self.result, control_times=samples.measurement("control"))
         if samples.unbroken and variants.unbroken is not None:
-            unbroken = Measurement(tuple(samples.unbroken), None, tuple(variants.unbroken.warmup), calls)
+            unbroken = samples.measurement("unbroken", variants.unbroken.warmup)
             self.result = replace(self.result, unbroken=unbroken)
 
     def keep_compiled(self, subject: Subject, variants: Variants, samples: timing.Samples) -> None:
         compiled = variants.broken or self.compilation(subject, variants.compiled)
         recompiles = self.log.events() - self.events_before_timing
-        warmup, calls = tuple(variants.compiled.warmup), 2 * samples.calls_per_half_block
         self.result = replace(
             self.result,
             compilation=replace(compiled, recompiles_while_timing=recompiles),
-            compiled=Measurement(tuple(samples.compiled), None, warmup, calls),
+            compiled=samples.measurement("compiled", variants.compiled.warmup),
         )
 
     # Examine and check

@@ -233,7 +233,7 @@ def _measure(spec: RunSpec) -> str:
     call = _timed("calls[name]", spec)
     if spec.protocol == "as published":
         return pieces.MEASURE_PUBLISHED % (call, PUBLISHED_CALLS)
-    return pieces.MEASURE % (f"{max(1, spec.iterations // 12)}, " if spec.iterations else "", call)
+    return pieces.MEASURE % (f"{spec.iterations // 12}, " if spec.iterations else "", call)
 
 
 def _timed(call: str, spec: RunSpec) -> str:
