@@ -15,7 +15,7 @@ from typing import Any, Literal
 from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
-from demo.core.machine import Environment, HostSample
+from demo.core.machine import Environment, HostSample, whole_cores
 from demo.core.measurement import Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
 
@@ -34,7 +34,7 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("explain", "capture", "compile_again")
+PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
@@ -284,10 +284,19 @@ class RunResult:
         compared = self._compared(self.compiled, self.unbroken)
         return self._judged(compared and compared[0])
 
+    @property
+    def crowded(self) -> bool:
+        """Whether fewer cores were free than torch used threads, on average over the timing: threads then waited for a
+        core that others used, which lengthens a variant by how often its threads meet, and no interval shows that."""
+        free = [sample.free_cores for sample in self.machine_states if sample.free_cores is not None]
+        if self.environment is None or not free:
+            return False
+        return whole_cores(sum(free) / len(free)) < min(self.environment.threads, self.environment.cpu_count)
+
     def _judged(self, interval: stats.Interval | None) -> Speedup | None:
         if interval is None:
             return None
-        verdict = "unsure" if self.void else stats.verdict(interval, self.control)
+        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, self.control)
         return Speedup(interval.ratio, interval.low, interval.high, verdict)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:

@@ -250,8 +250,11 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
     """The code for the run's other options, a few lines each."""
     spec = result.spec
     lines = []
+    known = result.environment
     if spec.threads:
         lines.append(f"torch.set_num_threads({spec.threads})")
+    elif known is not None and known.gave_way:
+        lines.append(f"torch.set_num_threads({known.threads})  # as in the run: other programs kept cores busy")
     if spec.dtype == "tf32":
         lines.append('torch.set_float32_matmul_precision("high")')
     elif _device(spec) == "cuda":
