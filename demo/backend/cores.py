@@ -14,6 +14,7 @@ from pathlib import Path
 
 from demo.core.machine import usable_cores, whole_cores
 
+PROC_STAT = Path("/proc/stat")
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
 
@@ -50,7 +51,7 @@ def read() -> Reading | None:
         usable = os.sched_getaffinity(0)
         ticks = [
             [int(value) for value in times[:8]]
-            for name, *times in map(str.split, Path("/proc/stat").read_text().splitlines())
+            for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
             if name.removeprefix("cpu").isdigit() and name != "cpu" and int(name.removeprefix("cpu")) in usable
         ]
         a_second = os.sysconf("SC_CLK_TCK")
