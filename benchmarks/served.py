@@ -11,7 +11,6 @@ import os
 import shutil
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from benchmarks.page_start import free_port
 from demo.core import stats
 from demo.core.measurement import Measurement
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import FILE_NAME, History
 from demo.ui.page import build, launch
@@ -46,11 +44,9 @@ class NotingRunner(Runner):
     timed_from: float | None = None
     result: RunResult | None = None
 
-    def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
-    ) -> Iterator[Progress | RunResult]:
+    def run(self, *asked: Any, **named: Any) -> Iterator[Progress | RunResult]:
         self.timed_from = self.result = None
-        for event in super().run(spec, image, cancel, trace):
+        for event in super().run(*asked, **named):
             if isinstance(event, RunResult):
                 self.result = event
             elif event.phase == "time" and self.timed_from is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -14,7 +15,9 @@ from typing import Any
 from benchmarks import quick_worker
 from benchmarks.quick_worker import Events
 from demo.core import codec
-from demo.core.result import Progress
+from demo.core.measurement import Measurement
+from demo.core.result import Progress, RunResult
+from tests.samples import ENVIRONMENT
 
 FAULT = os.environ.get("FAULT", "")
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
@@ -87,6 +90,20 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "its environment":
         # each variable's name as a warning
         events.send("result", result=good | {"warnings": sorted(os.environ)})
+    elif FAULT.startswith("speed-ups "):
+        # one for each process; where they are used up, the process ends without a result
+        played = Path(os.environ["CHILD_FILE"])
+        number = len(played.read_text()) if played.exists() else 0
+        played.write_text("x" * (number + 1))
+        speedup = float(FAULT.split()[1:][number])
+        eager = [0.002] * 40
+        answer = dataclasses.replace(
+            codec.load(RunResult, good),
+            environment=ENVIRONMENT,
+            eager=Measurement(tuple(eager), None, (), 4),
+            compiled=Measurement(tuple(seconds / speedup for seconds in eager), None, (), 4),
+        )
+        events.send("result", result=answer.to_json())
     elif FAULT:
         raise RuntimeError(f"no such fault: {FAULT}")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,15 @@ class Environment:
     def gave_way(self) -> bool:
         """Whether torch got fewer threads because other processes kept cores busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
+
+    def crowded(self, samples: Sequence[HostSample]) -> bool:
+        """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
+
+        Threads then wait for a core that others use, which lengthens each variant by how often its threads meet. False
+        where it is not known.
+        """
+        free = [sample.free_cores for sample in samples if sample.free_cores is not None]
+        return bool(free) and whole_cores(sum(free) / len(free)) < min(self.threads, self.cpu_count)
 
 
 @dataclass(frozen=True)

@@ -162,9 +162,26 @@ class CompileCost:
     first_call_seconds: float
     """Wall time: it traces, compiles and runs once."""
     parts: dict[str, float]
-    """Seconds by stage, in torch's own words: 'dynamo', 'aot_autograd', 'inductor', 'backend compile'."""
+    """Seconds by part, which add up to the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's
+    own words) and 'first run'. 'instruction probe' is there only where inductor tried which vector instructions it can
+    compile for: in the first call of a process, on a CPU. Results of before it was measured have it within a step."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
+
+    calls: int | None
+    low: int | None
+    high: int | None
+    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    images: int | None
+    seconds: float | None
+    """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
+
+    Eager works as long for as many calls, up to the rounding to whole calls."""
 
 
 @dataclass(frozen=True)

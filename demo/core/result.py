@@ -8,6 +8,7 @@ needs no new run.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -15,8 +16,8 @@ from typing import Any, Literal
 from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
-from demo.core.machine import Environment, HostSample, whole_cores
-from demo.core.measurement import Compilation, Measurement, Roofline
+from demo.core.machine import Environment, HostSample
+from demo.core.measurement import BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
 
 SCHEMA_VERSION = 1
@@ -38,6 +39,11 @@ PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
+Basis = Literal["repeats", "same runs", "this machine", "assumed", "within one process"]
+"""Where the spread between processes is taken from: this result's own repeats; earlier runs of the same spec; runs of
+other specs that this machine repeated; a value measured elsewhere. 'within one process': it was not taken in."""
+STUDENT_REPEATS = 3
+"""From so many processes on their own spread is the basis."""
 
 
 @dataclass(frozen=True)
@@ -151,22 +157,43 @@ class Progress:
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""
     unbroken_seconds: float | None = None
     """A call of the compiled model without the added graph break; None where none was asked for."""
+    repeat: int = 1
+    repeats: int = 1
+    """Which of how many processes goes on."""
 
 
 @dataclass(frozen=True)
 class Speedup(stats.Interval):
+    """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
+
     verdict: stats.Verdict
+    within: stats.Interval
+    """The estimate of this run's own process, and the interval that holds in it."""
+    basis: Basis
 
 
 @dataclass(frozen=True)
-class BreakEven:
-    """Calls after which compiling has paid for itself. None: never."""
+class Spread:
+    """What is known of the spread of a speed-up from process to process, where the run was not repeated often."""
 
-    calls: int | None
-    low: int | None
-    high: int | None
-    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
-    images: int | None
+    basis: Literal["same runs", "this machine", "assumed"]
+    deviation: float
+    """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
+    freedom: float | None = None
+    """Degrees of freedom from which it is known; None takes it as exact."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """An earlier run of the same spec that this result's answer rests on, too."""
+
+    id: str
+    eager_seconds: float
+    compiled_seconds: float
+    """One call of each; their quotient is the speed-up of that process."""
+    within: stats.Interval
+    break_cost: stats.Interval | None = None
+    """Of that process; None where no graph break was added."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +228,10 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
+    spread: Spread | None = None
+    """None in results of before it was taken in."""
+    earlier: tuple[Repeat, ...] = ()
+    """With `spec.repeats`: the runs before this one that the answer rests on, too."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
@@ -231,18 +262,18 @@ class RunResult:
         return interval, stats.trimmed_seconds(slow_blocks), stats.trimmed_seconds(fast_blocks)
 
     @property
-    def _interval(self) -> stats.Interval | None:
-        return self._estimate[0] if self._estimate is not None else None
-
-    @property
     def latencies(self) -> dict[str, float]:
         """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
 
-        Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls. Without one
-        it is the median of those variants that were timed.
+        Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls, and are
+        geometric means over the repeats. Without one it is the median of those variants that were timed.
         """
         if self._estimate is not None:
-            return dict(zip(("eager", "compiled"), self._estimate[1:], strict=True))
+            _, eager, compiled = self._estimate
+            return {
+                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager]),
+                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled]),
+            }
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
@@ -272,7 +303,8 @@ class RunResult:
 
     @cached_property
     def speedup(self) -> Speedup | None:
-        return self._judged(self._interval)
+        within = self._estimate[0] if self._estimate is not None else None
+        return self._judged(within, [run.within for run in self.earlier])
 
     @cached_property
     def break_cost(self) -> Speedup | None:
@@ -282,45 +314,72 @@ class RunResult:
         where no break was added.
         """
         compared = self._compared(self.compiled, self.unbroken)
-        return self._judged(compared and compared[0])
+        return self._judged(compared and compared[0], [run.break_cost for run in self.earlier])
 
     @property
     def crowded(self) -> bool:
-        """Whether fewer cores were free than torch used threads, on average over the timing: threads then waited for a
-        core that others used, which lengthens a variant by how often its threads meet, and no interval shows that."""
-        free = [sample.free_cores for sample in self.machine_states if sample.free_cores is not None]
-        if self.environment is None or not free:
-            return False
-        return whole_cores(sum(free) / len(free)) < min(self.environment.threads, self.environment.cpu_count)
+        """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
+        return self.environment is not None and self.environment.crowded(self.machine_states)
 
-    def _judged(self, interval: stats.Interval | None) -> Speedup | None:
-        if interval is None:
+    def _judged(self, within: stats.Interval | None, earlier: Sequence[stats.Interval | None]) -> Speedup | None:
+        """For a rerun, with its verdict: from this process's own interval and those of the repeats before it."""
+        if within is None:
             return None
+        processes = [*filter(None, earlier), within]
+        interval = within
+        basis: Basis = "within one process"
+        if len(processes) >= STUDENT_REPEATS:
+            interval, basis = stats.repeated_ratio([one.ratio for one in processes]), "repeats"
+        elif self.spread is not None:
+            interval, basis = (
+                stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
+                self.spread.basis,
+            )
         verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, self.control)
-        return Speedup(interval.ratio, interval.low, interval.high, verdict)
+        return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
+
+    def as_repeats(self) -> tuple[Repeat, ...]:
+        """What a further run of the same spec takes over from this one; empty where this one has no answer."""
+        if self._estimate is None or self.void or self.crowded or self.status != "ok":
+            return ()
+        within, eager, compiled = self._estimate
+        broken = self.break_cost.within if self.break_cost is not None else None
+        return (*self.earlier, Repeat(self.id, eager, compiled, within, broken))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
-        interval = self._interval
+        interval = self.speedup
         if interval is None:
             return None
-        eager = self.latencies["eager"]
+        eager, compiled = self.latencies.values()
 
         def calls(ratio: float) -> int | None:
             return stats.break_even_calls(compile_seconds, eager, eager / ratio)
 
         needed = calls(interval.ratio)
         return BreakEven(
-            needed, calls(interval.high), calls(interval.low), None if needed is None else needed * self.spec.batch_size
+            calls=needed,
+            low=calls(interval.high),
+            high=calls(interval.low),
+            images=None if needed is None else needed * self.spec.batch_size,
+            seconds=None if needed is None else compile_seconds + needed * compiled,
         )
+
+    @cached_property
+    def own_break_even(self) -> BreakEven | None:
+        """Of this run's own first compiled call; None where compiled is not known to be faster."""
+        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
+            return None
+        return self.break_even(self.compilation.first_call_seconds)
 
     @property
     def break_even_calls(self) -> int | None:
-        """After this run's own first compiled call; None where compiled is not known to be faster."""
-        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
-            return None
-        break_even = self.break_even(self.compilation.first_call_seconds)
-        return break_even.calls if break_even is not None else None
+        return self.own_break_even.calls if self.own_break_even is not None else None
+
+    @property
+    def break_even_seconds(self) -> float | None:
+        """Of work, as in `BreakEven`."""
+        return self.own_break_even.seconds if self.own_break_even is not None else None
 
     def roofline_share(self, measured: Measurement) -> float | None:
         """The least time that a call could take here over the one it takes, by the wall clock."""
@@ -339,7 +398,8 @@ class RunResult:
         """The documented JSON: every stored field, and the figures derived from them.
 
         `eager_ms` and `compiled_ms` are the `latencies`, images per second the batch size over them.
-        `break_even_calls` is null unless compiled is faster, `end_to_end_speedup` where the verdict is 'unsure'.
+        `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
+        verdict is 'unsure'.
         """
         data = plain(self)
         for variant in ("eager", "compiled"):
@@ -360,9 +420,11 @@ class RunResult:
                 if run := measured.back_to_back:
                     data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
         data["speedup"] = plain(self.speedup)
+        data["repeats"] = [run.id for run in self.as_repeats()]
         data["control"] = plain(self.control)
         data["break_cost"] = plain(self.break_cost)
         data["break_even_calls"] = self.break_even_calls
+        data["break_even_seconds"] = self.break_even_seconds
         data["break_even"] = {
             cache: plain(self.break_even(cost.first_call_seconds))
             for cache in ("cold", "warm")

@@ -37,6 +37,7 @@ MIN_ITERATIONS, MAX_ITERATIONS = 10, 10_000
 MIN_PRECISION, MAX_PRECISION = 0.001, 0.2
 MIN_SECONDS, MAX_SECONDS = 0.5, 300.0
 MAX_THREADS = 1024
+MAX_REPEATS = 20
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 PUBLISHED_CALLS = 300
 
@@ -233,6 +234,16 @@ class RunSpec:
         PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold_place=12, timing=True
     )
     """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
+    repeats: int = whole(
+        1,
+        1,
+        MAX_REPEATS,
+        f"1 to {MAX_REPEATS} fresh processes; from three on the interval is that of their spread.",
+        title="The number of repeats",
+        fold_place=14,
+        timing=True,
+    )
+    """The answer rests on so many runs, of which each is stored."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():

@@ -1,7 +1,9 @@
 """Statistics of timings: the speed-up, its interval and the verdict.
 
-Covered: differences between the calls of one run, by the protocol that timed them. Not covered: differences between
-processes, days or machines.
+Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013): between the calls of one
+process (`paired_ratio`), and between processes that run the same spec (`rerun_ratio`, `repeated_ratio`). The second is
+mostly the larger one: where memory lies and which core a thread gets is decided once in a process. Not covered:
+differences between days, versions or machines.
 """
 
 from __future__ import annotations
@@ -111,6 +113,37 @@ def trimmed_seconds(times: Sequence[float] | np.ndarray) -> float:
     """One call in seconds: of two such variants the quotient is the estimate of `unpaired_ratio`."""
     logs = np.log(np.asarray(times, dtype=float))
     return math.exp(logs[_kept(logs)].mean())
+
+
+def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float | None) -> Interval:
+    """The interval for a rerun from one process, or two, whose own intervals are given.
+
+    So few say nothing of the spread between processes: `deviation` is its standard deviation, of the logarithm of the
+    ratio, known from `freedom` degrees of freedom (None: exactly). It is added to the spread within as squares are.
+    Where two processes lie further apart than that lets expect, their own distance counts.
+    """
+    logs = np.log([one.ratio for one in processes])
+    within = math.sqrt(np.mean([math.log(one.high / one.low) ** 2 / 4 for one in processes]))
+    half_width = math.hypot(t_quantile(freedom or math.inf) * deviation, within)
+    if len(logs) > 1:
+        half_width = max(half_width, t_quantile(math.inf) * float(logs.std(ddof=1)))
+    return _interval(float(logs.mean()), half_width / math.sqrt(len(logs)))
+
+
+def repeated_ratio(ratios: Sequence[float]) -> Interval:
+    """From the estimates of three or more processes: Student's t over their logarithms.
+
+    Raises ValueError for fewer than two.
+    """
+    if len(ratios) < 2:
+        raise ValueError(f"two ratios are needed at least: given {len(ratios)}")
+    logs = np.log(np.asarray(ratios, dtype=float))
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    return _interval(float(logs.mean()), error * t_quantile(len(logs) - 1))
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(float(np.log(np.asarray(values, dtype=float)).mean()))
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -13,7 +14,8 @@ from demo.core import limits
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import RunSpec
 from demo.runs.process import Worker
-from demo.store.history import History
+from demo.store import reruns
+from demo.store.history import History, HistoryError
 
 _log = logging.getLogger(__name__)
 
@@ -114,6 +116,17 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
         compilation, cold=compilation.cold or costs.get("cold"), warm=compilation.warm or costs.get("warm")
     )
     return dataclasses.replace(result, compilation=filled)
+
+
+def with_spread(result: RunResult, history: History | None) -> RunResult:
+    """Adds what is known of the spread of its speed-up from process to process."""
+    if result.speedup is None:
+        return result
+    others: list[reruns.Rerun] = []
+    if history is not None:
+        with contextlib.suppress(HistoryError):
+            others = history.reruns(result)
+    return dataclasses.replace(result, spread=reruns.spread(result, others))
 
 
 def redacted(result: RunResult) -> RunResult:

@@ -21,9 +21,9 @@ from demo.core import codec, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.result import Progress, Repeat, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.runs.outcome import OngoingRun, redacted, with_earlier_costs
+from demo.runs.outcome import OngoingRun, redacted, with_earlier_costs, with_spread
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
@@ -92,9 +92,17 @@ class Runner:
             return worker.machine
 
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None = None,
+        trace: Path | None = None,
+        earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
+
+        With `spec.repeats` it runs as many processes one after another, `earlier` counted in. Each one's result is
+        stored, and rests on those before it; the last is the one that is yielded, or the first that has no answer.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the journal shows
@@ -105,22 +113,46 @@ class Runner:
         """
         with self._one_at_a_time:
             started = time.monotonic()
-            run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-            marker = self._journal.begin(run.interrupted()) if self._journal is not None else None
-            result: RunResult | None = None
-            refused = False
-            try:
-                result = yield from self._supervise(run, started, image, cancel, trace)
-            except BadInput:
-                refused = True
-                raise
-            finally:
-                if not refused:
-                    result = self._keep(result or run.cancelled(), time.monotonic() - started)
-                if marker is not None:
-                    marker.end()
-                self._renew_spare()
+            repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
+            for repeat in repeats:
+                one = dataclasses.replace(spec, repeats=repeat)
+                before = time.monotonic() - started
+                for event in self._run_one(one, image, cancel, trace, earlier):
+                    if isinstance(event, Progress):
+                        yield _within(event, repeats, repeat, before)
+                    else:
+                        result = event
+                earlier = result.as_repeats()
+                if not earlier:
+                    break
             yield result
+
+    def _run_one(
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None,
+        trace: Path | None,
+        earlier: tuple[Repeat, ...],
+    ) -> Iterator[Progress | RunResult]:
+        """One process: its progress, and last its result, which is then stored."""
+        started = time.monotonic()
+        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        marker = self._journal.begin(run.interrupted()) if self._journal is not None else None
+        result: RunResult | None = None
+        refused = False
+        try:
+            result = yield from self._supervise(run, started, image, cancel, trace)
+        except BadInput:
+            refused = True
+            raise
+        finally:
+            if not refused:
+                result = self._keep(result or run.cancelled(), earlier, time.monotonic() - started)
+            if marker is not None:
+                marker.end()
+            self._renew_spare()
+        yield result
 
     def _supervise(
         self, run: OngoingRun, started: float, image: Path, cancel: threading.Event | None, trace: Path | None
@@ -161,9 +193,13 @@ class Runner:
             worker.close()
             self._machine = worker.machine or self._machine
 
-    def _keep(self, result: RunResult, elapsed: float) -> RunResult:
-        """Stores the result. A notice about the storing becomes a warning of the returned result only."""
+    def _keep(self, result: RunResult, earlier: tuple[Repeat, ...], elapsed: float) -> RunResult:
+        """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
+        returned result only."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+        if result.speedup is not None:
+            result = dataclasses.replace(result, earlier=earlier)
+        result = with_spread(result, self._history)
         if self._history is None:
             return result
         with contextlib.suppress(HistoryError):
@@ -187,6 +223,22 @@ class Runner:
         if self._spare is not None:
             self._spare.close()
             self._spare = None
+
+
+def _within(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
+    """The progress of one process as part of all the `repeats`; those that ended took `before` seconds together."""
+    ended, to_come = repeat - repeats[0], repeats[-1] - repeat
+    remaining = progress.remaining_seconds
+    if to_come:  # how long they take is known when one has ended
+        remaining = remaining + before / ended * to_come if remaining is not None and ended else None
+    return dataclasses.replace(
+        progress,
+        fraction=(ended + progress.fraction) / len(repeats),
+        elapsed_seconds=before + progress.elapsed_seconds,
+        remaining_seconds=remaining,
+        repeat=repeat,
+        repeats=repeats[-1],
+    )
 
 
 def _job(run: OngoingRun, image: Path, trace: Path | None, worker: Worker) -> dict[str, Any]:

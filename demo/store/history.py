@@ -25,10 +25,10 @@ from demo.core import format as fmt
 from demo.core import limits
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, RunSpec
 from demo.store import database as file
 from demo.store import search as searches
 from demo.store.columns import EXPORTED, STORED
+from demo.store.reruns import NEWEST, REREAD, Rerun, compiled_spec, reread
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -39,6 +39,12 @@ _SAME_MODEL = """
 SELECT result FROM results
 WHERE checkpoint = ? AND batch_size = ? AND mode = ? AND dtype = ? AND device_name = ? AND torch = ?
 ORDER BY started_at DESC, rowid DESC LIMIT 20
+"""
+
+_SAME_MACHINE = f"""
+SELECT json_extract(result, {", ".join(f"'$.{path}'" for path in REREAD)}) FROM results
+WHERE device_name = ? AND torch = ? AND id <> ? AND status = 'ok' AND json_valid(result)
+ORDER BY started_at DESC, rowid DESC LIMIT ?
 """
 
 _log = logging.getLogger(__name__)
@@ -181,7 +187,7 @@ class History:
                     earlier = _result(text)
                 except ValueError:
                     continue
-                if earlier.compilation is None or _compiled(earlier.spec) != _compiled(like.spec):
+                if earlier.compilation is None or compiled_spec(earlier.spec) != compiled_spec(like.spec):
                     continue
                 if earlier.environment is None or earlier.environment.transformers != like.environment.transformers:
                     continue
@@ -190,6 +196,15 @@ class History:
                     if cost is not None and not cost.run_id:
                         found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
+
+    def reruns(self, like: RunResult) -> list[Rerun]:
+        """The newest runs on the same device with the same torch that have a speed-up, this one left out."""
+        if like.environment is None or not self._exists():
+            return []
+        with self._database("read") as database:
+            key = (like.environment.device_name, like.environment.torch, like.id, NEWEST)
+            rows = database.execute(_SAME_MACHINE, key).fetchall()
+        return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
 
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` keeps. Raises as `each` does."""
@@ -277,11 +292,6 @@ class History:
 def _encoded(text: str) -> str:
     """`text` with lone surrogates (a file name may hold some) as escapes, which JSON reads back as the same."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _compiled(spec: RunSpec) -> RunSpec:
-    """The spec with the defaults for all that decides only how a run is timed."""
-    return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
 @lru_cache(maxsize=_CACHED_RESULTS)

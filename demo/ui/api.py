@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,14 +81,19 @@ low, high and verdict, control, compilation, break_even_calls, parity, predictio
 """
 _FIRST = ("batch_size", "mode", "dtype", "device", "weights")
 """Clients may give arguments by position: these have always stood first."""
+_BEFORE_WHOLE = "profile"
+"""The last option before `whole` and `example`; options that are declared after it stand behind them."""
 _ORDERED = [OPTIONS[name] for name in dict.fromkeys((*_FIRST, *OPTIONS))]
+_LATER = _ORDERED[_ORDERED.index(OPTIONS[_BEFORE_WHOLE]) + 1 :]
+_EARLIER = _ORDERED[: -len(_LATER)]
 _NOTES = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model.',
-    **{option.name: option.help for option in _ORDERED},
+    **{option.name: option.help for option in _EARLIER},
     "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
     "example": 'Instead of an image: one of the page\'s examples, such as "shapes-scene-2" or "lion".',
+    **{option.name: option.help for option in _LATER},
 }
 """What the API's documentation says of each argument, in the order of the signature."""
 
@@ -96,19 +101,22 @@ _NOTES = {
 def _signature(choice: Choice) -> inspect.Signature:
     """The arguments of `/benchmark`.
 
-    Clients may give them by position. An option that is added to the end of the table moves `whole` and `example`.
+    Clients may give them by position, so an option that is added to the end of the table moves none of the others.
     """
+
+    def options(of: list[Option]) -> Iterator[tuple[str, Any, Any]]:
+        for option in of:
+            yield option.name, _annotation(option), "" if option.kind == "queries" else option.default
+
     taken = [
         ("request", gr.Request, inspect.Parameter.empty),
         ("checkpoint", str, choice.checkpoint),
         ("task", Literal[TASKS] | None, None),
         ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-        *(
-            (option.name, _annotation(option), "" if option.kind == "queries" else option.default)
-            for option in _ORDERED
-        ),
+        *options(_EARLIER),
         ("whole", bool | None, None),
         ("example", str, ""),
+        *options(_LATER),
     ]
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(

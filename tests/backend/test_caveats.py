@@ -11,6 +11,7 @@ from samples import ENVIRONMENT, measurement, ok_result
 from demo.backend import caveats
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
+from demo.core.result import RunResult
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -124,6 +125,29 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
     (warning,) = caveats.of_timing(fine)
     assert warning.startswith("Precision reached ±") and "(target ±0.1 %)" in warning
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
+
+
+def tailed(seconds: float) -> RunResult:
+    """Twice as fast, but one compiled call in ten takes `seconds`. Eager's p95 is 2.08 ms."""
+    times = tuple(seconds if call % 10 == 0 else 0.001 for call in range(48))
+    compiled = dataclasses.replace(measurement(0.001), wall_seconds=times)
+    fixed = dataclasses.replace(ok_result().spec, iterations=48)  # no word about the precision
+    result = ok_result(compiled=compiled, spec=fixed)
+    assert result.speedup is not None and result.speedup.verdict == "faster"
+    return result
+
+
+def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
+    assert caveats.of_timing(tailed(0.005)) == [
+        "The slowest compiled calls are slower than eager's: 1 in 20 takes longer than 5.00 ms, with eager longer than "
+        "2.08 ms."
+    ]
+
+
+def test_a_tail_is_not_told_where_it_is_hardly_longer_or_the_model_is_not_faster() -> None:
+    slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
+    for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
+        assert caveats.of_timing(result) == []
 
 
 def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:

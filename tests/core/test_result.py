@@ -26,7 +26,7 @@ def test_the_json_has_the_documented_keys() -> None:
     assert {"median_ms", "mean_ms", "p95_ms", "images_per_second", "peak_memory_bytes", "wall_seconds",
             "device_seconds", "warmup_seconds"} <= data["eager"].keys() & data["compiled"].keys()  # fmt: skip
     assert {"checkpoint", "task", "batch_size", "mode", "dtype", "device", "weights"} <= data["spec"].keys()
-    assert data["speedup"].keys() == {"ratio", "low", "high", "verdict"}
+    assert data["speedup"].keys() == {"ratio", "low", "high", "verdict", "within", "basis"}
     assert data["control"].keys() == {"ratio", "low", "high"}
     assert {"first_call_seconds", "cache", "graphs", "graph_breaks", "recompiles_while_timing", "cudagraphs"} <= data[
         "compilation"
@@ -130,6 +130,22 @@ def test_break_even_counts_calls_until_compiling_has_paid() -> None:
     result = ok_result()
     saved = result.latencies["eager"] - result.latencies["compiled"]
     assert result.break_even_calls == math.ceil(5.5 / saved)
+
+
+def test_the_work_until_compiling_has_paid_is_the_first_call_and_that_many_compiled_calls() -> None:
+    result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
+    found, latencies = result.break_even(10.0), result.latencies
+    assert found is not None and found.calls is not None and found.seconds is not None
+    assert found.seconds == pytest.approx(10.0 + found.calls * latencies["compiled"])
+    saved = latencies["eager"] - latencies["compiled"]
+    assert 0 <= found.calls * latencies["eager"] - found.seconds < saved
+
+
+def test_the_work_of_a_run_s_own_first_call_is_in_its_json_and_null_where_it_never_pays() -> None:
+    result, loss = ok_result(), ok_result(compiled=measurement(0.004))
+    data = result.to_json()
+    assert data["break_even_seconds"] == result.break_even_seconds == result.break_even(5.5).seconds
+    assert loss.to_json()["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
 
 
 def test_an_old_file_always_loads() -> None:

@@ -210,3 +210,51 @@ def test_the_interval_keeps_its_word_for_few_blocks_and_for_many(count: int) -> 
         interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
         covered += interval.low <= 1.3 <= interval.high
     assert 0.935 <= covered / 2_000 <= 0.965
+
+
+def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
+    """Processes of one spec whose true speed-up is 1.37, each with a speed-up of its own around it."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for effect in rng.normal(0, deviation, count):
+        fast = np.exp(rng.normal(0, 0.02, 12))
+        found.append(stats.paired_ratio(1.37 * np.exp(effect) * np.exp(rng.normal(0, 0.02, 12)), fast))
+    return found
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("deviation", [0.005, 0.05])
+def test_the_interval_of_few_processes_holds_for_reruns_where_their_spread_is_known(
+    processes: int, deviation: float
+) -> None:
+    intervals = [stats.rerun_ratio(_reruns(processes, deviation, seed), deviation, None) for seed in range(400)]
+    covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
+    assert 0.92 <= covered <= 0.985
+
+
+@pytest.mark.parametrize("processes", [3, 5])
+def test_the_interval_of_repeats_holds_for_reruns(processes: int) -> None:
+    intervals = [stats.repeated_ratio([one.ratio for one in _reruns(processes, 0.05, seed)]) for seed in range(400)]
+    covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
+    assert 0.92 <= covered <= 0.98
+
+
+def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
+    within = Interval(1.5, 1.49, 1.51)
+    known, hardly = (stats.rerun_ratio([within], 0.03, freedom) for freedom in (None, 5))
+    assert known.low < within.low and known.high > within.high
+    assert hardly.half_width > 1.2 * known.half_width
+
+
+def test_two_processes_far_apart_are_believed_more_than_the_spread_that_was_assumed() -> None:
+    near, far = (
+        stats.rerun_ratio([Interval(1.0, 0.99, 1.01), Interval(ratio, ratio - 0.01, ratio + 0.01)], 0.02, None)
+        for ratio in (1.01, 1.5)
+    )
+    assert near.half_width < 0.04
+    assert far.low < 1.02 and far.high > 1.48
+
+
+def test_repeats_need_two_at_least() -> None:
+    with pytest.raises(ValueError, match="given 1"):
+        stats.repeated_ratio([1.2])

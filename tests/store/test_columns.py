@@ -44,9 +44,9 @@ def tables(folder: Path) -> dict[str, Any]:
 
 
 def assert_same(found: Any, known: Any) -> None:
-    """Dicts in the same order, texts (CSV cell by cell) and numbers the same; numbers to 4 digits."""
+    """Dicts in the same order, with further names between; texts (CSV cell by cell) and numbers equal, to 4 digits."""
     if isinstance(known, dict):
-        assert list(found) == list(known)
+        assert [name for name in found if name in known] == list(known)
         for name, value in known.items():
             assert_same(found[name], value)
     elif isinstance(known, list):

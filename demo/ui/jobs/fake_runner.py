@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from demo.core.machine import HostInfo
-from demo.core.result import Failure, Progress, RunResult
+from demo.core.result import Failure, Progress, Repeat, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.stats import Interval
 
@@ -49,7 +49,12 @@ class FakeRunner:
         self.closed = False
 
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None = None,
+        trace: Path | None = None,
+        earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         answer = self.answer(spec, image)
         self.running += 1
@@ -63,7 +68,7 @@ class FakeRunner:
                 time.sleep(0.1)
             if isinstance(answer, Exception):
                 raise answer
-            yield answer
+            yield dataclasses.replace(answer, earlier=earlier)
         finally:
             self.running -= 1
 

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, RunResult
+from demo.core.result import Progress, Repeat, RunResult
 from demo.core.spec import RunSpec
 from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import RunQueue, Ticket
@@ -48,7 +48,12 @@ class AnyRunner(Protocol):
     @property
     def modes(self) -> tuple[str, ...]: ...
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None = None,
+        trace: Path | None = None,
+        earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Event]: ...
     def close(self) -> None: ...
 
@@ -70,13 +75,14 @@ def start_run(
     image: Path,
     cancel: threading.Event | None = None,
     trace: Path | None = None,
+    earlier: tuple[Repeat, ...] = (),
 ) -> contextlib.closing[Generator[Event, None, None]]:
     """A run as a context manager. Leaving it closes the runner's generator, which ends the worker.
 
     Raises BadInput on ZeroGPU.
     """
     refuse_on_zero_gpu()
-    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace)))
+    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace, earlier)))
 
 
 @dataclass(frozen=True)
@@ -109,9 +115,12 @@ Outcome = RunResult | Left | Refused | Broken
 class Job:
     """One run, from its place in the queue to its outcome."""
 
-    def __init__(self, spec: RunSpec, image: Path, ticket: Ticket, on_gpu: bool) -> None:
+    def __init__(
+        self, spec: RunSpec, image: Path, ticket: Ticket, on_gpu: bool, earlier: tuple[Repeat, ...] = ()
+    ) -> None:
         self.spec = spec
         self.image = image
+        self._earlier = earlier
         self._folder: tuple[Path, int] | None = None
         """The trace's folder and its lock, if this run is profiled. Removed with the job; the next start removes what a
         killed app left."""
@@ -191,7 +200,7 @@ class Job:
                         return self._end(Left())
                     self._update(Waiting(ahead))
                 outcome: RunResult | None = None
-                with start_run(runner, self.spec, self.image, self._cancel, trace) as events:
+                with start_run(runner, self.spec, self.image, self._cancel, trace, self._earlier) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event
@@ -231,8 +240,8 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, visitor: str, spec: RunSpec, image: Path) -> Job:
-        """Queues a run.
+    def start(self, visitor: str, spec: RunSpec, image: Path, earlier: tuple[Repeat, ...] = ()) -> Job:
+        """Queues a run, which goes on from the `earlier` repeats of its spec.
 
         Raises BadInput if the queue is full, a run of this visitor goes on, or no thread can be started.
         """
@@ -247,7 +256,8 @@ class Jobs:
                 )
             ticket = self._queue.join(visitor)
             machine = self._runner.machine
-            job = Job(spec, image, ticket, machine is not None and machine.gpu is not None and spec.device != "cpu")
+            on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
+            job = Job(spec, image, ticket, on_gpu, earlier)
             try:
                 threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
             except Exception as error:  # without its thread the job would never leave the queue

@@ -1,0 +1,91 @@
+"""The spread of speed-ups from process to process, as earlier runs on this machine show it.
+
+Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
+says, since memory, cores and pages fall differently in each process. Their spread, without the part that their own
+intervals explain, is taken from runs of the same spec, else from all specs that were run again here, else assumed.
+Not covered: what changes from day to day, unless the runs lie on several days.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from demo.core import codec
+from demo.core.result import RunResult, Spread
+from demo.core.spec import OPTIONS, RunSpec
+from demo.core.stats import Interval
+
+NEWEST = 300
+"""So many runs are looked at: they are read for every new result."""
+ENOUGH = 5
+"""Degrees of freedom from which a spread is taken: with fewer, Student's t makes an interval of no use."""
+ASSUMED = 0.03
+"""The spread of the reruns in `benchmarks/results/reruns.md`, on two cores of a CPU. Nothing was measured on a GPU."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rerun:
+    """One stored run as far as its speed-up goes."""
+
+    spec: RunSpec
+    settings: tuple[object, ...]
+    """What else must be the same for two runs to be reruns of each other."""
+    within: Interval
+
+
+REREAD = ("spec", "environment.transformers", "environment.threads", "speedup.within", "speedup")
+"""The parts of a stored result that make a `Rerun`. Reading it whole takes some hundred times as long."""
+
+
+def reread(parts: Sequence[Any]) -> Rerun | None:
+    """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
+    spec, transformers, threads, within, speedup = parts
+    try:
+        # Results of before the spread between processes was taken in have no `within`: all of theirs was.
+        interval = codec.load(Interval, within or speedup)
+        return _rerun(codec.load(RunSpec, spec), transformers, threads, interval)
+    except (ValueError, TypeError):
+        return None
+
+
+def compiled_spec(spec: RunSpec) -> RunSpec:
+    """The spec with the defaults for all that decides only how a run is timed."""
+    return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
+
+
+def _rerun(spec: RunSpec, transformers: str, threads: int, within: Interval) -> Rerun:
+    return Rerun(compiled_spec(spec), (spec.protocol, transformers, threads), within)
+
+
+def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
+    """What `others` tell of the spread of a rerun of `of`: earlier runs on its device with its torch."""
+    groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
+    for one in others:
+        groups[one.spec, one.settings].append(one.within)
+    same: list[Interval] = []
+    if of.speedup is not None and of.environment is not None:
+        own = _rerun(of.spec, of.environment.transformers, of.environment.threads, of.speedup.within)
+        same = groups[own.spec, own.settings]
+    if len(same) > ENOUGH:
+        return Spread("same runs", _deviation([same]), len(same) - 1)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    freedom = sum(len(group) - 1 for group in repeated)
+    if freedom >= ENOUGH:
+        return Spread("this machine", _deviation(repeated), freedom)
+    return Spread("assumed", ASSUMED)
+
+
+def _deviation(groups: Sequence[Sequence[Interval]]) -> float:
+    """Standard deviation between the runs of a group, pooled, less what their own intervals explain."""
+    squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
+    freedom = sum(len(group) - 1 for group in groups)
+    # Half a 95 % interval is about two standard errors.
+    within = statistics.fmean((math.log(run.high / run.low) / 4) ** 2 for group in groups for run in group)
+    return math.sqrt(max(0.0, squares / freedom - within))

@@ -1,0 +1,76 @@
+"""Repeats: one spec in fresh processes one after another, each stored, the last resting on all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import pytest
+
+from demo.core import catalog
+from demo.core.result import Progress, RunResult
+from demo.runs.runner import Runner
+from demo.store.history import History
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+
+
+def ran(
+    speedups: str, repeats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: RunResult | None = None
+) -> tuple[list[Progress], RunResult]:
+    """The progress and the result of a runner whose processes have these speed-ups; `after` is an earlier answer."""
+    monkeypatch.setenv("FAULT", f"speed-ups {speedups}")
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {speedups}"))
+    runner = Runner(History(tmp_path / "history.sqlite3"), worker_module="tests.quick_faulty_worker")
+    spec = catalog.make_spec("shapes-vit", repeats=repeats)
+    *progress, result = runner.run(spec, SCENE, earlier=after.as_repeats() if after else ())
+    assert isinstance(result, RunResult)
+    return [one for one in progress if isinstance(one, Progress)], result
+
+
+def test_each_repeat_is_stored_and_the_last_rests_on_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, result = ran("1.40 1.50 1.45", 3, tmp_path, monkeypatch)
+    stored = History(tmp_path / "history.sqlite3").all()
+    assert [run.spec.repeats for run in stored] == [3, 2, 1]
+    assert result.to_json()["repeats"] == [run.id for run in reversed(stored)]
+    assert stored[0] == result
+    assert result.speedup is not None and stored[2].speedup is not None
+    assert (result.speedup.basis, stored[2].speedup.basis) == ("repeats", "assumed")
+    assert result.speedup.ratio == pytest.approx((1.40 * 1.50 * 1.45) ** (1 / 3))
+    assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(result.speedup.ratio)
+    assert result.speedup.within.ratio == pytest.approx(1.45)
+    assert {(one.repeat, one.repeats) for one in progress} == {(1, 3), (2, 3), (3, 3)}
+    assert all(early.fraction <= late.fraction for early, late in itertools.pairwise(progress))
+
+
+def test_one_more_repeat_of_a_stored_answer_runs_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, first = ran("1.40", 1, tmp_path, monkeypatch)
+    _, second = ran("1.44", 2, tmp_path, monkeypatch, after=first)
+    assert second.to_json()["repeats"] == [first.id, second.id]
+    assert first.speedup is not None and second.speedup is not None
+    assert second.speedup.half_width < first.speedup.half_width
+    assert RunResult.from_json(second.to_json()) == second
+
+
+def test_a_repeat_that_fails_ends_the_others_and_loses_none_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, result = ran("1.40", 3, tmp_path, monkeypatch)  # the second process has no speed-up to tell
+    assert result.status == "crashed"
+    assert [run.status for run in History(tmp_path / "history.sqlite3").all()] == ["crashed", "ok"]
+
+
+def test_a_run_without_a_history_says_that_the_spread_is_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "speed-ups 1.4")
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / "played"))
+    *_, result = Runner(None, worker_module="tests.quick_faulty_worker").run(catalog.make_spec("shapes-vit"), SCENE)
+    assert isinstance(result, RunResult) and result.speedup is not None
+    assert result.speedup.basis == "assumed"
+    assert result.speedup.low < result.speedup.within.low
+    old = dataclasses.replace(result, spread=None)
+    assert old.speedup is not None
+    assert (old.speedup.low, old.speedup.high) == (old.speedup.within.low, old.speedup.within.high)
+    assert old.speedup.basis == "within one process"
