@@ -92,6 +92,14 @@ def test_pictures_are_served_wherever_the_app_was_started_from(tmp_path: Path, m
         page.close(verbose=False)
 
 
+def test_no_change_of_a_field_is_dropped_while_an_earlier_one_is_answered(served: Served) -> None:
+    """By default gradio drops it: a picture chosen right after another one was removed was never looked at."""
+    config = json.loads(urllib.request.urlopen(f"{served.address}config").read())
+    events = [one for one in config["dependencies"] if any(event == "input" for _, event in one["targets"])]
+    assert len(events) >= 4  # task, checkpoint, picture, and Published's filters together
+    assert {one["trigger_mode"] for one in events} == {"always_last"}
+
+
 def test_the_page_asks_nothing_of_the_outside(served: Served) -> None:
     """Fonts and scripts come from this server; gradio's own page only names its home and its preview picture."""
     html = urllib.request.urlopen(served.address).read().decode()

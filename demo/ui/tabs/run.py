@@ -49,6 +49,8 @@ fixed one, so that the id stays readable after a restart of the server. The id p
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 _AT_ONCE = _QUIET | {"concurrency_limit": None}
+_LATEST: dict[str, Any] = {"trigger_mode": "always_last"}
+"""Without it gradio drops an `input` event that comes while an earlier one of the same field is still answered."""
 _UNREAD = _AT_ONCE | {"preprocess": False}
 """gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
 one; the worker reads it and says what is wrong."""
@@ -129,8 +131,9 @@ class RunTab:
             inputs["task"],
             inputs["checkpoint"],
             **_QUIET,
+            **_LATEST,
         ).then(*suit, **_UNREAD)
-        inputs["checkpoint"].input(*suit, **_UNREAD)
+        inputs["checkpoint"].input(*suit, **_UNREAD, **_LATEST)
         inputs["checkpoint"].change(
             _offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **_QUIET
         )
@@ -140,7 +143,7 @@ class RunTab:
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **_QUIET,
         )
-        inputs["image"].input(_looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET)
+        inputs["image"].input(_looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET, **_LATEST)
         for thumbnails in form.thumbnails:
             thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **_QUIET)
         inputs["mode"].change(_mode_note, inputs["mode"], form.mode_note, **_QUIET)
