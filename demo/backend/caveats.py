@@ -11,7 +11,7 @@ from demo.backend import graph_breaks, machine
 from demo.backend.subject import Subject
 from demo.core import format as fmt
 from demo.core import stats
-from demo.core.machine import GpuSample, HostSample
+from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
 PUBLISHED_NOTE = (
@@ -21,6 +21,10 @@ PUBLISHED_NOTE = (
 SEPARATE_NOTE = (
     "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the machine is "
     "not cancelled."
+)
+OFTEN_TAKEN = (
+    "Fewer cores were free than torch used threads while it was timed, so threads waited for each other and no verdict "
+    "can be trusted. Leave the number of threads to the run, choose fewer, or stop other programs."
 )
 WIDE_SPREAD = 0.10
 BUSY_CPU = 0.10
@@ -44,10 +48,23 @@ def of_subject(subject: Subject) -> list[str]:
     return warnings
 
 
+def of_cores(environment: Environment) -> str:
+    """Why torch got fewer threads than usual, told before the timing. `environment` is what was found."""
+    cores, free = environment.cpu_count, environment.free_cores or 1
+    taken = f"One of {cores} cores is" if cores - free == 1 else f"{cores - free} of {cores} cores are"
+    return f"{taken} busy: timed with {graph_breaks.counted(environment.threads, 'thread')}."
+
+
+def timed_again(threads: int) -> str:
+    """Why a timing was broken off and begun anew."""
+    again = graph_breaks.counted(threads, "thread")
+    return f"Another program took a core while it was timed: timed again with {again}."
+
+
 def of_timing(result: RunResult) -> list[str]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    warnings = []
+    warnings = [OFTEN_TAKEN] if result.crowded else []
     if compiled is not None:
         if compiled.graphs == 0:
             warnings.append("torch.compile captured no graph at all: 'compiled' ran as eager.")

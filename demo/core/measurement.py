@@ -87,7 +87,7 @@ class Measurement:
     """Raw times of one variant (eager, compiled, or the A/A control)."""
 
     wall_seconds: tuple[float, ...]
-    """One synchronised call each, in the order timed: what one caller waits."""
+    """One synchronised call each, in the order timed: what one caller waits. Without `settling_seconds`."""
     device_seconds: tuple[float, ...] | None
     """The GPU's work in further calls, by CUDA events with the launches queued ahead; None on a CPU."""
     warmup_seconds: tuple[float, ...]
@@ -100,6 +100,10 @@ class Measurement:
     """CUDA: most bytes that torch's allocator held of the GPU, allocated or not."""
     back_to_back: BackToBack | None = None
     profile: Profile | None = None
+    settling_seconds: tuple[float, ...] = ()
+    """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure.
+
+    Empty in results that were stored before these calls were kept apart."""
 
     @property
     def busy_share(self) -> float | None:

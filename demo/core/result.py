@@ -35,7 +35,7 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("explain", "capture", "compile_again")
+PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
@@ -316,6 +316,11 @@ class RunResult:
         compared = self._compared(self.compiled, self.unbroken)
         return self._judged(compared and compared[0], [run.break_cost for run in self.earlier])
 
+    @property
+    def crowded(self) -> bool:
+        """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
+        return self.environment is not None and self.environment.crowded(self.machine_states)
+
     def _judged(self, within: stats.Interval | None, earlier: Sequence[stats.Interval | None]) -> Speedup | None:
         """For a rerun, with its verdict: from this process's own interval and those of the repeats before it."""
         if within is None:
@@ -330,12 +335,12 @@ class RunResult:
                 stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
                 self.spread.basis,
             )
-        verdict = "unsure" if self.void else stats.verdict(interval, self.control)
+        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, self.control)
         return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
 
     def as_repeats(self) -> tuple[Repeat, ...]:
         """What a further run of the same spec takes over from this one; empty where this one has no answer."""
-        if self._estimate is None or self.void or self.status != "ok":
+        if self._estimate is None or self.void or self.crowded or self.status != "ok":
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None

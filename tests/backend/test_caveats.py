@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import measurement, ok_result
+from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
 from demo.core.machine import GpuSample, HostSample
@@ -88,6 +88,23 @@ def test_a_quiet_machine_is_not_talked_about() -> None:
 def test_what_the_compiled_model_really_was_is_told(compilation: Compilation, words: str) -> None:
     (warning,) = caveats.of_timing(ok_result(compilation=compilation))
     assert words in warning
+
+
+@pytest.mark.parametrize(
+    ("cores", "free", "told"),
+    [
+        (2, 1, "One of 2 cores is busy: timed with 1 thread."),
+        (8, 5, "3 of 8 cores are busy: timed with 5 threads."),
+    ],
+)
+def test_busy_cores_are_counted(cores: int, free: int, told: str) -> None:
+    machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
+    assert caveats.of_cores(machine) == told
+
+
+def test_a_core_that_is_often_taken_is_told() -> None:
+    busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
+    assert caveats.of_timing(busy) == [caveats.OFTEN_TAKEN]
 
 
 def test_a_graph_break_that_was_asked_for_is_not_told_as_the_models_own() -> None:

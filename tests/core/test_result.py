@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from samples import failed_result, measurement, ok_result
 
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import EndToEnd, RunResult
 from demo.core.spec import RunSpec
@@ -70,6 +71,28 @@ def test_a_run_that_recompiled_while_timing_is_void() -> None:
     speedup = ok_result(compilation=Compilation(5.5, "cold", 2, recompiles_while_timing=1)).speedup
     assert speedup is not None
     assert speedup.verdict == "unsure"
+
+
+@pytest.mark.parametrize(
+    ("threads", "free", "verdict"),
+    [
+        (2, (2.0, 2.0), "faster"),
+        (2, (1.9, 1.0, 2.0, 2.0, 2.0), "faster"),  # taken for a moment
+        (2, (None, 1.5, 1.4), "unsure"),
+        (2, (None, None), "faster"),
+        (8, (2.0, 1.9), "faster"),  # more threads than cores, as asked; none was taken
+        (1, (0.5, 0.3), "faster"),  # one thread waits for no other
+    ],
+)
+def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure(
+    threads: int, free: tuple[float | None, ...], verdict: str
+) -> None:
+    samples = tuple(HostSample(number / 2, 0.3, None, left) for number, left in enumerate(free))
+    machine = dataclasses.replace(ok_result().environment, threads=threads, free_cores=2)
+    result = ok_result(environment=machine, machine_states=samples)
+    assert result.speedup is not None and result.speedup.verdict == verdict
+    assert result.crowded == (verdict == "unsure")
+    assert RunResult.from_json(json.loads(result.dumps())) == result
 
 
 def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None:
