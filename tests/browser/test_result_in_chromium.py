@@ -207,7 +207,8 @@ def test_in_colours_of_the_visitor_s_own_bars_and_choices_can_still_be_seen(tab:
         return colour
 
     assert background(".headline .lane-name.eager i") == "rgb(230, 159, 0)"
-    assert background(".ruler .range") == background(".headline .lane-name.compiled i") == "rgb(0, 114, 178)"
+    assert background(".ruler .within") == background(".headline .lane-name.compiled i") == "rgb(0, 114, 178)"
+    assert background(".ruler .range") not in (background(".ruler .within"), background(".ruler .axis"))
     assert background(".segmented label.selected") != background(".segmented label:not(.selected)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import threading
 from collections import Counter
@@ -12,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ok_result
+from samples import MACHINE, ok_result
 
-from demo.core.result import RunResult
+from demo.core.result import ImageInfo, RunResult
+from demo.core.spec import RunSpec
 from demo.runs.precompiler import Precompiler, should_precompile
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import PICTURE, Grid
 from demo.sweep.run import Done, Timing, Waiting, run_cells
+from demo.sweep.table import record
+from demo.ui.jobs.fake_runner import FakeRunner
 
 SPEC = ok_result().spec
 
@@ -139,3 +143,18 @@ def test_leaving_the_precompiler_ends_its_processes(tmp_path: Path) -> None:
     before = set(children.read_text().split())
     lot.close()
     assert len(before - set(children.read_text().split())) == 1
+
+
+def test_a_cell_with_repeats_is_the_answer_of_all_of_them_and_one_of_its_processes_does_not_answer_for_it() -> None:
+    (spec,) = Grid(("shapes-vit",), settings={"repeats": 3, "device": "cpu"}).specs()
+    digest = hashlib.sha256(PICTURE.read_bytes()).hexdigest()
+
+    def answer(asked: RunSpec, image: Path) -> RunResult:
+        return ok_result(spec=asked, image=ImageInfo(image.name, 320, 240, digest, "/9j/"))
+
+    (*_, done) = run_cells([Cell(spec)], FakeRunner(answer), PICTURE, threading.Event())
+    assert isinstance(done, Done) and done.cell.result is not None and done.cell.result.speedup is not None
+    assert len(done.cell.result.as_repeats()) == 3 and record(done.cell)["speedup_basis"] == "repeats"
+    first = answer(dataclasses.replace(spec, repeats=1), PICTURE)
+    (again,), (unfinished,) = (make_cells([spec], stored, MACHINE, PICTURE) for stored in ([done.cell.result], [first]))
+    assert again.done and not unfinished.done

@@ -467,3 +467,13 @@ def test_the_table_for_the_explorer_can_be_read_by_it(tmp_path: Path) -> None:
     evidence_tables.write_tables(tmp_path, book_of(tmp_path, cell()), "0123456789ab")
     (row,) = measured.read(tmp_path / "measured.csv")
     assert (row.checkpoint, row.batch_size, row.measured.commit) == ("shapes-vit", 1, "0123456789ab")
+
+
+def test_a_cell_that_was_measured_again_and_again_has_an_interval_for_a_rerun(tmp_path: Path) -> None:
+    book = Book(tmp_path / "cells.jsonl.gz")
+    for number, seconds in enumerate((0.0010, 0.00104, 0.00102)):
+        result = ok_result(compiled=measurement(seconds)).to_json()
+        book.add({"key": str(number), "step": "repeat", "result": result, "recipe": None})
+    text = evidence_tables.summary(book, None)
+    assert "speed-up 1.923 to 2.000×, together 1.86 to 2.06× (95 % confidence for a rerun)." in text
+    assert evidence_tables.row(book.of("repeat")[0])["speedup_basis"] == "within one process"
