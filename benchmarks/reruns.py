@@ -236,6 +236,28 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
     ]
 
 
+def in_short(kept: Sequence[Kept]) -> str:
+    """One line a checkpoint and condition, with the guide's loop beside this project's protocol, as README shows it."""
+    rows = []
+    for checkpoint in dict.fromkeys(one.place.checkpoint for one in kept):
+        for condition in CONDITIONS:
+            ours, guide = (
+                speedups_of(one.result for one in kept if one.place == Place(condition, protocol, checkpoint))
+                for protocol in (OURS, GUIDE)
+            )
+            if len(ours) > 1:
+                half_width, capture, *_ = shares(judge(ours))
+                rows.append([checkpoint, condition, _reruns(ours), half_width, capture, _reruns(guide)])
+    header = ["checkpoint", "machine", "this project's", "interval", "holds another rerun", "the guide's loop"]
+    return report.table(header, rows)
+
+
+def _reruns(speedups: Sequence[Speedup]) -> str:
+    """'1.24× (1.21 to 1.27×)': median and range."""
+    ratios = [one.within.ratio for one in speedups]
+    return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f}×)" if ratios else "-"
+
+
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
     """This project's runs of all checkpoints, each against the reruns of its own place."""
     judged: list[Judged] = []
@@ -269,7 +291,7 @@ def foreign_load(kept: Iterable[Kept], condition: str) -> str:
 
 
 def text_of(kept: Sequence[Kept]) -> str:
-    parts = []
+    parts = ["Speed-ups are the median of the reruns and their range.", in_short(kept)]
     for condition in CONDITIONS:
         here = [one for one in kept if one.place.condition == condition]
         if here:

@@ -87,7 +87,7 @@ class Range:
 @dataclass(frozen=True)
 class Forecast:
     seconds: Range
-    """Of the whole run, from the click."""
+    """Of the whole run with all its repeats, from the click."""
     memory_bytes: Range
     """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     basis: Basis
@@ -111,9 +111,16 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
     `earlier` are this machine's runs on that device, newest first (see `on_this_machine`); `cores` are the CPU's.
     """
+    one = _of_one_process(spec, checkpoint, earlier, cores)
+    return one and dataclasses.replace(one, seconds=one.seconds.times(*(spec.repeats,) * 3))
+
+
+def _of_one_process(
+    spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult], cores: int
+) -> Forecast | None:
     alike = [run for run in earlier if run.spec.checkpoint == spec.checkpoint and _is_measured(run)]
-    asked = _without_text(spec)
-    same = [run for run in alike if _without_text(run.spec) == asked]
+    asked = _comparable(spec)
+    same = [run for run in alike if _comparable(run.spec) == asked]
     if same:
         return _from_same(spec, same)
     if alike:
@@ -138,9 +145,10 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
         checkpoint = find(spec.checkpoint)
         expected = forecast(spec, checkpoint, by_checkpoint[spec.device, spec.checkpoint], cores)
         if expected is None:
-            expected = _from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores)
-        seconds += expected.seconds.likely
-        guessed += expected.basis == "parameters"
+            seconds += _from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores).seconds.likely * spec.repeats
+        else:
+            seconds += expected.seconds.likely
+        guessed += expected is None or expected.basis == "parameters"
     return SweepForecast(len(specs), seconds, guessed)
 
 
@@ -158,9 +166,9 @@ def _is_measured(run: RunResult) -> bool:
     return run.status == "ok" and all((run.eager, run.compiled, run.compilation))
 
 
-def _without_text(spec: RunSpec) -> RunSpec:
-    """The queries of a zero-shot detector change neither time nor memory much."""
-    return dataclasses.replace(spec, text=()) if spec.text else spec
+def _comparable(spec: RunSpec) -> RunSpec:
+    """The queries of a zero-shot detector change neither time nor memory much; repeats are processes of their own."""
+    return dataclasses.replace(spec, text=(), repeats=1)
 
 
 def _from_same(spec: RunSpec, same: Sequence[RunResult]) -> Forecast:
@@ -309,8 +317,8 @@ def doubts(
         found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
-    asked = _without_text(spec)
-    same = [run.speedup.verdict for run in earlier if _without_text(run.spec) == asked and run.speedup is not None]
+    asked = _comparable(spec)
+    same = [run.speedup.verdict for run in earlier if _comparable(run.spec) == asked and run.speedup is not None]
     if same and all(verdict == "slower" for verdict in same[:NEWEST]):
         found.append("lost before")
     return tuple(found)

@@ -140,6 +140,8 @@ def test_the_report_has_a_row_a_checkpoint_all_of_them_and_the_bases() -> None:
     assert rows[0][-2] == "4 faster"
     assert text.count("| **all** | this project's | 8 |") == 2 and "| **all** | the guide's loop" not in text
     assert f"| {IDLE} | assumed | 8 |" in text
+    assert f"| shapes-vit | {BUSY} | 1.94× (1.88 to 2.00×) |" in text
+    assert f"| microsoft/resnet-50 | {IDLE} | 1.94× (1.88 to 2.00×) |" in text and "| - |" in text
     assert "2026-11-21 to 2026-11-21 at commit abc" in text
 
 
