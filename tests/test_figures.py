@@ -18,9 +18,10 @@ from demo.cli import sweep as sweep_command
 from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.measurement import Compilation, Measurement
-from demo.core.result import EndToEnd, Progress, RunResult, Speedup
+from demo.core.measurement import Compilation, CompileCost, Measurement
+from demo.core.result import EndToEnd, Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.present import charts, details, guide_charts, guide_comparison, markdown, section_texts, sentences
 from demo.present.script import script
 from demo.store import export, published
@@ -145,6 +146,22 @@ def test_the_samples_have_their_verdicts_and_medians_of_another_quotient(kind: s
         assert abs(medians / result.speedup.ratio - 1) > 0.02
 
 
+SHOWS_THE_PRICE = {"details", "report of the terminal", "Markdown", "headline of the page", "details of the page"}
+SHOWS_THE_PRICE |= {"sections", "compare"}
+
+
+@pytest.mark.parametrize("place", sorted(SHOWS_THE_PRICE))
+def test_when_compiling_has_paid_is_told_alike_in_calls_and_in_work(place: str) -> None:
+    result = RESULTS["faster"]
+    assert result.compilation is not None
+    cost = CompileCost(result.compilation.first_call_seconds, {})
+    result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=cost))
+    even = result.own_break_even
+    assert even is not None and even.calls is not None and even.seconds is not None
+    told = f"{sentences.grouped(even.calls)} calls, about {fmt.work_time(even.seconds)} of work"
+    assert told in html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["same", "unsure", "void"])
 def test_a_ratio_that_is_not_known_is_stated_nowhere(kind: str, place: str) -> None:
@@ -153,6 +170,7 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere(kind: str, place: str) -> N
     assert stated(text, ratios_of(result)) == []
     paid = result.break_even(31.2)
     assert paid is not None and (paid.calls is None or f"{sentences.grouped(paid.calls)} calls" not in text)
+    assert " of work" not in text
     if place in TELLING:
         words_of_it = {"same": "o difference", "unsure": "oo noisy to tell", "void": "recompiled while timed"}
         assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
@@ -254,7 +272,7 @@ def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_besi
     page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
     for text in (said, page):
         assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
-    vague = dataclasses.replace(timing(result), speedup=Speedup(2.0, 0.2, 900.0, "unsure"))
+    vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
     assert "too early to tell" in terminal.progress_text(vague) and "Too early to tell" in progress.strip(
         vague, result.spec, ENGLISH
     )

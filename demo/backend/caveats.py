@@ -10,7 +10,8 @@ import numpy as np
 from demo.backend import graph_breaks, machine
 from demo.backend.subject import Subject
 from demo.core import format as fmt
-from demo.core.machine import GpuSample, HostSample
+from demo.core import stats
+from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
 PUBLISHED_NOTE = (
@@ -20,6 +21,10 @@ PUBLISHED_NOTE = (
 SEPARATE_NOTE = (
     "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the machine is "
     "not cancelled."
+)
+OFTEN_TAKEN = (
+    "Fewer cores were free than torch used threads while it was timed, so threads waited for each other and no verdict "
+    "can be trusted. Leave the number of threads to the run, choose fewer, or stop other programs."
 )
 WIDE_SPREAD = 0.10
 BUSY_CPU = 0.10
@@ -43,10 +48,23 @@ def of_subject(subject: Subject) -> list[str]:
     return warnings
 
 
+def of_cores(environment: Environment) -> str:
+    """Why torch got fewer threads than usual, told before the timing. `environment` is what was found."""
+    cores, free = environment.cpu_count, environment.free_cores or 1
+    taken = f"One of {cores} cores is" if cores - free == 1 else f"{cores - free} of {cores} cores are"
+    return f"{taken} busy: timed with {graph_breaks.counted(environment.threads, 'thread')}."
+
+
+def timed_again(threads: int) -> str:
+    """Why a timing was broken off and begun anew."""
+    again = graph_breaks.counted(threads, "thread")
+    return f"Another program took a core while it was timed: timed again with {again}."
+
+
 def of_timing(result: RunResult) -> list[str]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    warnings = []
+    warnings = [OFTEN_TAKEN] if result.crowded else []
     if compiled is not None:
         if compiled.graphs == 0:
             warnings.append("torch.compile captured no graph at all: 'compiled' ran as eager.")
@@ -66,7 +84,21 @@ def of_timing(result: RunResult) -> list[str]:
         if width > spec.precision:
             reached = f"±{fmt.percent(width)}" if width < 0.5 else "no useful value"
             warnings.append(f"Precision reached {reached} (target ±{fmt.percent(spec.precision)}) before time ran out.")
-    return warnings
+    return warnings + _of_tail(result)
+
+
+def _of_tail(result: RunResult) -> list[str]:
+    """That a faster model has slower slowest calls. Nothing under 1 % is called a difference, as in the verdict."""
+    eager, compiled = result.eager, result.compiled
+    if eager is None or compiled is None or result.speedup is None or result.speedup.verdict != "faster":
+        return []
+    if compiled.p95_seconds <= eager.p95_seconds * (1 + stats.SMALLEST_DIFFERENCE):
+        return []
+    slow, usual = fmt.latency(compiled.p95_seconds), fmt.latency(eager.p95_seconds)
+    return [
+        f"The slowest compiled calls are slower than eager's: 1 in 20 takes longer than {slow}, with eager longer than "
+        f"{usual}."
+    ]
 
 
 def wide_spreads(result: RunResult) -> dict[str, float]:

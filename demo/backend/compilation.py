@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import logging
 import os
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ import torch
 import torch._inductor.cudagraph_trees
 from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 from torch._inductor.codecache import PyCodeCache
+from torch._inductor.cpu_vec_isa import VecISA
 from torch.utils._filelock import FileLock
 
 from demo.core.measurement import CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
@@ -28,6 +31,8 @@ _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P
 _LIMIT = re.compile(
     r"hit config\.\w*recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+?):(?P<line>\d+)\)"
 )
+_STEPS = {"inductor_compile": "inductor", "backend_compile": "aot_autograd", "entire_frame_compile": "dynamo"}
+"""torch's event of each compile step, the innermost step first."""
 _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
 
@@ -44,6 +49,7 @@ class CompileLog:
         clear_compilation_metrics()
         self.first_capture: tuple[int, tuple[GraphBreak, ...]] = (0, ())
         self._parts: dict[str, float] = {}
+        self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
         self._breaks = _Messages()
         self._recompiles = _Messages()
@@ -65,8 +71,9 @@ class CompileLog:
 
         In torch's metrics each compile step contains the next: dynamo calls AOTAutograd, which calls inductor, which
         waits for the compiler. Here each step is given without the next. With a warm cache 'aot_autograd' is mostly
-        loading.
+        loading. The seconds of the instruction probe are taken from the step in which it ran.
         """
+        self._probe.stop()
         self.first_capture = self.captured()
         compiles = get_compilation_metrics()
         dynamo, aot_autograd, inductor, backend = (
@@ -79,12 +86,16 @@ class CompileLog:
             )
         )
         within_inductor = min(backend, inductor)
-        self._parts = {
-            "dynamo": max(0.0, dynamo - aot_autograd),
-            "aot_autograd": max(0.0, aot_autograd - inductor),
+        steps = {
+            "dynamo": dynamo - aot_autograd,
+            "aot_autograd": aot_autograd - inductor,
             "inductor": inductor - within_inductor,
-            "backend compile": within_inductor,
         }
+        probed = self._probe.seconds
+        self._parts = {name: max(0.0, seconds - probed.get(name, 0.0)) for name, seconds in steps.items()}
+        if probed:
+            self._parts["instruction probe"] = sum(probed.values())
+        self._parts["backend compile"] = within_inductor
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
@@ -150,6 +161,45 @@ class CompileLog:
         if trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) is None:
             return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
         return "used"
+
+
+class InstructionProbe:
+    """Times how inductor finds out which vector instructions the compiler and the processor know.
+
+    Before its first kernel for a CPU inductor compiles a small program for each instruction set and loads it in a
+    process of its own; where the compile cache holds the programs it only loads them. It keeps the answer for the rest
+    of the process, so only a first call pays, and only on a CPU: elsewhere `seconds` stays empty.
+
+    Nothing runs that inductor would not run, and nothing earlier: `VecISA.check_build` is timed where inductor calls
+    it, from when this is made until `stop`. torch's events tell in which compile step that is; their names are those
+    of torch 2.8 to 2.13. Where a version has others, the time stays within its step and has no part of its own.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        """By the compile step that waited for it."""
+        self._check_build: Callable[..., bool] = inspect.unwrap(getattr(VecISA, "check_build", lambda *_: False))
+
+        @functools.wraps(self._check_build)
+        def timed(isa: VecISA, code: str) -> bool:
+            step, started = _innermost_step(), time.perf_counter()
+            try:
+                return self._check_build(isa, code)
+            finally:
+                if step is not None:
+                    self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - started
+
+        VecISA.check_build = timed  # type: ignore[method-assign, assignment]
+
+    def stop(self) -> None:
+        VecISA.check_build = self._check_build  # type: ignore[method-assign]
+
+
+def _innermost_step() -> str | None:
+    """The compile step that this thread is in; None outside of all, in another thread, and where torch does not say."""
+    logger = getattr(torch._dynamo.utils, "get_chromium_event_logger", None)
+    events: list[str] = getattr(logger(), "get_stack", list)() if logger is not None else []
+    return next((step for event, step in _STEPS.items() if event in events), None)
 
 
 class _Messages(logging.Handler):

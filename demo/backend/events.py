@@ -24,6 +24,7 @@ TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
 
 MESSAGES = {
+    "fewer_threads": "Another program took a core: timing again with fewer threads",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "capture": "Capturing the model as it is before its first eager call",
     "compile_again": "Compiling once more, in a further process, from the cache",
@@ -32,7 +33,7 @@ MESSAGES = {
 
 
 class Events:
-    """Sends messages, and Progress at most four times a second; the first Progress of a phase is always sent."""
+    """Sends messages, and Progress at most four times a second; the first of a phase or a code is always sent."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -47,7 +48,8 @@ class Events:
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
         """Sends a Progress with the fields `more`; the `COUNTERS` keep their last values where `more` has none."""
         now = time.monotonic()
-        if phase == self._last.phase and now - self._sent_at < MIN_SECONDS_BETWEEN:
+        same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
+        if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
             return
         counters = {name: getattr(self._last, name) for name in COUNTERS}
         fields = counters | more
@@ -55,9 +57,9 @@ class Events:
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
 
-    def doing(self, code: str, fraction: float) -> None:
-        """Progress within the phase 'check'."""
-        self.progress("check", fraction, code=code, message=MESSAGES[code])
+    def doing(self, code: str, fraction: float, phase: str = "check") -> None:
+        """Progress within a phase, of one of `PROGRESS_CODES`."""
+        self.progress(phase, fraction, code=code, message=MESSAGES[code])
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""

@@ -1,24 +1,29 @@
 """Samples what else the machine does during the timing.
 
-Covered: the share of all cores that other processes keep busy (Linux), and on an NVIDIA GPU its clock, temperature,
-power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`). Not covered: what happens within a
-block, since samples are taken between blocks and half a second apart; memory bandwidth and caches that others use; a
-virtual machine's neighbours. Where /proc or NVML does not answer, that part is unknown and the run goes on.
+Covered: what other processes leave of the usable cores (Linux, see `demo.backend.cores`), and on an NVIDIA GPU its
+clock, temperature, power, throttle reasons and other processes on it, through NVML (`nvidia-ml-py`). Not covered: what
+happens within a block, since samples are taken between blocks and half a second apart; memory bandwidth and caches that
+others use. Where /proc or NVML does not answer, that part is unknown and the run goes on.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from collections import deque
 from typing import Any
 
 import torch
 
-from demo.core.machine import GpuSample, HostSample
+from demo.backend import cores
+from demo.core.machine import GpuSample, HostSample, whole_cores
 
 SAMPLE_SECONDS = 0.5
 """Between two samples. One costs about a millisecond on a GPU: five NVML calls."""
+LATELY_SECONDS = 1.0
+"""So much time at least decides whether a core was taken: a shorter burst of another program is no reason."""
+MIN_SECONDS = 0.25
+"""/proc counts in hundredths of a second: over a shorter time they would not tell a quarter of a core."""
 
 _THROTTLES = {
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
@@ -30,47 +35,53 @@ _THROTTLES = {
 
 
 class Observer:
-    """Samples the machine from its creation on, and reads the GPU's energy counter."""
+    """Samples the machine, and reads the GPU's energy counter."""
 
     def __init__(self, device: torch.device) -> None:
+        self._on_cpu = device.type == "cpu"
         self._gpu = Nvml.of(device)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all samples: a timing begins."""
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
-        self._jiffies = _jiffies()
+        self._readings = deque([(0.0, cores.read())])
         self.samples: list[HostSample] = []
 
     def sample(self) -> None:
         """Takes a sample, unless the last one is less than half a second old."""
-        now = time.perf_counter() - self._start
+        now = self.seconds
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
-        before, self._jiffies = self._jiffies, _jiffies()
+        (before_at, before), reading = self._readings[-1], cores.read()
+        share = free = None
+        if before is not None and reading is not None:
+            share = before.foreign_share(reading)
+            free = before.free(reading) if self._on_cpu and now - before_at >= MIN_SECONDS else None
         gpu = self._gpu.sample() if self._gpu else None
-        self.samples.append(HostSample(now, foreign_share(before, self._jiffies), gpu))
+        self.samples.append(HostSample(now, share, gpu, free))
+        self._readings.append((now, reading))
+        while len(self._readings) > 2 and now - self._readings[1][0] >= LATELY_SECONDS:
+            self._readings.popleft()
+
+    @property
+    def seconds(self) -> float:
+        """Since the timing began."""
+        return time.perf_counter() - self._start
+
+    def free_lately(self) -> int | None:
+        """The cores that others left free over about the last second before the last sample; None if not known yet."""
+        (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
+        if first is None or last is None or last_at - first_at < LATELY_SECONDS:
+            return None
+        free = first.free(last)
+        return None if free is None else whole_cores(free)
 
     def energy_joules(self) -> float | None:
         """The GPU's counter since its driver was loaded; None where it has none (before Volta)."""
         return self._gpu.energy_joules() if self._gpu else None
-
-
-def _jiffies() -> tuple[int, int, int] | None:
-    """(all, busy, this process's) processor time so far, in ticks of all cores; None where /proc does not say."""
-    try:
-        ticks = [int(value) for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    except (OSError, ValueError):
-        return None
-    idle = ticks[3] + ticks[4]
-    return sum(ticks), sum(ticks) - idle, int(after_name[11]) + int(after_name[12])
-
-
-def foreign_share(before: tuple[int, int, int] | None, after: tuple[int, int, int] | None) -> float | None:
-    """Share of all cores, 0 to 1, that other processes kept busy between two readings of `_jiffies`."""
-    if before is None or after is None or after[0] <= before[0]:
-        return None
-    total, busy, own = (late - early for early, late in zip(before, after, strict=True))
-    return min(1.0, max(0.0, (busy - own) / total))
 
 
 class Nvml:

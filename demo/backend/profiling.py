@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend import timing
-from demo.core.measurement import Kernel, Profile, Roofline
+from demo.backend import compilation, timing
+from demo.backend.subject import Subject
+from demo.backend.variants import Variants
+from demo.core.measurement import Kernel, Measurement, Profile, Roofline
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 
 Call = Callable[[], Any]
@@ -46,6 +50,32 @@ MIN_SECONDS = 0.005
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
     return spec.profile == "on" or (spec.profile == "auto" and device.type == "cuda")
+
+
+def explained(
+    result: RunResult, subject: Subject, variants: Variants, trace: Path | None
+) -> tuple[RunResult, list[str]]:
+    """The result with its profiles and its roofline, and warnings: what fails here costs no other figure.
+
+    `trace` is as in `profiles`.
+    """
+    warnings = []
+    calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
+    try:
+        found = profiles(calls, subject.device, trace)
+        eager = _profiled(result.eager, found["eager"])
+        result = replace(result, eager=eager, compiled=_profiled(result.compiled, found["compiled"]))
+    except Exception as error:
+        warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
+    try:
+        result = replace(result, roofline=roofline(subject.loaded.model, subject.batch, subject.device))
+    except Exception as error:
+        warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
+    return result, warnings
+
+
+def _profiled(timed: Measurement | None, profile: Profile) -> Measurement | None:
+    return None if timed is None else replace(timed, profile=profile)
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:

@@ -7,7 +7,6 @@ that a failure in any phase loses nothing of what was measured before.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +18,14 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from demo.backend import (
     caveats,
     compilation,
+    cores,
     failures,
     first_call,
     graph_breaks,
     machine,
     parity,
     profiling,
+    protocols,
     settings,
     timing,
 )
@@ -36,12 +37,14 @@ from demo.backend.subject import Subject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.measurement import Compilation, GraphBreak, Measurement, Profile
+from demo.core.measurement import Compilation, GraphBreak, Measurement
 from demo.core.result import EndToEnd, Failure, RunResult, Status
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.core.spec import RunSpec
 
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
+MAX_RESTARTS = 2
+"""Of a timing during which other programs took a core."""
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 
 
@@ -129,8 +132,11 @@ class Run:
     # Load and prepare
 
     def subject(self) -> Subject:
+        since = cores.read()
         subject = self.load()
         self.prepare(subject)
+        if subject.device.type == "cpu":
+            self.give_way(subject, cores.free_cores(since))
         return subject
 
     def load(self) -> Subject:
@@ -155,6 +161,19 @@ class Run:
         if self.result.environment is not None:
             in_force = settings.in_force(subject.loaded.model, subject.batch)
             self.result = replace(self.result, environment=replace(self.result.environment, settings=in_force))
+
+    def give_way(self, subject: Subject, free_cores: int | None) -> None:
+        gave_way = settings.give_way(self.spec, subject.device, free_cores)
+        self.keep_threads(free_cores)
+        if gave_way and self.result.environment is not None and self.result.environment.gave_way:
+            self.warnings.append(caveats.of_cores(self.result.environment))
+
+    def keep_threads(self, free_cores: int | None) -> None:
+        """What is in force when the timing begins."""
+        known = self.result.environment
+        if known is not None:
+            known = replace(known, threads=torch.get_num_threads(), free_cores=free_cores)
+            self.result = replace(self.result, environment=known)
 
     # Warm up and compile
 
@@ -195,7 +214,7 @@ class Run:
         min_calls = timing.WARMUP_CALLS
         if subject.device.type == "cuda" and self.spec.mode in compilation.CUDA_GRAPH_MODES:
             min_calls += timing.CUDA_GRAPH_CALLS
-        broken, unbroken = None, None
+        captured, unbroken = None, None
         if self.spec.graph_break:
             timed_model, break_after = graph_breaks.with_break(model, subject.batch)
         else:
@@ -207,8 +226,8 @@ class Run:
         compiled = Variant(call, warmup)
         if self.spec.graph_break:
             # Read before the model without the break is compiled: the log's counters would tell of both.
-            broken = replace(self.compilation(subject, compiled), break_after=break_after)
-            self.warnings.append(graph_breaks.warning(broken))
+            captured = replace(self.compilation(subject, compiled), break_after=break_after)
+            self.warnings.append(graph_breaks.warning(captured))
             call = subject.compiled(model)
             warmup = self.warm_up("compiled without the added graph break", call, subject, min_calls=min_calls)
             unbroken = Variant(call, warmup)
@@ -217,7 +236,7 @@ class Run:
             again, _ = timing.warm_up(eager.call, subject.clock, self.log.events)
         except torch.OutOfMemoryError:
             fit_together = False
-        return Variants(eager, compiled, again, fit_together, broken, unbroken)
+        return Variants(eager, compiled, again, fit_together, captured, unbroken)
 
     def compilation(self, subject: Subject, compiled: Variant) -> Compilation:
         return self.log.compilation(self.spec, subject.device, compiled.warmup[0])
@@ -231,20 +250,15 @@ class Run:
         which nothing else is left then.
         """
         self.enter("time", 0.5)
-        self.events_before_timing = self.log.events()
-        started, lost_outputs = time.perf_counter(), None
         if self.spec.protocol == "as published":
-            samples = self.time_as_published(subject, variants, observer)
-        else:
-            half = timing.calls_per_half_block(
-                variants.eager_warmup_again, variants.compiled.warmup, self.spec.iterations
-            )
-            interleaved = self.time_interleaved(subject, variants, observer, half) if variants.fit_together else None
-            if interleaved is not None:
-                samples = interleaved
-            else:
-                samples, lost_outputs = self.time_separately(subject, variants, observer, half)
-        seconds = time.perf_counter() - started
+            self.warnings.append(caveats.PUBLISHED_NOTE)
+            self.result = replace(self.result, interleaved=False)
+        samples, variants = self.time_together(subject, variants, observer)
+        lost_outputs = None
+        if samples is None:
+            observer.begin()
+            samples, lost_outputs = self.time_separately(subject, variants, observer)
+        seconds = observer.seconds
         observer.sample()
         self.result = replace(self.result, timing_seconds=seconds, machine_states=tuple(observer.samples))
         self.keep_times(variants, samples)
@@ -256,44 +270,54 @@ class Run:
             self.fail("failed", failures.recompiled(compiled.recompiles_while_timing))
         return lost_outputs
 
-    def time_as_published(self, subject: Subject, variants: Variants, observer: Observer) -> timing.Samples:
-        """The guide's recipe: a fixed number of calls of one variant after the other."""
-        self.warnings.append(caveats.PUBLISHED_NOTE)
-        self.result = replace(self.result, interleaved=False)
-        calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
-        if variants.unbroken is not None:
-            calls["unbroken"] = variants.unbroken.call
-        samples = timing.Samples(1)
-        into = {"eager": samples.eager, "compiled": samples.compiled, "unbroken": samples.unbroken}
-        for place, (name, call) in enumerate(calls.items()):
+    def time_together(
+        self, subject: Subject, variants: Variants, observer: Observer
+    ) -> tuple[timing.Samples | None, Variants]:
+        """Begins anew with fewer threads where other programs take a core meanwhile, unless the number was asked for.
 
-            def between_calls(so_far: list[float], name: str = name, place: int = place) -> None:
-                observer.sample()
-                self.events.calls_timed(name, place, len(calls), so_far)
+        Returns the times and what was timed; None for the times where the variants do not fit in memory together.
+        """
+        restarts = MAX_RESTARTS if subject.device.type == "cpu" and self.spec.threads is None else 0
 
-            into[name] += timing.time_fixed_count(call, subject.clock, PUBLISHED_CALLS, between_calls)
-        return samples
-
-    def time_interleaved(
-        self, subject: Subject, variants: Variants, observer: Observer, half: int
-    ) -> timing.Samples | None:
-        """None where eager and compiled do not fit in memory together."""
-        plan, started = timing.Plan.of(self.spec), time.perf_counter()
-
-        def on_block_end(samples: timing.Samples) -> None:
+        def look() -> None:
             observer.sample()
-            self.events.block_timed(samples, plan, time.perf_counter() - started)
+            free = observer.free_lately()
+            if restarts and free is not None and free < torch.get_num_threads():
+                raise protocols.CoreTaken(free)
 
-        eager, compiled = variants.eager.call, variants.compiled.call
-        unbroken = variants.unbroken.call if variants.unbroken is not None else None
-        try:
-            return timing.time_interleaved(eager, compiled, subject.clock, plan, half, on_block_end, unbroken)
-        except torch.OutOfMemoryError:
-            return None
+        while True:
+            self.events_before_timing = self.log.events()
+            observer.begin()
+            try:
+                samples = protocols.timed(variants, subject.clock, self.spec, look, observer, self.events)
+                return samples, variants
+            except protocols.CoreTaken as taken:
+                restarts -= 1
+                variants = self.with_fewer_threads(subject, variants, taken.free)
 
-    def time_separately(
-        self, subject: Subject, variants: Variants, observer: Observer, half: int
-    ) -> tuple[timing.Samples, Any]:
+    def with_fewer_threads(self, subject: Subject, variants: Variants, threads: int) -> Variants:
+        """The variants warmed up again. Inductor's code is for a number of threads, so compiled is compiled again.
+
+        What is told of the compile, its cost included, stays that of the first one.
+        """
+        first = variants.compilation or self.compilation(subject, variants.compiled)
+        settings.give_way(self.spec, subject.device, threads)
+        self.keep_threads(threads)
+        self.warnings.append(caveats.timed_again(threads))
+        self.events.doing("fewer_threads", 0.5, phase="time")
+        self.unsettled.clear()
+
+        def again(name: str, variant: Variant) -> Variant:
+            return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, subject)])
+
+        compiled = again("compiled", variants.compiled)
+        unbroken = variants.unbroken
+        if unbroken is not None:
+            unbroken = again("compiled without the added graph break", unbroken)
+        eager = self.warm_up("eager", variants.eager.call, subject)
+        return replace(variants, compilation=first, compiled=compiled, unbroken=unbroken, eager_warmup_again=eager)
+
+    def time_separately(self, subject: Subject, variants: Variants, observer: Observer) -> tuple[timing.Samples, Any]:
         """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU.
 
         Returns the times, and outputs of the compiled model.
@@ -303,6 +327,7 @@ class Run:
         self.warnings.append(caveats.SEPARATE_NOTE + unbroken)
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec), variants.compiled.call
+        half = protocols.calls_per_half_block(variants, self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(compiled, subject.clock, plan, half))
         self.keep_compiled(subject, variants, samples)
         self.examine_compiled(subject, variants, observer)
@@ -314,23 +339,20 @@ class Run:
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
         """All but the compiled model's."""
-        calls = 2 * samples.calls_per_half_block
-        eager = Measurement(tuple(samples.eager), None, tuple(variants.eager.warmup), calls)
-        self.result = replace(self.result, eager=eager)
+        self.result = replace(self.result, eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
-            self.result = replace(self.result, control_times=Measurement(tuple(samples.control), None, (), calls))
+            self.result = replace(self.result, control_times=samples.measurement("control"))
         if samples.unbroken and variants.unbroken is not None:
-            unbroken = Measurement(tuple(samples.unbroken), None, tuple(variants.unbroken.warmup), calls)
+            unbroken = samples.measurement("unbroken", variants.unbroken.warmup)
             self.result = replace(self.result, unbroken=unbroken)
 
     def keep_compiled(self, subject: Subject, variants: Variants, samples: timing.Samples) -> None:
-        compiled = variants.broken or self.compilation(subject, variants.compiled)
+        compiled = variants.compilation or self.compilation(subject, variants.compiled)
         recompiles = self.log.events() - self.events_before_timing
-        warmup, calls = tuple(variants.compiled.warmup), 2 * samples.calls_per_half_block
         self.result = replace(
             self.result,
             compilation=replace(compiled, recompiles_while_timing=recompiles),
-            compiled=Measurement(tuple(samples.compiled), None, warmup, calls),
+            compiled=samples.measurement("compiled", variants.compiled.warmup),
         )
 
     # Examine and check
@@ -379,20 +401,9 @@ class Run:
         if not profiling.wanted(self.spec, subject.device):
             return
         self.events.doing("explain", 0.94)
-        calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
         trace = Path(self.job.trace) if self.job.trace else None
-        try:
-            profiles = profiling.profiles(calls, subject.device, trace)
-            eager = profiled(self.result.eager, profiles["eager"])
-            compiled = profiled(self.result.compiled, profiles["compiled"])
-            self.result = replace(self.result, eager=eager, compiled=compiled)
-        except Exception as error:
-            self.warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
-        try:
-            roofline = profiling.roofline(subject.loaded.model, subject.batch, subject.device)
-            self.result = replace(self.result, roofline=roofline)
-        except Exception as error:
-            self.warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
+        self.result, warnings = profiling.explained(self.result, subject, variants, trace)
+        self.warnings += warnings
 
     def capture_before_eager(self, subject: Subject, eager: Eager) -> None:
         """What torch.compile captures of a model that eager did not call first; kept where it is something else.
@@ -422,14 +433,13 @@ class Run:
             torch.cuda.empty_cache()  # the further process needs room for a model of its own
         try:
             eager_first = compiled.compiled_first is not None
-            warm = first_call.measure_elsewhere(self.spec, Path(self.job.image), eager_first)
+            spec, known = self.spec, self.result.environment
+            if subject.device.type == "cpu" and known is not None:
+                spec = replace(spec, threads=known.threads)  # the cached code is for this number
+            warm = first_call.measure_elsewhere(spec, Path(self.job.image), eager_first)
             self.result = replace(self.result, compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
             self.warnings.append(f"The first call from the filled cache could not be measured: {error}.")
-
-
-def profiled(timed: Measurement | None, profile: Profile) -> Measurement | None:
-    return None if timed is None else replace(timed, profile=profile)
 
 
 def locations(breaks: tuple[GraphBreak, ...]) -> list[str]:

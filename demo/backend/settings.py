@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -29,6 +30,20 @@ def apply(spec: RunSpec, device: torch.device) -> None:
         torch.set_num_threads(spec.threads)
 
 
+def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> bool:
+    """With threads 'auto' on a CPU: sets no more threads than cores are free. Returns whether that made them fewer.
+
+    Threads meet at a barrier after every operation, so all of them wait for the one whose core is taken. torch's own
+    number stays where it is not known what is free.
+    """
+    if device.type != "cpu" or spec.threads is not None or free_cores is None:
+        return False
+    if free_cores >= torch.get_num_threads():
+        return False
+    torch.set_num_threads(free_cores)
+    return True
+
+
 def dtype_of(spec: RunSpec) -> torch.dtype:
     """The type that weights and inputs are stored in."""
     dtype: torch.dtype = getattr(torch, {"tf32": "float32"}.get(spec.dtype, spec.dtype))
@@ -51,4 +66,12 @@ def in_force(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
     }
     if pixels.is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+    else:
+        settings["spinning"] = spinning()
     return settings
+
+
+def spinning() -> str:
+    """How long OpenMP's threads spin while they wait for one another, by this process's environment."""
+    named = (f"{name}={value}" for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT") if (value := os.environ.get(name)))
+    return ", ".join(named) or "OpenMP's default"

@@ -1,7 +1,8 @@
 """The measurement protocol: verified warm-up, then interleaved A B B A blocks with an A/A control.
 
-Covered: drift of the machine (it falls on both sides of each comparison), warm-up that has not ended, compiling during
-the timing (the caller compares the log's events), Python's garbage collector, and the noise floor of this machine.
+Covered: drift of the machine (it falls on both sides of each comparison), warm-up that has not ended, the first calls
+after a switch of variant, which are slower, compiling during the timing (the caller compares the log's events),
+Python's garbage collector, and the noise floor of this machine.
 Not covered: what is wrong for both variants alike (a throttled clock, a busy machine: `monitor` watches those), and
 what differs from process to process or from day to day. Stopping by the interval's width lowers its coverage a little:
 `benchmarks/results/honesty.md` has the figures.
@@ -16,7 +17,7 @@ import gc
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 
 from demo.core import stats
+from demo.core.measurement import Measurement
 from demo.core.spec import RunSpec
 
 Call = Callable[[], Any]
@@ -35,11 +37,17 @@ CUDA_GRAPH_CALLS = 3
 """Further warm-up calls of a CUDA-graph mode, which runs once eagerly, then records, and replays from the third on."""
 BLOCK_SECONDS = 0.03
 MAX_CALLS_HALF_BLOCK = 20
+MAX_SETTLING_CALLS = 3
+"""After a switch of variant the caches hold the other one's data: on two cores the first call took 2 to 15 % longer
+than the steady ones, the second of a fast model 4 %."""
 MIN_BLOCKS = 6
 REPORT_SECONDS = 0.3
 """Between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
+
+
+VARIANTS = ("eager", "compiled", "unbroken")
 
 
 class Clock(Protocol):
@@ -92,7 +100,8 @@ class Plan:
 class Samples:
     """Seconds of the timed calls, as they come in.
 
-    With h for `calls_per_half_block`, a block is h eager, 2 h compiled and h eager calls.
+    With h for `calls_per_half_block`, a block is h eager, 2 h compiled and h eager calls. The calls that settle after a
+    switch of variant come on top.
     """
 
     calls_per_half_block: int
@@ -102,6 +111,8 @@ class Samples:
     """Eager calls of the A/A control blocks."""
     unbroken: list[float] = field(default_factory=list)
     """A third variant in the middle of the compiled calls: the compiled model without the added graph break."""
+    settling: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VARIANTS})
+    """By variant, its first calls after each switch to it, which are not counted."""
     seconds: float = 0.0
     """Clock time from the first call to the last, with what lies between calls."""
     _latest: tuple[int, tuple[stats.Interval, ...], tuple[float, ...]] = (0, (), ())
@@ -139,6 +150,12 @@ class Samples:
                 seconds += (seconds[1] * fast / slow,)
             self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
         return self._latest
+
+    def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
+        """The calls of a variant or of the control, after warm-up calls of `warmup` seconds."""
+        settling = tuple(self.settling.get(name, ()))
+        calls = 2 * self.calls_per_half_block
+        return Measurement(tuple(getattr(self, name)), None, tuple(warmup), calls, settling_seconds=settling)
 
     def _medians(self) -> list[np.ndarray]:
         variants = (self.eager, self.compiled, *([self.unbroken] if self.unbroken else []))
@@ -190,16 +207,28 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
     return statistics.median(times)
 
 
-def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
+def calls_per_half_block(
+    eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None, third: bool = False
+) -> int:
     """So many that a block takes the slower variant about 30 ms, and six blocks or more fit into `iterations`.
 
-    The seconds of a call are the median of the last three warm-up calls.
+    The seconds of a call are the median of the last three warm-up calls. Never so few that settling would take more
+    than a fifth of the timing: 2, or 4 with a third variant.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
-    half = max(1, min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2)))
+    half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
     if iterations is not None:
-        half = min(half, max(1, iterations // (2 * MIN_BLOCKS)))
-    return half
+        half = min(half, iterations // (2 * MIN_BLOCKS))
+    return max(4 if third else 2, half)
+
+
+def settling_calls(half: int, third: bool) -> int:
+    """Calls that are not counted after each switch of variant: at least one, at most `MAX_SETTLING_CALLS`.
+
+    With two variants and h = `half`, each has one switch for 2 h counted calls, so h / 2 settling calls are at most a
+    fifth of its calls. With a third one compiled has two switches for its 2 h calls, and gets half as many.
+    """
+    return max(1, min(MAX_SETTLING_CALLS, half // (4 if third else 2)))
 
 
 def time_interleaved(
@@ -220,24 +249,34 @@ def time_interleaved(
     With the third variant `unbroken` a block is A B C C B A: 5 eager, 5 compiled, 10 unbroken, 5 compiled, 5 eager.
     Eager is then compared with compiled, and compiled with `unbroken`.
 
-    `on_block_end` is called between blocks, never inside one.
+    Wherever another variant was called before, `settling_calls` calls come first and are not counted: a server, which
+    calls one variant only, never waits for such a call. Around the control there is no switch.
+
+    `on_block_end` is called between blocks, never inside one. What it raises breaks the timing off.
     """
     samples = Samples(half)
+    settling = settling_calls(half, unbroken is not None)
 
     def run(call: Call, into: list[float], count: int) -> None:
         for _ in range(count):
             into.append(clock.time(call))
+
+    def switch(name: str, call: Call, into: list[float], count: int) -> None:
+        run(call, samples.settling[name], settling)
+        run(call, into, count)
 
     max_seconds, extended = plan.max_seconds, False
     with garbage_collection_off():
         start = clock.now()
         while True:
             run(eager, samples.eager, half)
-            run(compiled, samples.compiled, half)
-            if unbroken is not None:
-                run(unbroken, samples.unbroken, 2 * half)
-            run(compiled, samples.compiled, half)
-            run(eager, samples.eager, half)
+            if unbroken is None:
+                switch("compiled", compiled, samples.compiled, 2 * half)
+            else:
+                switch("compiled", compiled, samples.compiled, half)
+                switch("unbroken", unbroken, samples.unbroken, 2 * half)
+                switch("compiled", compiled, samples.compiled, half)
+            switch("eager", eager, samples.eager, half)
             samples.seconds = clock.now() - start
             on_block_end(samples)
             if _done(samples, plan, max_seconds):

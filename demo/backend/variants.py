@@ -36,7 +36,8 @@ class Variants:
     """After compiling, which has filled the caches with other things and warmed the machine."""
     fit_together: bool
     """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
-    broken: Compilation | None = None
-    """What was compiled of the model with the added graph break; None where the spec asks for none."""
+    compilation: Compilation | None = None
+    """What was compiled, where it had to be read before something else was: the model without the added graph break, or
+    the same for fewer threads. None where the log tells of nothing else."""
     unbroken: Variant | None = None
     """The compiled model without that break."""

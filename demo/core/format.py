@@ -46,6 +46,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
+def work_time(seconds: float) -> str:
+    """An amount of work, which may be hours: '28 s', '4 min 20 s', '42 min', '3.5 h', '120 h'."""
+    if seconds < 600:
+        return duration(seconds)
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h"
+
+
 def ratio(value: float) -> str:
     """A speed-up: '2.29×', '0.10×', '12.3×'."""
     return f"{_significant(value)}×" if value >= 1 else f"{value:.2f}×"

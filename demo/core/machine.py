@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+TAKEN = 0.25
+"""A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class Environment:
     cpu: str
     cpu_count: int
     threads: int
-    """Intra-op threads of torch."""
+    """Intra-op threads of torch, in the timing."""
     memory_bytes: int
     """The GPU's memory, or the machine's."""
     driver: str | None = None
@@ -29,7 +36,25 @@ class Environment:
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
     settings: dict[str, str] = field(default_factory=dict)
-    """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products."""
+    """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
+    long its threads spin while they wait."""
+    free_cores: int | None = None
+    """Of `cpu_count`, those that other processes left free when the timing began, one at least; None where it is not
+    known: on a GPU, without /proc, and in results that were stored before it was looked at."""
+
+    @property
+    def gave_way(self) -> bool:
+        """Whether torch got fewer threads because other processes kept cores busy."""
+        return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
+
+    def crowded(self, samples: Sequence[HostSample]) -> bool:
+        """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
+
+        Threads then wait for a core that others use, which lengthens each variant by how often its threads meet. False
+        where it is not known.
+        """
+        free = [sample.free_cores for sample in samples if sample.free_cores is not None]
+        return bool(free) and whole_cores(sum(free) / len(free)) < min(self.threads, self.cpu_count)
 
 
 @dataclass(frozen=True)
@@ -79,10 +104,52 @@ class HostSample:
     at_seconds: float
     """Since the timing began."""
     foreign_cpu: float | None
-    """Share of all cores that other processes used since the last sample, 0 to 1; None without /proc."""
+    """Share of the usable cores that other processes used since the last sample, 0 to 1; None without /proc."""
     gpu: GpuSample | None = None
+    free_cores: float | None = None
+    """Cores that other processes left since the last sample, as a fraction; None as `Environment.free_cores`, and where
+    the last sample was too short ago to tell."""
+
+
+def whole_cores(free: float) -> int:
+    """`free` cores as threads can use them: at least one, and none of which others use `TAKEN` or more."""
+    return max(1, math.floor(free + TAKEN))
 
 
 def usable_cores() -> int:
-    """The CPU cores that this process may use, which in a container can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The CPU cores that this process may use, which in a container can be fewer than the machine has.
+
+    A quota of the control group counts in whole cores: with 1.5 cores two threads would be paused in turns.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.floor(min(cores, _quota())))
+
+
+def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
+    """Cores' worth of time that this process's control groups allow it (v2 or v1); infinite without a limit."""
+    try:
+        groups = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return math.inf
+    quotas = [math.inf]
+    for _, controllers, path in groups:
+        if controllers not in ("", "cpu", "cpu,cpuacct", "cpuacct,cpu"):
+            continue
+        root = cgroups / controllers
+        # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
+        for group in (root / path.lstrip("/"), *(root / path.lstrip("/")).parents):
+            if group.is_relative_to(root):
+                quotas += _quotas_of(group)
+    return min(quotas)
+
+
+def _quotas_of(group: Path) -> list[float]:
+    found = []
+    for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((group / file).read_text() for file in files).split()
+            if int(quota) > 0:
+                found.append(int(quota) / int(period))
+        except (OSError, ValueError):  # not there, or 'max'
+            continue
+    return found

@@ -87,7 +87,7 @@ class Measurement:
     """Raw times of one variant (eager, compiled, or the A/A control)."""
 
     wall_seconds: tuple[float, ...]
-    """One synchronised call each, in the order timed: what one caller waits."""
+    """One synchronised call each, in the order timed: what one caller waits. Without `settling_seconds`."""
     device_seconds: tuple[float, ...] | None
     """The GPU's work in further calls, by CUDA events with the launches queued ahead; None on a CPU."""
     warmup_seconds: tuple[float, ...]
@@ -100,6 +100,10 @@ class Measurement:
     """CUDA: most bytes that torch's allocator held of the GPU, allocated or not."""
     back_to_back: BackToBack | None = None
     profile: Profile | None = None
+    settling_seconds: tuple[float, ...] = ()
+    """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure.
+
+    Empty in results that were stored before these calls were kept apart."""
 
     @property
     def busy_share(self) -> float | None:
@@ -158,9 +162,26 @@ class CompileCost:
     first_call_seconds: float
     """Wall time: it traces, compiles and runs once."""
     parts: dict[str, float]
-    """Seconds by stage, in torch's own words: 'dynamo', 'aot_autograd', 'inductor', 'backend compile'."""
+    """Seconds by part, which add up to the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's
+    own words) and 'first run'. 'instruction probe' is there only where inductor tried which vector instructions it can
+    compile for: in the first call of a process, on a CPU. Results of before it was measured have it within a step."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """When compiling has paid for itself, in calls and in the time that they take. None: never."""
+
+    calls: int | None
+    low: int | None
+    high: int | None
+    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
+    images: int | None
+    seconds: float | None
+    """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
+
+    Eager works as long for as many calls, up to the rounding to whole calls."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import Compilation, Measurement, Roofline
+from demo.core.measurement import BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
 
 SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("explain", "capture", "compile_again")
+PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
@@ -197,17 +197,6 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class BreakEven:
-    """Calls after which compiling has paid for itself. None: never."""
-
-    calls: int | None
-    low: int | None
-    high: int | None
-    """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
-    images: int | None
-
-
-@dataclass(frozen=True)
 class RunResult:
     """A finished run. Of one that failed, `failure` says in which phase and what to do."""
 
@@ -327,6 +316,11 @@ class RunResult:
         compared = self._compared(self.compiled, self.unbroken)
         return self._judged(compared and compared[0], [run.break_cost for run in self.earlier])
 
+    @property
+    def crowded(self) -> bool:
+        """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
+        return self.environment is not None and self.environment.crowded(self.machine_states)
+
     def _judged(self, within: stats.Interval | None, earlier: Sequence[stats.Interval | None]) -> Speedup | None:
         """For a rerun, with its verdict: from this process's own interval and those of the repeats before it."""
         if within is None:
@@ -341,12 +335,12 @@ class RunResult:
                 stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
                 self.spread.basis,
             )
-        verdict = "unsure" if self.void else stats.verdict(interval, self.control)
+        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, self.control)
         return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
 
     def as_repeats(self) -> tuple[Repeat, ...]:
         """What a further run of the same spec takes over from this one; empty where this one has no answer."""
-        if self._estimate is None or self.void or self.status != "ok":
+        if self._estimate is None or self.void or self.crowded or self.status != "ok":
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
@@ -357,23 +351,35 @@ class RunResult:
         interval = self.speedup
         if interval is None:
             return None
-        eager = self.latencies["eager"]
+        eager, compiled = self.latencies.values()
 
         def calls(ratio: float) -> int | None:
             return stats.break_even_calls(compile_seconds, eager, eager / ratio)
 
         needed = calls(interval.ratio)
         return BreakEven(
-            needed, calls(interval.high), calls(interval.low), None if needed is None else needed * self.spec.batch_size
+            calls=needed,
+            low=calls(interval.high),
+            high=calls(interval.low),
+            images=None if needed is None else needed * self.spec.batch_size,
+            seconds=None if needed is None else compile_seconds + needed * compiled,
         )
+
+    @cached_property
+    def own_break_even(self) -> BreakEven | None:
+        """Of this run's own first compiled call; None where compiled is not known to be faster."""
+        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
+            return None
+        return self.break_even(self.compilation.first_call_seconds)
 
     @property
     def break_even_calls(self) -> int | None:
-        """After this run's own first compiled call; None where compiled is not known to be faster."""
-        if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
-            return None
-        break_even = self.break_even(self.compilation.first_call_seconds)
-        return break_even.calls if break_even is not None else None
+        return self.own_break_even.calls if self.own_break_even is not None else None
+
+    @property
+    def break_even_seconds(self) -> float | None:
+        """Of work, as in `BreakEven`."""
+        return self.own_break_even.seconds if self.own_break_even is not None else None
 
     def roofline_share(self, measured: Measurement) -> float | None:
         """The least time that a call could take here over the one it takes, by the wall clock."""
@@ -392,7 +398,8 @@ class RunResult:
         """The documented JSON: every stored field, and the figures derived from them.
 
         `eager_ms` and `compiled_ms` are the `latencies`, images per second the batch size over them.
-        `break_even_calls` is null unless compiled is faster, `end_to_end_speedup` where the verdict is 'unsure'.
+        `break_even_calls` and `break_even_seconds` are null unless compiled is faster, `end_to_end_speedup` where the
+        verdict is 'unsure'.
         """
         data = plain(self)
         for variant in ("eager", "compiled"):
@@ -417,6 +424,7 @@ class RunResult:
         data["control"] = plain(self.control)
         data["break_cost"] = plain(self.break_cost)
         data["break_even_calls"] = self.break_even_calls
+        data["break_even_seconds"] = self.break_even_seconds
         data["break_even"] = {
             cache: plain(self.break_even(cost.first_call_seconds))
             for cache in ("cold", "warm")

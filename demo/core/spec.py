@@ -212,7 +212,7 @@ class RunSpec:
         None,
         1,
         MAX_THREADS,
-        "Threads of torch on a CPU; without it torch's own choice.",
+        "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
         title="The number of threads",
         fold_place=6,
         in_script=True,

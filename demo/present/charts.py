@@ -220,7 +220,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
             go.Scatter(
                 name="break-even",
                 x=[at],
-                y=[at * eager * scale],
+                y=[(even.seconds or 0.0) * scale],
                 mode="markers",
                 marker={"color": TEXT, "size": 11, "line": {"width": 0}},
                 error_x={
@@ -238,7 +238,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
-            y=at * eager * scale,
+            y=(even.seconds or 0.0) * scale,
             text=directed(sentences.count(at, "call", lang)),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,

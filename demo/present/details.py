@@ -13,6 +13,7 @@ from demo.present.section_texts import ceiling, launch_overhead, request_faster,
 from demo.present.sentences import (
     break_cost,
     break_reason,
+    calls_to_pay,
     captured,
     count,
     grouped,
@@ -214,14 +215,14 @@ def cudagraphs(compiled: Compilation, lang: Language) -> Row:
 
 
 def _break_even(result: RunResult, first_call_seconds: float, lang: Language) -> tuple[str, str]:
-    """After how many calls compiling pays, and the bounds of that number by the speed-up's 95 % interval."""
+    """When compiling pays, and the bounds of the number of calls by the speed-up's 95 % interval."""
     never, explanation = lang.plain("never"), lang.plain("row_pays_why")
     if outcome(result) == "unsure":
         return lang.plain("pays_unsure"), explanation
     even = result.break_even(first_call_seconds) if outcome(result) == "faster" else None
     if even is None or even.calls is None:
         return never, explanation
-    calls = [lang.composed("after", calls=count(even.calls, "call", lang))]
+    calls = [lang.composed("after", calls=calls_to_pay(even, lang))]
     if even.images != even.calls:
         calls.append(count(even.images or 0, "image", lang))
     bounds = lang.composed(

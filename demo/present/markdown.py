@@ -27,6 +27,8 @@ def of_run(result: RunResult) -> str:
         ("first compiled call", "", fmt.duration(compiled.first_call_seconds) if compiled else ""),
         ("speed-up", "", speedup(result)),
     ]
+    if result.own_break_even is not None:
+        rows.append(("pays for itself after", "", sentences.calls_to_pay(result.own_break_even, ENGLISH)))
     if result.control is not None:
         rows.append(("noise floor", "", f"±{fmt.percent(stats.noise_floor(result.control))}"))
     notes = [sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]

@@ -233,7 +233,7 @@ def _measure(spec: RunSpec) -> str:
     call = _timed("calls[name]", spec)
     if spec.protocol == "as published":
         return pieces.MEASURE_PUBLISHED % (call, PUBLISHED_CALLS)
-    return pieces.MEASURE % (f"{max(1, spec.iterations // 12)}, " if spec.iterations else "", call)
+    return pieces.MEASURE % (f"{spec.iterations // 12}, " if spec.iterations else "", call)
 
 
 def _timed(call: str, spec: RunSpec) -> str:
@@ -250,8 +250,11 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
     """The code for the run's other options, a few lines each."""
     spec = result.spec
     lines = []
+    known = result.environment
     if spec.threads:
         lines.append(f"torch.set_num_threads({spec.threads})")
+    elif known is not None and known.gave_way:
+        lines.append(f"torch.set_num_threads({known.threads})  # as in the run: other programs kept cores busy")
     if spec.dtype == "tf32":
         lines.append('torch.set_float32_matmul_precision("high")')
     elif _device(spec) == "cuda":

@@ -11,9 +11,9 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.machine import Environment, GpuSample
-from demo.core.measurement import Compilation
+from demo.core.measurement import BreakEven, Compilation
 from demo.core.result import RunResult
-from demo.present.sentences import count, grouped, outcome, rate, speedup, times, variants, worker_word
+from demo.present.sentences import calls_to_pay, count, grouped, outcome, rate, speedup, times, variants, worker_word
 
 
 def launch_overhead(result: RunResult, lang: Language) -> str:
@@ -137,7 +137,7 @@ def _really_compiled(compiled: Compilation, lang: Language) -> str:
 
 
 def pays_title(result: RunResult, lang: Language) -> str:
-    """'When does compiling pay? After 5 480 calls, with a warm cache after 171'; '' without a speed-up."""
+    """'When does compiling pay? After 5 480 calls, about 28 s of work'; '' without a speed-up."""
     if result.compilation is None or result.speedup is None:
         return ""
     return lang.composed("section_pays", answer=_pays_when(result, lang))
@@ -146,21 +146,20 @@ def pays_title(result: RunResult, lang: Language) -> str:
 def _pays_when(result: RunResult, lang: Language) -> str:
     if result.speedup is not None and result.speedup.verdict == "unsure":
         return lang.plain("pays_unsure")
-    calls = calls_to_pay(result)
-    if len(calls) == 2:
-        cold = count(calls["cold"], "call", lang)
-        return lang.composed("pays_both", cold=cold, warm=lang.plain_value(grouped(calls["warm"])))
-    for cache, number in calls.items():
-        return lang.composed(f"pays_{cache}", calls=count(number, "call", lang))
+    paid = {cache: calls_to_pay(even, lang) for cache, even in _paid_at(result).items()}
+    if len(paid) == 2:
+        return lang.composed("pays_both", **paid)
+    for cache, calls in paid.items():
+        return lang.composed(f"pays_{cache}", calls=calls)
     return lang.plain("pays_never")
 
 
-def calls_to_pay(result: RunResult) -> dict[str, int]:
-    """After how many calls compiling pays for itself, by cache state ('cold', 'warm'); empty where it never does."""
+def _paid_at(result: RunResult) -> dict[str, BreakEven]:
+    """When compiling has paid for itself, by cache state ('cold', 'warm'); empty where it never does."""
     if result.compilation is None or result.speedup is None or result.speedup.verdict != "faster":
         return {}
     points = {cache: result.break_even(cost) for cache, cost in result.compilation.known_costs.items()}
-    return {cache: even.calls for cache, even in points.items() if even is not None and even.calls is not None}
+    return {cache: even for cache, even in points.items() if even is not None and even.calls is not None}
 
 
 def pays(result: RunResult, lang: Language) -> list[str]:
@@ -174,16 +173,18 @@ def pays(result: RunResult, lang: Language) -> list[str]:
 
 
 def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
-    """`cost`, the text about a first call that takes `seconds`, and after how many calls it has paid for itself."""
+    """`cost`, the text about a first call that takes `seconds`, and when it has paid for itself."""
     even = result.break_even(seconds)
     if even is None or result.speedup is None or result.speedup.verdict == "unsure":
         return cost
     if even.calls is None or result.speedup.verdict != "faster":
         return lang.composed("paid_never", cost=cost)
-    paid = lang.composed("paid_after", cost=cost, calls=count(even.calls, "call", lang))
-    if even.low is not None:
-        bounds = {"low": grouped(even.low)} | ({"high": grouped(even.high)} if even.high is not None else {})
-        paid += lang.plain("paid_between" if "high" in bounds else "paid_from", **bounds)
+    paid = lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
+    if even.low is not None and even.high is not None:
+        high = count(even.high, "call", lang)
+        paid += lang.composed("paid_between", low=lang.plain_value(grouped(even.low)), high=high)
+    elif even.low is not None:
+        paid += lang.composed("paid_from", low=count(even.low, "call", lang))
     if result.spec.batch_size > 1 and even.images is not None:
         paid = lang.composed("paid_images", cost=paid, images=count(even.images, "image", lang))
     return paid

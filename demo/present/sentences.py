@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH, Language
-from demo.core.measurement import CompiledFirst, GraphBreak, Measurement
+from demo.core.measurement import BreakEven, CompiledFirst, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.runs.forecast import Range
@@ -239,6 +239,14 @@ def count(number: int, thing: str, lang: Language) -> str:
     if not number:
         return lang.plain(f"count_{thing}_none")
     return lang.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
+
+
+def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
+    """'5 480 calls, about 28 s of work'; 'never' where it is None as well."""
+    if even is None or even.calls is None or even.seconds is None:
+        return lang.plain("never")
+    calls, work = count(even.calls, "call", lang), lang.plain_value(fmt.work_time(even.seconds))
+    return lang.composed("calls_and_work", calls=calls, work=work)
 
 
 def variant(name: str, lang: Language) -> str:

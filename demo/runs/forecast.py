@@ -264,13 +264,13 @@ def _autotuned(spec: RunSpec, compiling: Range) -> Range:
 
 def _timing(spec: RunSpec, call: Range) -> Range:
     """Seconds of warm-up, timing and check, from those of one call. Timed are three variants: eager, its control and
-    compiled."""
+    compiled; a seventh of the calls settle after a switch."""
     if spec.protocol == "as published":
         timed = call.times(*(2.0 * PUBLISHED_CALLS,) * 3)
     elif spec.iterations is not None:
-        timed = call.times(*(3.0 * spec.iterations,) * 3)
+        timed = call.times(*(3.5 * spec.iterations,) * 3)
     else:
-        least = call.times(30, 30, 30)
+        least = call.times(38, 38, 38)  # three blocks of 4 calls each, the shortest, with two controls
         most = spec.most_seconds
         timed = Range(max(min(1.0, most), least.low), max(most, least.likely), max(2 * most, least.high))
     around = call.times(6, 15, 30)  # three warm-ups, memory, outputs, a float64 reference

@@ -113,6 +113,7 @@ EXPORTED: dict[str, Column] = {
     "graphs": _compilation(_WHOLE, lambda compilation: compilation.graphs),
     "graph_breaks": _compilation(_WHOLE, lambda compilation: len(compilation.graph_breaks)),
     "break_even_calls": Column(_WHOLE, lambda result: result.break_even_calls),
+    "break_even_seconds": Column(_NUMBER, lambda result: result.break_even_seconds),
     "parity": Column(_TEXT, lambda result: result.parity and result.parity.verdict),
     "elapsed_seconds": Column(_NUMBER, lambda result: result.elapsed_seconds),
     "failure_stage": Column(_TEXT, lambda result: result.failure and result.failure.phase),
@@ -130,8 +131,8 @@ STORED = (
 _SWEEP_FIGURES = (
     "eager_ms", "compiled_ms", "eager_median_ms", "compiled_median_ms", "eager_mean_ms", "compiled_mean_ms", "speedup",
     "speedup_low", "speedup_high", "verdict", "speedup_basis", "control_low", "control_high", "first_call_seconds",
-    "compile_cache", "break_even_calls", "eager_peak_memory_bytes", "compiled_peak_memory_bytes", "parity",
-    "device_name", "torch", "transformers", "driver", "elapsed_seconds", "started_at", "id"
+    "compile_cache", "break_even_calls", "break_even_seconds", "eager_peak_memory_bytes", "compiled_peak_memory_bytes",
+    "parity", "device_name", "torch", "transformers", "driver", "elapsed_seconds", "started_at", "id"
 )  # fmt: skip
 _SWEEP_NAMES = {"compile_cache": "first_call_cache"}
 SWEEP_FIGURES = {name: EXPORTED[_SWEEP_NAMES.get(name, name)] for name in _SWEEP_FIGURES}

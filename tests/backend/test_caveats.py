@@ -6,11 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
-from samples import measurement, ok_result
+from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
+from demo.core.result import RunResult
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -89,6 +90,23 @@ def test_what_the_compiled_model_really_was_is_told(compilation: Compilation, wo
     assert words in warning
 
 
+@pytest.mark.parametrize(
+    ("cores", "free", "told"),
+    [
+        (2, 1, "One of 2 cores is busy: timed with 1 thread."),
+        (8, 5, "3 of 8 cores are busy: timed with 5 threads."),
+    ],
+)
+def test_busy_cores_are_counted(cores: int, free: int, told: str) -> None:
+    machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
+    assert caveats.of_cores(machine) == told
+
+
+def test_a_core_that_is_often_taken_is_told() -> None:
+    busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
+    assert caveats.of_timing(busy) == [caveats.OFTEN_TAKEN]
+
+
 def test_a_graph_break_that_was_asked_for_is_not_told_as_the_models_own() -> None:
     result = ok_result(compilation=Compilation(1.0, "cold", 2, (GraphBreak("asked", "a.py:1"),)))
     asked = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=True))
@@ -107,6 +125,29 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
     (warning,) = caveats.of_timing(fine)
     assert warning.startswith("Precision reached ±") and "(target ±0.1 %)" in warning
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
+
+
+def tailed(seconds: float) -> RunResult:
+    """Twice as fast, but one compiled call in ten takes `seconds`. Eager's p95 is 2.08 ms."""
+    times = tuple(seconds if call % 10 == 0 else 0.001 for call in range(48))
+    compiled = dataclasses.replace(measurement(0.001), wall_seconds=times)
+    fixed = dataclasses.replace(ok_result().spec, iterations=48)  # no word about the precision
+    result = ok_result(compiled=compiled, spec=fixed)
+    assert result.speedup is not None and result.speedup.verdict == "faster"
+    return result
+
+
+def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
+    assert caveats.of_timing(tailed(0.005)) == [
+        "The slowest compiled calls are slower than eager's: 1 in 20 takes longer than 5.00 ms, with eager longer than "
+        "2.08 ms."
+    ]
+
+
+def test_a_tail_is_not_told_where_it_is_hardly_longer_or_the_model_is_not_faster() -> None:
+    slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
+    for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
+        assert caveats.of_timing(result) == []
 
 
 def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:

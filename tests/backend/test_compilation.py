@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor import cpu_vec_isa
 from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
@@ -106,13 +109,79 @@ def test_the_compile_steps_of_the_first_call_add_up_to_it() -> None:
     whole = compiled(Whole())
     cost = whole.cold or whole.warm
     assert cost is not None
-    assert set(cost.parts) == {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
+    steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
+    assert set(cost.parts) - {"instruction probe"} == steps  # the probe is there in the first compile of this process
     assert sum(cost.parts.values()) == pytest.approx(100.0)
     assert all(part >= 0 for part in cost.parts.values())
     assert cost.parts["dynamo"] > 0
 
 
-def test_an_empty_cache_is_cold_and_then_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PROBE_SECONDS = 0.125
+"""By a clock of its own: the probe that the tests put in takes no time."""
+
+
+@pytest.fixture
+def slow_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look for the vector instructions tries one program, as the first look of a process does."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS)
+    known, isa = cpu_vec_isa.valid_vec_isa_list(), cpu_vec_isa.VecAVX2()
+    monkeypatch.setattr(compilation, "time", clock)
+    monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", lambda self, code: True)
+    monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", lambda: known if isa.check_build("a program") else [])
+
+
+@pytest.mark.parametrize(
+    ("events", "step"),
+    [
+        (["dynamo", "entire_frame_compile", "backend_compile", "inductor_compile", "code_gen"], "inductor"),
+        (["dynamo", "entire_frame_compile", "backend_compile", "AOTAutogradCache.inductor_load"], "aot_autograd"),
+        (["dynamo", "entire_frame_compile"], "dynamo"),
+    ],
+)
+def test_the_probe_counts_for_the_compile_step_that_waited_for_it(
+    events: list[str], step: str, monkeypatch: pytest.MonkeyPatch, slow_probe: None
+) -> None:
+    logger = SimpleNamespace(get_stack=lambda: events)
+    monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
+    probe = compilation.InstructionProbe()
+    cpu_vec_isa.pick_vec_isa()
+    cpu_vec_isa.pick_vec_isa()
+    probe.stop()
+    cpu_vec_isa.pick_vec_isa()  # not timed any more
+    assert probe.seconds == {step: 2 * PROBE_SECONDS}
+
+
+@pytest.mark.parametrize(
+    "logger",
+    [None, SimpleNamespace(), SimpleNamespace(get_stack=lambda: [])],
+    ids=["no logger", "no stack", "no event"],
+)
+def test_a_probe_outside_of_every_compile_step_has_no_part(
+    logger: Any, monkeypatch: pytest.MonkeyPatch, slow_probe: None
+) -> None:
+    if logger is None:
+        monkeypatch.delattr(torch._dynamo.utils, "get_chromium_event_logger")
+    else:
+        monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
+    probe = compilation.InstructionProbe()
+    cpu_vec_isa.pick_vec_isa()
+    probe.stop()
+    assert probe.seconds == {}
+
+
+def test_two_logs_in_a_row_time_a_probe_once(slow_probe: None) -> None:
+    untimed = cpu_vec_isa.VecISA.check_build
+    compilation.InstructionProbe()  # of a first call that raised: nobody stopped it
+    probe = compilation.InstructionProbe()
+    probe.stop()
+    assert cpu_vec_isa.VecISA.check_build is untimed
+
+
+@pytest.mark.usefixtures("slow_probe")
+def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "")  # so that they are put back
     compilation.use_empty_cache(tmp_path)
@@ -122,6 +191,10 @@ def test_an_empty_cache_is_cold_and_then_warm(tmp_path: Path, monkeypatch: pytes
     assert second.warm is not None and second.cold is None
     assert (first.kernels, first.extern_kernels) == (second.kernels, second.extern_kernels)
     assert (second.cache_hits, second.cache_misses) == (1, 0)
+    for cost in (first.cold, second.warm):
+        assert cost.parts["instruction probe"] > 0
+        assert cost.parts["instruction probe"] % PROBE_SECONDS == 0
+        assert sum(cost.parts.values()) == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(("hits", "misses", "cache"), [(0, 0, "off"), (2, 0, "warm"), (0, 2, "cold"), (1, 1, "cold")])

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from demo.backend import events, timing
+from demo.backend import events, protocols, timing
 from demo.backend.events import Events
-from demo.backend.run import Job, Run
 from demo.core.result import PROGRESS_CODES
 from demo.core.spec import RunSpec
 
@@ -53,10 +52,12 @@ def timed(stream: SentLines) -> list[int]:
         def now(self) -> float:
             return 0.0
 
-    variants = SimpleNamespace(eager=SimpleNamespace(call=call), compiled=SimpleNamespace(call=call), unbroken=None)
-    observer: Any = SimpleNamespace(sample=lambda: at_samples.append(calls))
-    subject: Any = SimpleNamespace(clock=Clock())
-    Run(Job(SPEC, "unused"), Events(stream)).time_interleaved(subject, variants, observer, 5)  # type: ignore[arg-type]
+    compiled = SimpleNamespace(call=call, warmup=[0.003] * 3)  # so long that a half block has 5 calls
+    variants: Any = SimpleNamespace(
+        eager=SimpleNamespace(call=call), compiled=compiled, unbroken=None, eager_warmup_again=[0.003] * 3
+    )
+    observer: Any = SimpleNamespace(seconds=0.0)
+    protocols.interleaved(variants, Clock(), SPEC, lambda: at_samples.append(calls), observer, Events(stream))
     return at_samples
 
 
@@ -66,7 +67,8 @@ def test_no_update_is_sent_from_inside_a_timed_block(monkeypatch: pytest.MonkeyP
     at_samples = timed(stream)
     assert stream.sent_inside == 0
     assert len(stream.progress) == len(at_samples) == 8
-    assert all((calls - 20) % 30 == 0 for calls in at_samples)  # 20 calls of A B B A, then 10 of the control between
+    # 20 calls of A B B A and 4 that settle, then 10 of the control between
+    assert all((calls - 24) % 34 == 0 for calls in at_samples)
 
 
 def test_at_most_four_updates_a_second_leave_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +99,16 @@ def test_what_is_done_after_the_timing_is_sent_as_a_code_and_in_english() -> Non
         "capture",
         events.MESSAGES["capture"],
     )
+
+
+def test_a_code_is_sent_however_short_the_time_since_the_last_progress() -> None:
+    stream = SentLines()
+    sent = Events(stream)
+    sent.progress("time", 0.6)
+    sent.doing("fewer_threads", 0.5, phase="time")
+    sent.progress("time", 0.5)
+    told = [(one["phase"], one["code"]) for one in stream.progress]
+    assert told == [("time", ""), ("time", "fewer_threads"), ("time", "")]
 
 
 def test_a_code_does_not_stay_when_the_phase_goes_on() -> None:

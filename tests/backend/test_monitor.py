@@ -96,7 +96,55 @@ def test_samples_are_half_a_second_apart() -> None:
     assert observer.energy_joules() is None
 
 
-def test_the_share_of_others_leaves_out_this_process() -> None:
-    assert monitor.foreign_share((0, 0, 0), (200, 150, 50)) == 0.5
-    assert monitor.foreign_share((0, 0, 0), (200, 40, 50)) == 0.0
-    assert monitor.foreign_share(None, (1, 1, 1)) is None
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A simulated machine of two cores: `pass_time` lets others use some of them."""
+    machine = SimpleNamespace(now=100.0, busy=0.0)
+    monkeypatch.setattr(monitor.time, "perf_counter", lambda: machine.now)
+    monkeypatch.setattr(monitor.cores, "usable_cores", lambda: 2)
+    monkeypatch.setattr(
+        monitor.cores, "read", lambda: monitor.cores.Reading(2, 2 * machine.now, machine.busy, machine.now / 3)
+    )
+
+    def pass_time(seconds: float, others: float) -> None:
+        machine.now += seconds
+        machine.busy += seconds * (others + 1 / 3)
+
+    machine.pass_time = pass_time
+    return machine
+
+
+def test_what_others_leave_is_told_of_the_last_second_and_only_once_it_is_over(clock: SimpleNamespace) -> None:
+    observer, told = monitor.Observer(CPU), []
+    for others in (0.0, 0.0, 1.0, 1.0, 0.1, 0.1):
+        clock.pass_time(0.6, others)
+        observer.sample()
+        told.append(observer.free_lately())
+    assert told == [None, 2, 1, 1, 1, 2]
+    assert [sample.free_cores for sample in observer.samples] == pytest.approx([2, 2, 1, 1, 1.9, 1.9])
+
+
+def test_a_new_timing_forgets_the_samples_of_the_one_before(clock: SimpleNamespace) -> None:
+    observer = monitor.Observer(CPU)
+    for _ in range(3):
+        clock.pass_time(0.6, 1.0)
+        observer.sample()
+    observer.begin()
+    assert (observer.samples, observer.free_lately(), observer.seconds) == ([], None, 0.0)
+    clock.pass_time(0.6, 0.0)
+    observer.sample()
+    assert [(sample.at_seconds, sample.free_cores) for sample in observer.samples] == [pytest.approx((0.6, 2.0))]
+
+
+def test_free_cores_are_not_told_over_a_moment_nor_on_a_gpu(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
+    on_cpu, on_gpu = monitor.Observer(CPU), monitor.Observer(torch.device("cuda"))
+    clock.pass_time(0.1, 1.0)
+    on_cpu.sample()
+    assert on_cpu.samples[0].free_cores is None
+    assert on_cpu.samples[0].foreign_cpu == pytest.approx(0.5)
+    clock.pass_time(2.0, 1.0)
+    on_gpu.sample()
+    assert on_gpu.samples[0].free_cores is None

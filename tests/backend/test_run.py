@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,22 @@ import pytest
 import torch
 from PIL import Image
 
-from demo.backend import compilation, events, machine, models, parity, passes, predictions, run, settings, timing
+from demo.backend import (
+    caveats,
+    compilation,
+    cores,
+    events,
+    machine,
+    models,
+    parity,
+    passes,
+    predictions,
+    protocols,
+    settings,
+    timing,
+)
 from demo.backend.events import Events
+from demo.backend.monitor import Observer
 from demo.backend.run import Job, Run
 from demo.core import catalog
 from demo.core.result import PHASES, RunResult
@@ -47,6 +61,16 @@ def is_whole(result: RunResult) -> bool:
         and result.end_to_end is not None
         and result.compilation.graphs == 1
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_known_of_other_programs() -> Iterator[None]:
+    """Whatever else runs on this machine changes no run here, and no test leaves fewer threads to the next."""
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cores, "read", lambda: None)
+        yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +159,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
-    for place in (run, events):
+    for place in (protocols, events):
         monkeypatch.setattr(place, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
@@ -150,6 +174,65 @@ def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: 
     assert result.speedup.ratio == result.eager.mean_seconds / result.compiled.mean_seconds
     assert result.control is None
     assert any("guide's recipe" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("asked", "free", "threads"),
+    [
+        ({}, [2, 1], [1]),
+        ({"protocol": "as published", "iterations": None}, [1], [1]),
+        ({"threads": 2}, [1], []),  # asked for, so obeyed
+    ],
+    ids=["auto", "as published", "asked for"],
+)
+def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_threads(
+    asked: dict[str, Any], free: list[int], threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(2)
+    left = iter(free)
+    monkeypatch.setattr(Observer, "free_lately", lambda self: next(left, None))
+    monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
+    stream = io.StringIO()
+    result = result_of(stream=stream, **asked)
+    assert is_whole(result)
+    known, compiled = result.environment, result.compilation
+    assert (known.threads, known.free_cores) == ((threads[-1],) * 2 if threads else (2, None))
+    assert torch.get_num_threads() == known.threads
+    told = [warning for warning in result.warnings if warning.startswith("Another program took a core")]
+    assert told == [caveats.timed_again(number) for number in threads]
+    assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
+    assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
+    assert len(result.compiled.wall_seconds) == (PUBLISHED_CALLS if "protocol" in asked else 12)
+    codes = [json.loads(line)["progress"]["code"] for line in stream.getvalue().splitlines()]
+    assert codes.count("fewer_threads") == len(threads)
+
+
+def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[int] = []
+
+    def with_fewer_threads(self: Run, subject: Any, variants: Any, threads: int) -> Any:
+        again.append(threads)
+        return variants
+
+    monkeypatch.setattr(Observer, "free_lately", lambda self: 0)
+    monkeypatch.setattr(Run, "with_fewer_threads", with_fewer_threads)
+    result = result_of()
+    assert again == [0, 0]
+    assert is_whole(result)
+    assert len(result.compiled.wall_seconds) == 12
+
+
+@pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
+def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
+    asked: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(2)
+    monkeypatch.setattr(cores, "free_cores", lambda since: 1)
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    result = result_of(**asked)
+    assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
+    told = "One of 2 cores is busy: timed with 1 thread." in result.warnings
+    assert told == (threads == 1)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 400), (400, 20)])

@@ -59,6 +59,43 @@ def test_threads_are_set() -> None:
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "device", "free", "threads"),
+    [
+        (None, "cpu", 1, 1),
+        (None, "cpu", 2, 2),
+        (None, "cpu", 8, 2),  # torch's own number is never raised
+        (None, "cpu", None, 2),
+        (2, "cpu", 1, 2),
+        (None, "cuda", 1, 2),
+    ],
+)
+def test_auto_threads_are_those_that_have_a_free_core(
+    asked: int | None, device: str, free: int | None, threads: int
+) -> None:
+    torch.set_num_threads(2)
+    assert settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "OpenMP's default"),
+        ({"GOMP_SPINCOUNT": "3000"}, "GOMP_SPINCOUNT=3000"),
+        ({"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "5"}, "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=5"),
+    ],
+)
+def test_how_threads_wait_is_read_from_the_environment(
+    variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert settings.spinning() == told
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, attention: str) -> None:
@@ -70,6 +107,7 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
         "memory format": "channels last" if channels_last else "contiguous",
         "weights": "bfloat16",
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
+        "spinning": settings.spinning(),
     }
 
 

@@ -54,7 +54,67 @@ def test_calls_alternate_eager_compiled_compiled_eager_with_a_control_between():
     clock = SimulatedClock()
     timing.time_interleaved(eager, compiled, clock, timing.Plan(iterations=8), 2, nothing)
     pattern = "".join("E" if call is eager else "C" for call in clock.order)
-    assert pattern == "EE" + "CCCC" + "EE" + "EEEE" + "EE" + "CCCC" + "EE"
+    block = "EE" + "C" + "CCCC" + "E" + "EE"  # one call after each switch settles
+    assert pattern == block + "EEEE" + block
+
+
+@pytest.mark.parametrize(
+    ("half", "third", "settling"),
+    [
+        (2, False, 1),
+        (4, False, 2),
+        (5, False, 2),
+        (6, False, 3),
+        (20, False, 3),
+        (4, True, 1),
+        (8, True, 2),
+        (20, True, 3),
+    ],
+)
+def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, third: bool, settling: int):
+    class Switching(SimulatedClock):
+        """Adds 100 s to the first calls after a switch: a counted one would show it."""
+
+        since = 100
+
+        def time(self, call: Any) -> float:
+            self.since = 0 if self.order and call is not self.order[-1] else self.since + 1
+            return super().time(call) + (100.0 if self.since < settling else 0.0)
+
+    variants = (lambda: 0.004,) if third else ()
+    plan = timing.Plan(iterations=4 * half)  # two blocks
+    samples = timing.time_interleaved(eager, compiled, Switching(), plan, half, nothing, *variants)
+    assert set(samples.eager) == set(samples.control) == {0.010}
+    assert set(samples.compiled) == {0.005} and set(samples.unbroken) == ({0.004} if third else set())
+    switches = {"eager": 2, "compiled": 4 if third else 2, "unbroken": 2 if third else 0}
+    assert {name: len(times) for name, times in samples.settling.items()} == {
+        name: settling * count for name, count in switches.items()
+    }
+    assert all(time > 100 for times in samples.settling.values() for time in times)
+
+
+@pytest.mark.parametrize("third", [None, 0.0001, 0.01, 1.0])
+@pytest.mark.parametrize("costs", list(itertools.product((0.0001, 0.01, 1.0), repeat=2)))
+@pytest.mark.parametrize("iterations", [None, 10, 60])
+def test_settling_takes_at_most_a_fifth_of_the_timing(
+    costs: tuple[float, float], third: float | None, iterations: int | None
+):
+    slow, fast = ([cost] * 3 for cost in costs)
+    half = timing.calls_per_half_block(slow, fast, iterations, third=third is not None)
+    clock = SimulatedClock()
+    more = () if third is None else (lambda: third,)
+    plan = timing.Plan(iterations=iterations)
+    samples = timing.time_interleaved(lambda: costs[0], lambda: costs[1], clock, plan, half, nothing, *more)
+    settling = sum(map(sum, samples.settling.values()))
+    assert 0 < settling <= 0.2 * clock.seconds * (1 + 1e-9)
+
+
+def test_a_measurement_has_the_settling_calls_beside_the_counted_ones():
+    samples = run(SimulatedClock(), timing.Plan(iterations=20))
+    measured = samples.measurement("compiled", [0.3, 0.005])
+    assert (measured.wall_seconds, measured.settling_seconds) == ((0.005,) * 20, (0.005,) * 4)
+    assert (measured.warmup_seconds, measured.calls_per_block) == ((0.3, 0.005), 10)
+    assert samples.measurement("control").settling_seconds == ()
 
 
 def test_a_third_variant_lies_in_the_middle_of_the_compiled_calls_and_is_known_as_well():
@@ -63,7 +123,7 @@ def test_a_third_variant_lies_in_the_middle_of_the_compiled_calls_and_is_known_a
     samples = timing.time_interleaved(eager, compiled, clock, plan, 2, nothing, lambda: 0.004)
     names = {eager: "E", compiled: "C"}
     pattern = "".join(names.get(call, "I") for call in clock.order)
-    assert pattern.startswith("EE" + "CC" + "IIII" + "CC" + "EE" + "EEEE" + "EE" + "CC")
+    assert pattern.startswith("EE" + "C" + "CC" + "I" + "IIII" + "C" + "CC" + "E" + "EE" + "EEEE" + "EE" + "CC")
     assert len(samples.unbroken) == len(samples.compiled) == len(samples.eager)
     assert [one.ratio for one in samples.intervals()] == pytest.approx([2.0, 1.25], rel=0.005)
 
@@ -125,9 +185,9 @@ def test_an_unsure_verdict_gets_the_same_time_once_more_and_no_longer():
 
 def test_a_slow_model_still_gets_ten_calls_of_each_variant():
     samples = timing.time_interleaved(
-        lambda: 4.0, lambda: 2.0, SimulatedClock(), timing.Plan(max_seconds=1.0), 1, nothing
+        lambda: 4.0, lambda: 2.0, SimulatedClock(), timing.Plan(max_seconds=1.0), 2, nothing
     )
-    assert len(samples.eager) == len(samples.compiled) == 10
+    assert len(samples.eager) == len(samples.compiled) == 12
 
 
 def test_a_given_number_of_calls_is_rounded_up_to_whole_blocks():
@@ -176,7 +236,7 @@ def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
     assert len(times) == 6
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(3.0, 1), (0.03, 1), (0.003, 5), (0.000_01, 20)])
+@pytest.mark.parametrize(("seconds", "expected"), [(3.0, 2), (0.03, 2), (0.003, 5), (0.000_01, 20)])
 def test_blocks_hold_more_calls_of_a_fast_model(seconds: float, expected: int):
     assert timing.calls_per_half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
 

@@ -58,12 +58,10 @@ class HeldRunner(FakeRunner):
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, trace: Path | None = None
-    ) -> Iterator[Progress | RunResult]:
+    def run(self, *asked: Any) -> Iterator[Progress | RunResult]:
         while not self.let_go.wait(0.1):
             yield progress(7.0, 10.0, RESULT)
-        yield from super().run(spec, image, cancel, trace)
+        yield from super().run(*asked)
 
 
 RUNNER = HeldRunner()

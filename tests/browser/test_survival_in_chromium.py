@@ -40,8 +40,8 @@ class Runner(FakeRunner):
         self.seconds = 600.0 if spec.batch_size == LONG else 2.0
         return ok_result(id=uuid.uuid4().hex[:12], started_at="2026-11-22T09:00:00Z", spec=spec)
 
-    def run(self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None) -> Iterator[Any]:
-        for event in super().run(spec, image, cancel, trace):
+    def run(self, *asked: Any) -> Iterator[Any]:
+        for event in super().run(*asked):
             if isinstance(event, RunResult) and event.status == "ok":
                 self._kept.append(event)
             yield event

@@ -30,6 +30,14 @@ def test_a_duration_reads_as_one_would_say_it(seconds: float, text: str) -> None
     assert fmt.duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.9, "0.9 s"), (28.3, "28 s"), (260, "4 min 20 s"), (2530, "42 min"), (12_600, "3.5 h"), (432_000, "120 h")],
+)
+def test_an_amount_of_work_may_be_hours(seconds: float, text: str) -> None:
+    assert fmt.work_time(seconds) == text
+
+
 @pytest.mark.parametrize(("value", "text"), [(2.294, "2.29×"), (12.34, "12.3×"), (0.098, "0.10×"), (1.0, "1.00×")])
 def test_a_ratio_carries_its_sign(value: float, text: str) -> None:
     assert fmt.ratio(value) == text

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from samples import failed_result, measurement, ok_result
 
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import EndToEnd, RunResult
 from demo.core.spec import RunSpec
@@ -72,6 +73,28 @@ def test_a_run_that_recompiled_while_timing_is_void() -> None:
     assert speedup.verdict == "unsure"
 
 
+@pytest.mark.parametrize(
+    ("threads", "free", "verdict"),
+    [
+        (2, (2.0, 2.0), "faster"),
+        (2, (1.9, 1.0, 2.0, 2.0, 2.0), "faster"),  # taken for a moment
+        (2, (None, 1.5, 1.4), "unsure"),
+        (2, (None, None), "faster"),
+        (8, (2.0, 1.9), "faster"),  # more threads than cores, as asked; none was taken
+        (1, (0.5, 0.3), "faster"),  # one thread waits for no other
+    ],
+)
+def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure(
+    threads: int, free: tuple[float | None, ...], verdict: str
+) -> None:
+    samples = tuple(HostSample(number / 2, 0.3, None, left) for number, left in enumerate(free))
+    machine = dataclasses.replace(ok_result().environment, threads=threads, free_cores=2)
+    result = ok_result(environment=machine, machine_states=samples)
+    assert result.speedup is not None and result.speedup.verdict == verdict
+    assert result.crowded == (verdict == "unsure")
+    assert RunResult.from_json(json.loads(result.dumps())) == result
+
+
 def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None:
     broken = RunSpec("shapes-vit", "image-classification", graph_break=True)
     result = ok_result(spec=broken, compiled=measurement(0.0012), unbroken=measurement(0.001))
@@ -107,6 +130,22 @@ def test_break_even_counts_calls_until_compiling_has_paid() -> None:
     result = ok_result()
     saved = result.latencies["eager"] - result.latencies["compiled"]
     assert result.break_even_calls == math.ceil(5.5 / saved)
+
+
+def test_the_work_until_compiling_has_paid_is_the_first_call_and_that_many_compiled_calls() -> None:
+    result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
+    found, latencies = result.break_even(10.0), result.latencies
+    assert found is not None and found.calls is not None and found.seconds is not None
+    assert found.seconds == pytest.approx(10.0 + found.calls * latencies["compiled"])
+    saved = latencies["eager"] - latencies["compiled"]
+    assert 0 <= found.calls * latencies["eager"] - found.seconds < saved
+
+
+def test_the_work_of_a_run_s_own_first_call_is_in_its_json_and_null_where_it_never_pays() -> None:
+    result, loss = ok_result(), ok_result(compiled=measurement(0.004))
+    data = result.to_json()
+    assert data["break_even_seconds"] == result.break_even_seconds == result.break_even(5.5).seconds
+    assert loss.to_json()["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
 
 
 def test_an_old_file_always_loads() -> None:

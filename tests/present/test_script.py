@@ -125,6 +125,23 @@ def test_a_script_imports_what_it_needs_and_nothing_of_the_project(spec: RunSpec
     assert imported - {"torch", "transformers", "PIL"} <= used
 
 
+@pytest.mark.parametrize(
+    ("machine", "asked", "line"),
+    [
+        ({"threads": 1, "free_cores": 1}, None, "torch.set_num_threads(1)  # as in the run: other programs"),
+        ({"threads": 2, "free_cores": 2}, None, None),
+        ({"threads": 1, "free_cores": None}, None, None),
+        ({"threads": 1, "free_cores": 2}, 1, "torch.set_num_threads(1)\n"),
+    ],
+)
+def test_a_script_has_the_threads_that_a_busy_machine_left_its_run(
+    machine: dict[str, Any], asked: int | None, line: str | None
+) -> None:
+    spec = dataclasses.replace(ok_result().spec, threads=asked)
+    text = script.script(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, **machine)))
+    assert (line in text) if line else "set_num_threads" not in text
+
+
 def test_what_was_asked_stands_in_the_settings() -> None:
     found = catalog.find("facebook/detr-resnet-50")
     text = script.script(ok_result(spec=spec_of(found, **(EVERYTHING | {"dtype": "bfloat16", "precision": 0.05}))))

@@ -218,6 +218,29 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     assert section_texts.compile_parts(ok_result(compilation=newer), ENGLISH) == [("keys", "1.0 s", "")]
 
 
+def test_the_instruction_probe_is_a_part_of_its_own_where_there_was_one() -> None:
+    cold, warm = CompileCost(30.0, {"inductor": 9.0, "instruction probe": 18.3}), CompileCost(2.0, {"inductor": 0.0})
+    result = ok_result(compilation=Compilation(30.0, "cold", 1, cold=cold, warm=warm))
+    for language in LANGUAGES.values():
+        named = language.texts["part_instruction_probe"]
+        assert (named, "18 s", "") in section_texts.compile_parts(result, language)
+    (row,) = [why for name, _, why in details.all_figures(result, ENGLISH) if name == "First call, cold"]
+    assert row == "inductor 9.0 s, instruction probe 18 s"
+
+
+def test_the_bounds_of_the_calls_are_told_as_calls_behind_the_work() -> None:
+    restless = tuple(0.001 * (1 + 0.02 * (call % 7)) for call in range(48))
+    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
+    result = ok_result(compiled=compiled)
+    even = result.break_even(5.5)
+    assert even is not None and even.low is not None and even.high is not None
+    bounds = f"{sentences.grouped(even.low)} to {sentences.count(even.high, 'call', ENGLISH)}"
+    assert section_texts.pays(result, ENGLISH) == [
+        "With an empty cache the first call takes 5.5 s and pays for itself after "
+        f"{sentences.calls_to_pay(even, ENGLISH)} (95 %: {bounds})."
+    ]
+
+
 def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:
     """Calls of 10 ms and 5 ms of which so many seconds are work of the GPU."""
     eager, compiled = (

@@ -172,7 +172,8 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
     assert sorted(fields) == sorted(
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
-            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example"
+            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example "
+            "repeats"
         ).split()
     )
     allowed = {"mode": MODES, "dtype": DTYPES, "device": DEVICES, "weights": WEIGHTS}

@@ -252,5 +252,4 @@ def _break_even(result: RunResult, lang: Language) -> str:
         return ""
     if outcome == "unsure":
         return lang.html("pays_unsure")
-    calls = result.break_even_calls if outcome == "faster" else None
-    return lang.marked(sentences.count(calls, "call", lang) if calls is not None else lang.plain("never"))
+    return lang.marked(sentences.calls_to_pay(result.own_break_even, lang))

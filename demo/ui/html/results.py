@@ -126,20 +126,18 @@ def _per_call(result: RunResult, lang: Language) -> str:
 
 
 def _price(result: RunResult, lang: Language) -> str:
-    """The cost of compiling, and after how many calls it pays."""
+    """The cost of compiling, and after how many calls, and how much work, it pays."""
     compiled = result.compilation
     if compiled is None:
         return ""
     took = "price_warm" if compiled.cache == "warm" else "price_cold"
-    time, calls = fmt.duration(compiled.first_call_seconds), result.break_even_calls
-    verdict = result.speedup.verdict if result.speedup is not None else None
-    if verdict == "faster" and calls is not None:
-        sentence = lang.html(
-            f"{took}_pays_{'one' if calls == 1 else 'many'}", time=time, count=sentences.grouped(calls)
-        )
+    time, even = lang.plain_value(fmt.duration(compiled.first_call_seconds)), result.own_break_even
+    if even is not None and even.calls is not None:
+        sentence = lang.composed(f"{took}_pays", time=time, calls=sentences.calls_to_pay(even, lang))
     else:
-        sentence = lang.html(f"{took}_unsure" if verdict == "unsure" else f"{took}_never", time=time)
-    return f'<p class="price">{sentence}</p>'
+        unsure = result.speedup is not None and result.speedup.verdict == "unsure"
+        sentence = lang.composed(f"{took}_unsure" if unsure else f"{took}_never", time=time)
+    return f'<p class="price">{lang.marked(sentence)}</p>'
 
 
 def warnings(result: RunResult, lang: Language) -> str:

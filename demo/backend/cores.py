@@ -1,0 +1,88 @@
+"""How many cores other processes leave free, by Linux's count of processor time.
+
+Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
+hypervisor took of them between two readings. Not covered: children of this process that still run, which count as
+others; systems without /proc, where nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.core.machine import usable_cores, whole_cores
+
+PROC_STAT = Path("/proc/stat")
+IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
+"""Windows of the second look, in which this process idles, and the length of each."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds of processor time so far."""
+
+    cores: int
+    """That this process may use, without its quota."""
+    total: float
+    """Of all these cores together, idle time included."""
+    busy: float
+    """What any process used of them, and what a hypervisor kept back (steal)."""
+    own: float
+    """What this process and its ended children used."""
+
+    def foreign_share(self, later: Reading) -> float | None:
+        """The share of the cores, 0 to 1, that others used until `later`; None where no time had passed."""
+        total = later.total - self.total
+        if total <= 0:
+            return None
+        return min(1.0, max(0.0, (later.busy - self.busy - later.own + self.own) / total))
+
+    def free(self, later: Reading) -> float | None:
+        """The cores that others left until `later`, as a fraction, at most the quota; None where no time had passed."""
+        share = self.foreign_share(later)
+        return None if share is None else min(usable_cores(), later.cores * (1 - share))
+
+
+def read() -> Reading | None:
+    """None where /proc does not say."""
+    try:
+        usable = os.sched_getaffinity(0)
+        ticks = [
+            [int(value) for value in times[:8]]
+            for name, *times in map(str.split, PROC_STAT.read_text().splitlines())
+            if name.removeprefix("cpu").isdigit() and name != "cpu" and int(name.removeprefix("cpu")) in usable
+        ]
+        a_second = os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError):
+        return None
+    if not ticks:
+        return None
+    total = sum(map(sum, ticks))
+    idle = sum(core[3] + core[4] for core in ticks)
+    children = os.times()
+    own = time.process_time() + children.children_user + children.children_system
+    return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
+
+
+def free_cores(since: Reading | None) -> int | None:
+    """The cores that other processes leave free; None where that is not known.
+
+    `since` is a reading from before this process loaded its model, which makes the first window. Only where others were
+    busy in it, this looks again while this process idles, and takes the least busy window: a click on a page keeps the
+    server and the browser busy for a moment, which says nothing of the timing.
+    """
+    found = _left(since, read())
+    for _ in range(IDLE_LOOKS):
+        if found is None or found >= usable_cores():
+            return found
+        before = read()
+        time.sleep(IDLE_SECONDS)
+        found = max(found, _left(before, read()) or 0)
+    return found
+
+
+def _left(before: Reading | None, after: Reading | None) -> int | None:
+    free = before.free(after) if before is not None and after is not None else None
+    return None if free is None else whole_cores(free)

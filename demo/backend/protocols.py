@@ -1,0 +1,78 @@
+"""A run's two protocols around the functions of `timing`: what is told and looked at between the timed calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from demo.backend import timing
+from demo.backend.events import Events
+from demo.backend.monitor import Observer
+from demo.backend.variants import Variants
+from demo.core.spec import PUBLISHED_CALLS, RunSpec
+
+Look = Callable[[], None]
+"""Looks at the machine between two timed calls; raises `CoreTaken` to break the timing off."""
+
+
+class CoreTaken(Exception):
+    """While calls were timed, other programs took a core: fewer are `free` than torch uses threads."""
+
+    def __init__(self, free: int) -> None:
+        super().__init__(f"{free} free")
+        self.free = free
+
+
+def timed(
+    variants: Variants, clock: timing.Clock, spec: RunSpec, look: Look, observer: Observer, events: Events
+) -> timing.Samples | None:
+    """By the spec's protocol; None where eager and compiled are to take turns and do not fit in memory together."""
+    if spec.protocol == "as published":
+        return as_published(variants, clock, look, events)
+    if not variants.fit_together:
+        return None
+    try:
+        return interleaved(variants, clock, spec, look, observer, events)
+    except torch.OutOfMemoryError:
+        return None
+
+
+def as_published(variants: Variants, clock: timing.Clock, look: Look, events: Events) -> timing.Samples:
+    """The guide's recipe: a fixed number of calls of one variant after the other."""
+    calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
+    if variants.unbroken is not None:
+        calls["unbroken"] = variants.unbroken.call
+    samples = timing.Samples(1)
+    into = {"eager": samples.eager, "compiled": samples.compiled, "unbroken": samples.unbroken}
+    for place, (name, call) in enumerate(calls.items()):
+
+        def between_calls(so_far: list[float], name: str = name, place: int = place) -> None:
+            look()
+            events.calls_timed(name, place, len(calls), so_far)
+
+        into[name] += timing.time_fixed_count(call, clock, PUBLISHED_CALLS, between_calls)
+    return samples
+
+
+def interleaved(
+    variants: Variants, clock: timing.Clock, spec: RunSpec, look: Look, observer: Observer, events: Events
+) -> timing.Samples:
+    """Blocks of eager, compiled, compiled, eager. Raises torch.OutOfMemoryError where they do not fit together."""
+    plan = timing.Plan.of(spec)
+
+    def on_block_end(samples: timing.Samples) -> None:
+        look()
+        events.block_timed(samples, plan, observer.seconds)
+
+    eager, compiled = variants.eager.call, variants.compiled.call
+    unbroken = variants.unbroken.call if variants.unbroken is not None else None
+    half = calls_per_half_block(variants, spec)
+    return timing.time_interleaved(eager, compiled, clock, plan, half, on_block_end, unbroken)
+
+
+def calls_per_half_block(variants: Variants, spec: RunSpec) -> int:
+    third = variants.unbroken is not None
+    return timing.calls_per_half_block(
+        variants.eager_warmup_again, variants.compiled.warmup, spec.iterations, third=third
+    )

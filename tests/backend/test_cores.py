@@ -1,0 +1,105 @@
+"""What other processes leave of the cores, by readings of a made-up /proc."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from demo.backend import cores
+from demo.backend.cores import Reading
+
+
+@pytest.fixture
+def stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A made-up /proc/stat of a process that may use cores 1 and 2 of four."""
+    file = tmp_path / "stat"
+    monkeypatch.setattr(cores, "PROC_STAT", file)
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {1, 2})
+    monkeypatch.setattr(cores.os, "sysconf", lambda _: 100)
+    return file
+
+
+def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
+    stat.write_text(
+        "cpu  9 9 9 9 9 9 9 9 9 9\n"
+        "cpu0 500 0 0 0 0 0 0 0 0 0\n"
+        "cpu1 10 20 30 400 50 6 7 77 0 0\n"
+        "cpu2 100 0 0 500 0 0 0 0 0 0\n"
+        "cpu3 500 0 0 0 0 0 0 0 0 0\n"
+        "intr 1 2 3\n"
+    )
+    reading = cores.read()
+    assert reading is not None
+    assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
+
+
+@pytest.mark.parametrize("text", [None, "", "cpu  1 2 3\n", "cpu1 a b c d e f g h\n"])
+def test_where_proc_does_not_answer_nothing_is_known(stat: Path, text: str | None) -> None:
+    if text is not None:
+        stat.write_text(text)
+    assert cores.read() is None
+    assert cores.free_cores(None) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "free"), [(0.0, 4), (0.2, 4), (0.25, 4), (0.3, 3), (1.0, 3), (1.3, 2), (2.4, 1), (4.0, 1)]
+)
+def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
+    others: float, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
+    assert after.free(after) is None
+    assert cores.whole_cores(before.free(after) or 0.0) == free
+
+
+def test_a_quota_bounds_what_is_free_and_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    before = Reading(8, 0.0, 0.0, 0.0)
+    assert before.free(Reading(8, 8.0, 3.0, 0.0)) == 2
+    assert before.free(Reading(8, 8.0, 7.0, 0.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("windows", "free", "looks"),
+    [
+        ([0.0], 2, 0),  # nothing is busy: no time is lost
+        ([1.0, 0.0], 2, 1),  # busy at the click only
+        ([1.0, 1.0, 0.1], 2, 2),
+        ([1.0, 1.0, 1.0, 1.0], 1, 3),
+    ],
+)
+def test_it_looks_again_only_where_the_first_window_was_busy(
+    windows: list[float], free: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    ends, busy = [Reading(2, 0.0, 0.0, 0.0)], 0.0
+    for number, others in enumerate(windows):
+        busy += others
+        after = Reading(2, 2.0 * (number + 1), busy, 0.0)
+        ends += [after, after]  # a window begins where the one before ended
+    readings = iter(ends)
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    monkeypatch.setattr(cores, "read", lambda: next(readings))
+    monkeypatch.setattr(cores.time, "sleep", slept.append)
+    assert cores.free_cores(cores.read()) == free
+    assert slept == [cores.IDLE_SECONDS] * looks
+
+
+@pytest.mark.skipif(cores.read() is None, reason="no /proc here")
+def test_a_process_that_never_rests_is_seen() -> None:
+    """It keeps a quarter of a core busy at the least, however many others want one."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before = cores.read()
+        time.sleep(1.0)
+        after = cores.read()
+    finally:
+        busy.kill()
+        busy.wait()
+    assert before is not None and after is not None
+    assert (before.foreign_share(after) or 0.0) * before.cores > 0.25

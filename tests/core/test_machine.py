@@ -1,0 +1,47 @@
+"""How many cores a process may use, by its affinity and its control groups."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from demo.core import machine
+
+
+@pytest.mark.parametrize(("free", "threads"), [(2.0, 2), (1.75, 2), (1.74, 1), (0.0, 1), (7.9, 8)])
+def test_a_core_that_others_use_by_a_quarter_is_not_free(free: float, threads: int) -> None:
+    assert machine.whole_cores(free) == threads
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "quota"),
+    [
+        ("0::/\n", {}, math.inf),
+        ("0::/\n", {"cpu.max": "max 100000"}, math.inf),
+        ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0),
+        ("0::/of/the/host\n", {"cpu.max": "300000 100000"}, 3.0),
+        ("4:cpu,cpuacct:/x\n0::/\n", {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000",
+                                      "cpu,cpuacct/x/cpu.cfs_period_us": "100000"}, 0.5),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, math.inf),
+        ("7:memory:/\n", {"memory/cpu.max": "100000 100000"}, math.inf),
+    ],
+)  # fmt: skip
+def test_the_tightest_quota_of_a_control_group_counts(
+    own: str, files: dict[str, str], quota: float, tmp_path: Path
+) -> None:
+    (tmp_path / "own").write_text(own)
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(f"{text}\n")
+    assert machine._quota(tmp_path / "groups", tmp_path / "own") == quota
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(math.inf, 6), (4.0, 4), (1.5, 1), (0.5, 1), (64.0, 6)])
+def test_a_quota_counts_in_whole_cores(quota: float, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    monkeypatch.setattr(machine, "_quota", lambda: quota)
+    assert machine.usable_cores() == cores
