@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import math
 import statistics
@@ -33,6 +34,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.neighbour import disturbed
 from demo.core import catalog, stats
+from demo.core.machine import usable_cores
 from demo.core.result import RunResult, Speedup
 from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
@@ -132,12 +134,14 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
     }
     for one in kept:
         histories[one.place.condition, one.place.protocol].append(one.result)
-    for checkpoint in dict.fromkeys(place.checkpoint for place in todo):  # fills the compile cache, and is not kept
-        _run(Runner(None), Place(IDLE, OURS, checkpoint))
+    for checkpoint in dict.fromkeys(place.checkpoint for place in todo):
+        # Fills the compile cache for every number of threads that a busy core may leave; not kept.
+        for threads in range(1, usable_cores() + 1):
+            _run(Runner(None), dataclasses.replace(Place(IDLE, OURS, checkpoint).spec, threads=threads))
     for number, place in enumerate(todo, 1):
         runner = Runner(histories[place.condition, place.protocol])
         with CONDITIONS[place.condition]():
-            result = _run(runner, place)
+            result = _run(runner, place.spec)
         one = Kept(place, measured.current_commit(), result)
         keep(path, one)
         kept.append(one)
@@ -150,9 +154,9 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         )
 
 
-def _run(runner: Runner, place: Place) -> RunResult:
+def _run(runner: Runner, spec: RunSpec) -> RunResult:
     with contextlib.closing(runner):
-        *_, result = runner.run(place.spec, SCENE)
+        *_, result = runner.run(spec, SCENE)
     if not isinstance(result, RunResult):
         raise RuntimeError("the runner ended without a result")
     return result

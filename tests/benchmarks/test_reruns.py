@@ -119,10 +119,12 @@ def test_a_new_start_goes_on_with_the_history_of_the_last(tmp_path: Path, monkey
             pass
 
     monkeypatch.setattr(reruns, "Runner", Runner)
+    monkeypatch.setattr(reruns, "usable_cores", lambda: 2)
     before = [kept(number=100), kept(Place(BUSY, OURS, "shapes-vit"), number=101)]
     path = tmp_path / "runs.jsonl"
     reruns.run_remaining([PLACE], path, before, tmp_path)
-    assert seen == [None, 1]  # a run that fills the compile cache, and one with this condition's history
+    # runs that fill the compile cache for one thread and for two, and one with this condition's history
+    assert seen == [None, None, 1]
     assert len(before) == 3 and len(reruns.read_kept(path)) == 1
 
 
