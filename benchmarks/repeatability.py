@@ -7,17 +7,16 @@ median. Aim: ours at most a fifth of the recipe's, in no more wall time.
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from benchmarks import report
+from benchmarks.neighbour import disturbed
 from demo.backend import compilation, models, predictions, timing
 from demo.core import catalog, images, stats
 from demo.core.spec import PUBLISHED_CALLS
@@ -25,24 +24,6 @@ from demo.core.spec import PUBLISHED_CALLS
 TIMES = 10
 BATCH_SIZE = 4
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-DISTURBER = """
-import time
-while True:
-    end = time.perf_counter() + 0.5
-    while time.perf_counter() < end:
-        pass
-    time.sleep(0.5)
-"""
-
-
-@contextlib.contextmanager
-def disturbed() -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", DISTURBER])
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def ours(eager: timing.Call, compiled: timing.Call, clock: timing.Clock, half: int) -> float:

@@ -29,6 +29,9 @@ LINE = {
     "driver": "580.1",
     "commit": "0123456789ab",
     "date": "2026-11-21",
+    "speedup_basis": "",
+    "repeats": "",
+    "threads": "",
 }
 
 

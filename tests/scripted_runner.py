@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demo.core.result import Progress, RunResult
+from demo.core.result import Progress, Repeat, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import History
 
@@ -31,7 +31,12 @@ class ScriptedRunner:
         return self
 
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event,
+        trace: Path | None = None,
+        earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.trace = trace

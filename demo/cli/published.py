@@ -9,9 +9,11 @@ from typing import Any
 from demo.cli import terminal
 from demo.cli.common import OK
 from demo.core import format as fmt
+from demo.core.languages import ENGLISH
+from demo.present import sentences
 from demo.store import published
 from demo.store.measured import OOM
-from demo.store.tables import PublishedRow
+from demo.store.tables import Measured, PublishedRow
 
 
 def add_to(commands: Any) -> None:
@@ -53,7 +55,7 @@ def _table(rows: list[PublishedRow]) -> str:
         for note in published.notes(row):
             noted += [] if note in noted else [note]
             marks.append(f"[{noted.index(note) + 1}]")
-        origin = [published.MEASURED] if row.measured else []
+        origin = [_conditions(row.measured)] if row.measured else []
         lines.append(
             (
                 row.gpu,
@@ -72,6 +74,14 @@ def _table(rows: list[PublishedRow]) -> str:
     notes = [f"[{number}] {note}" for number, note in enumerate(noted, 1)]
     source = [f"Published: mean of 300 calls, {published.SOURCE}"] if any(not row.measured for row in rows) else []
     return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
+
+
+def _conditions(own: Measured) -> str:
+    """'measured by this project: 1.60 to 1.64×, float32, 2 threads, 3 repeats, 2026-11-21'."""
+    interval = [" to ".join(sentences.ends(own.low, own.high))] if own.low and own.high else []
+    threads = [sentences.count(own.threads, "thread", ENGLISH)] if own.threads else []
+    repeats = [f"{own.repeats} repeats"] if own.repeats and own.repeats > 1 else []
+    return f"{published.MEASURED}: {', '.join([*interval, own.dtype, *threads, *repeats, own.date])}"
 
 
 def _ms(seconds: float | None) -> str:

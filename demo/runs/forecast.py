@@ -87,7 +87,7 @@ class Range:
 @dataclass(frozen=True)
 class Forecast:
     seconds: Range
-    """Of the whole run, from the click."""
+    """Of the whole run with all its repeats, from the click."""
     memory_bytes: Range
     """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     basis: Basis
@@ -111,16 +111,16 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
     `earlier` are this machine's runs on that device, newest first (see `on_this_machine`); `cores` are the CPU's.
     """
-    expected = _of_one_process(spec, checkpoint, earlier, cores)
-    return expected and _repeated(expected, spec)
+    one = _of_one_process(spec, checkpoint, earlier, cores)
+    return one and dataclasses.replace(one, seconds=one.seconds.times(*(spec.repeats,) * 3))
 
 
 def _of_one_process(
     spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult], cores: int
 ) -> Forecast | None:
     alike = [run for run in earlier if run.spec.checkpoint == spec.checkpoint and _is_measured(run)]
-    asked = _one_process(spec)
-    same = [run for run in alike if _one_process(run.spec) == asked]
+    asked = _comparable(spec)
+    same = [run for run in alike if _comparable(run.spec) == asked]
     if same:
         return _from_same(spec, same)
     if alike:
@@ -128,11 +128,6 @@ def _of_one_process(
     if checkpoint is None or not checkpoint.parameters:
         return None
     return _from_parameters(spec, checkpoint.parameters, checkpoint.input_size, cores)
-
-
-def _repeated(one: Forecast, spec: RunSpec) -> Forecast:
-    """Of all repeats, which run one after another."""
-    return dataclasses.replace(one, seconds=one.seconds.times(*(spec.repeats,) * 3))
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
@@ -150,9 +145,10 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
         checkpoint = find(spec.checkpoint)
         expected = forecast(spec, checkpoint, by_checkpoint[spec.device, spec.checkpoint], cores)
         if expected is None:
-            expected = _repeated(_from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores), spec)
-        seconds += expected.seconds.likely
-        guessed += expected.basis == "parameters"
+            seconds += _from_parameters(spec, TYPICAL_PARAMETERS, TYPICAL_INPUT, cores).seconds.likely * spec.repeats
+        else:
+            seconds += expected.seconds.likely
+        guessed += expected is None or expected.basis == "parameters"
     return SweepForecast(len(specs), seconds, guessed)
 
 
@@ -170,9 +166,8 @@ def _is_measured(run: RunResult) -> bool:
     return run.status == "ok" and all((run.eager, run.compiled, run.compilation))
 
 
-def _one_process(spec: RunSpec) -> RunSpec:
-    """The spec of one of its repeats, which each have a result of their own. Without queries of a zero-shot detector,
-    which change neither time nor memory much."""
+def _comparable(spec: RunSpec) -> RunSpec:
+    """The queries of a zero-shot detector change neither time nor memory much; repeats are processes of their own."""
     return dataclasses.replace(spec, text=(), repeats=1)
 
 
@@ -322,8 +317,8 @@ def doubts(
         found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
-    asked = _one_process(spec)
-    same = [run.speedup.verdict for run in earlier if _one_process(run.spec) == asked and run.speedup is not None]
+    asked = _comparable(spec)
+    same = [run.speedup.verdict for run in earlier if _comparable(run.spec) == asked and run.speedup is not None]
     if same and all(verdict == "slower" for verdict in same[:NEWEST]):
         found.append("lost before")
     return tuple(found)

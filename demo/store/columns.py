@@ -175,6 +175,9 @@ TABLE_COLUMNS: dict[str, Callable[[PublishedRow], Any]] = {
     "driver": _own(lambda own: own.driver),
     "commit": _own(lambda own: own.commit),
     "date": _own(lambda own: own.date),
+    "speedup_basis": _own(lambda own: own.basis),
+    "repeats": _own(lambda own: own.repeats),
+    "threads": _own(lambda own: own.threads),
 }
 """The columns of a row of the guide's tables, and of this project's own beside them. Times are in milliseconds or OOM.
 

@@ -29,6 +29,8 @@ from demo.store.tables import OOM, Measured, PublishedRow
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
 COLUMNS = tuple(name for name in TABLE_COLUMNS if name != "saved_percent")
+_LATER = ("speedup_basis", "repeats", "threads")
+"""Columns that older tables lack."""
 _LONGEST_CELL = 200
 
 
@@ -59,7 +61,7 @@ def read(path: Path) -> list[PublishedRow]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         lines = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        missing = [column for column in COLUMNS if column not in (lines.fieldnames or ())]
+        missing = [column for column in COLUMNS if column not in (*_LATER, *(lines.fieldnames or ()))]
         if missing:
             raise _Unreadable(f"line 1: the columns lack {', '.join(missing)}")
         rows = []
@@ -124,7 +126,8 @@ def write_measured(
 
 
 def _original(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: csv_text.original(cell) for name, cell in line.items()}
+    """The cells as they were before they were made safe for a spreadsheet; '' for columns that the table lacks."""
+    return {**dict.fromkeys(_LATER, ""), **{name: csv_text.original(cell) for name, cell in line.items()}}
 
 
 def _place(line: dict[str, Any]) -> tuple[str, ...]:
@@ -209,6 +212,9 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
             driver=machine.driver or "",
             commit=commit,
             date=result.started_at[:10],
+            basis=speedup.basis if speedup else "",
+            repeats=len(result.earlier) + 1,
+            threads=machine.threads if spec.device == "cpu" else None,
         ),
     )
 
@@ -268,6 +274,9 @@ def _row(line: dict[str, Any]) -> PublishedRow:
             driver=line["driver"],
             commit=line["commit"],
             date=_cell(line, "date", _day),
+            basis=line["speedup_basis"],
+            repeats=_cell(line, "repeats", _count),
+            threads=_cell(line, "threads", _count),
         ),
     )
 
@@ -299,6 +308,10 @@ def _batch_size(cell: str) -> int:
     if size is None or size < 1:
         raise ValueError(cell)
     return size
+
+
+def _count(cell: str) -> int | None:
+    return None if cell == "" else _batch_size(cell)
 
 
 def _day(cell: str) -> str:

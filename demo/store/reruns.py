@@ -74,16 +74,19 @@ def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
         own = _rerun(of.spec, of.environment.transformers, of.environment.threads, of.speedup.within)
         same = groups[own.spec, own.settings]
     if len(same) > ENOUGH:
-        return Spread("same runs", _deviation([same]), len(same) - 1)
+        return Spread("same runs", deviation([same]), len(same) - 1)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom >= ENOUGH:
-        return Spread("this machine", _deviation(repeated), freedom)
+        return Spread("this machine", deviation(repeated), freedom)
     return Spread("assumed", ASSUMED)
 
 
-def _deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Standard deviation between the runs of a group, pooled, less what their own intervals explain."""
+def deviation(groups: Sequence[Sequence[Interval]]) -> float:
+    """Standard deviation between the runs of a group, pooled, less what their own intervals explain.
+
+    Of the logarithms of the ratios. One group must have two runs at least.
+    """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
     # Half a 95 % interval is about two standard errors.

@@ -27,6 +27,12 @@ class Measured:
     """Of this project; '' where it was not under version control."""
     date: str
     """UTC: '2026-11-21'."""
+    basis: str = ""
+    """What the interval's spread between processes is taken from, as `RunResult.speedup.basis`; '' in older tables."""
+    repeats: int | None = None
+    """How many processes the row rests on; None in older tables."""
+    threads: int | None = None
+    """Of torch; None in older tables, and on a GPU."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ most the run in progress.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, HostInfo
-from demo.core.result import RunResult
+from demo.core.result import Repeat, RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
 
@@ -37,6 +38,8 @@ class Cell:
     """The result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU it is to be run on, '' for any."""
+    earlier: tuple[Repeat, ...] = ()
+    """The first of its repeats, where the history has those and not all: the run goes on from them."""
 
     @property
     def done(self) -> bool:
@@ -63,7 +66,8 @@ def make_cells(
 
     A stored result counts if it has the same spec, picture, versions (torch, transformers, triton) and device (its
     name, and a GPU's driver), and no file of a local checkpoint was written after it. Of several the newest counts;
-    `stored` is newest first, as `History.all` returns it.
+    `stored` is newest first, as `History.all` returns it. Of a cell with repeats the first ones may be stored: it goes
+    on from them, or is done where the last of them failed for good.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     specs = [on_machine(spec, machine) for spec in specs]
@@ -75,7 +79,17 @@ def make_cells(
         if result.status in FINAL and measured_on(result, machine) and result.image and result.image.sha256 == digest:
             if result.started_at >= written.get(result.spec.checkpoint, ""):
                 results.setdefault(result.spec, result)
-    return [Cell(spec, results.get(spec), stored=spec in results) for spec in specs]
+    return [_cell(spec, results) for spec in specs]
+
+
+def _cell(spec: RunSpec, results: Mapping[RunSpec, RunResult]) -> Cell:
+    for repeats in range(spec.repeats, 0, -1):
+        found = results.get(dataclasses.replace(spec, repeats=repeats))
+        if found is not None and (repeats == spec.repeats or found.status != "ok"):
+            return Cell(spec, found, stored=True)
+        if found is not None:
+            return Cell(spec, earlier=found.as_repeats())
+    return Cell(spec)
 
 
 def _last_written(checkpoint: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from demo.core.errors import BadInput
-from demo.core.result import Progress, RunResult
+from demo.core.result import Progress, Repeat, RunResult
 from demo.core.spec import RunSpec
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell
@@ -18,7 +18,7 @@ from demo.sweep.cells import Cell
 
 class AnyRunner(Protocol):
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, *, earlier: tuple[Repeat, ...] = ()
     ) -> Iterator[Progress | RunResult]: ...
 
 
@@ -69,20 +69,20 @@ def run_cells(
     Ends early, without an event for the cell in progress, when `cancel` is set. Closing the generator ends the run in
     progress too.
     """
-    todo = [(place, cell.spec) for place, cell in enumerate(cells) if not cell.done]
+    todo = [(place, cell) for place, cell in enumerate(cells) if not cell.done]
     size = precompiler.lot if precompiler else 1
     for lot in (todo[start : start + size] for start in range(0, len(todo), size)):
         if precompiler is not None:
             with turn() as ahead:
                 yield from map(Waiting, _until(cancel, ahead))
-                for done, of in _until(cancel, precompiler.compile([spec for _, spec in lot], picture)):
+                for done, of in _until(cancel, precompiler.compile([cell.spec for _, cell in lot], picture)):
                     yield Precompiling(done, of)
-        for place, spec in lot:
+        for place, cell in lot:
             with turn() as ahead:
                 yield from map(Waiting, _until(cancel, ahead))
                 if cancel.is_set():
                     return
-                yield from _run_one(place, spec, runner, picture, cancel)
+                yield from _run_one(place, cell, runner, picture, cancel)
 
 
 def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
@@ -93,13 +93,13 @@ def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _run_one(
-    place: int, spec: RunSpec, runner: AnyRunner, picture: Path, cancel: threading.Event
+    place: int, cell: Cell, runner: AnyRunner, picture: Path, cancel: threading.Event
 ) -> Iterator[Timing | Done]:
     try:
-        for event in runner.run(spec, picture, cancel):
+        for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):
             if isinstance(event, Progress):
                 yield Timing(place, event)
             elif event.status != "cancelled":
-                yield Done(place, Cell(spec, event))
+                yield Done(place, Cell(cell.spec, event))
     except BadInput as refused:
-        yield Done(place, Cell(spec, refused=str(refused)))
+        yield Done(place, Cell(cell.spec, refused=str(refused)))

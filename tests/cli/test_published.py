@@ -72,5 +72,14 @@ def test_a_measured_table_is_listed_and_a_bad_one_said_beside_the_answer(
     (tmp_path / "bad.csv").write_text("no table")
     assert main(["published", "--gpu", "h200"]) == OK
     output = capsys.readouterr()
-    assert "measured by this project" in output.out and "1.62×" in output.out
+    assert "measured by this project: 1.60 to 1.64×, float32, 2026-11-21" in output.out and "1.62×" in output.out
     assert "bad.csv" in output.err
+
+
+def test_a_measured_row_is_listed_with_its_threads_and_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measured, "FOLDER", tmp_path)
+    write(tmp_path / "cpu.csv", {"gpu": "A CPU", "speedup_basis": "repeats", "repeats": "3", "threads": "2"})
+    assert main(["published", "--gpu", "a cpu"]) == OK
+    assert "1.60 to 1.64×, float32, 2 threads, 3 repeats, 2026-11-21" in capsys.readouterr().out

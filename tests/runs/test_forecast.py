@@ -211,6 +211,18 @@ def test_a_sweep_takes_as_long_as_its_runs_are_likely_to_take() -> None:
     assert found == SweepForecast(3, pytest.approx(expected), 0)
 
 
+def test_repeats_take_as_long_as_so_many_runs() -> None:
+    thrice = dataclasses.replace(CPU_SPEC, repeats=3)
+    for earlier in ([], [ok_result(spec=CPU_SPEC)], [ok_result(spec=thrice)]):
+        checkpoint = catalog.find(CPU_SPEC.checkpoint)
+        once, all_ = (forecast(spec, checkpoint, earlier, 2) for spec in (CPU_SPEC, thrice))
+        assert once is not None and all_ is not None
+        assert all_.seconds == once.seconds.times(3, 3, 3)
+        assert (all_.memory_bytes, all_.basis) == (once.memory_bytes, once.basis)
+        sweeps = [forecast_sweep([spec], earlier, samples.MACHINE).seconds for spec in (CPU_SPEC, thrice)]
+        assert sweeps[1] == pytest.approx(3 * sweeps[0])
+
+
 def test_a_sweep_of_what_was_never_run_here_is_a_guess_by_size() -> None:
     named = ("shapes-vit", "somebody/model", "facebook/convnext-large-224")
     found = [

@@ -10,7 +10,9 @@ from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation
+from demo.core.result import Repeat, Spread
 from demo.core.spec import RunSpec
+from demo.core.stats import Interval, repeated_ratio
 from demo.store import measured
 from demo.store.measured import COLUMNS, device_label, load, read, subset_of, write_measured
 
@@ -83,6 +85,8 @@ def test_what_the_project_ships_can_be_read() -> None:
         ({"subset": "measured float16"}, "but mode is default and dtype float32"),
         ({"gpu": " "}, "gpu is empty"),
         ({"date": "yesterday"}, "date is 'yesterday'"),
+        ({"repeats": "0"}, "repeats is '0'"),
+        ({"threads": "two"}, "threads is 'two'"),
         ({"speedup": "1.7"}, "outside its interval"),
         ({"speedup_low": ""}, "not the speed-up with both ends"),
         ({"compiled_ms": "OOM"}, "a speed-up although a variant ran out of memory"),
@@ -138,6 +142,30 @@ def test_what_was_written_reads_again(tmp_path: Path) -> None:
     assert row.speedup == pytest.approx(result.speedup.ratio, abs=1e-4)
     assert (row.measured.low, row.measured.high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
     assert (row.torch, row.measured.transformers, row.measured.date) == ("2.13.0", "5.23.0", "2026-11-21")
+
+
+def test_the_row_of_a_repeated_run_has_the_interval_of_its_repeats(tmp_path: Path) -> None:
+    before = tuple(
+        Repeat(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01)) for ratio in (1.9, 2.1)
+    )
+    result = ok_result(earlier=before, spread=Spread("assumed", 0.5))
+    write_measured([result], tmp_path / "a.csv", commit="abc")
+    (row,) = read(tmp_path / "a.csv")
+    interval = repeated_ratio([1.9, 2.1, 2.0])
+    assert row.measured is not None
+    assert (row.measured.low, row.measured.high) == pytest.approx((interval.low, interval.high), abs=1e-4)
+    assert (row.measured.basis, row.measured.repeats, row.measured.threads) == ("repeats", 3, 2)
+    assert row.eager_seconds == pytest.approx((0.0019 * 0.0021 * 0.00204) ** (1 / 3), rel=0.01)
+
+
+def test_a_table_of_before_repeats_is_read_and_added_to(tmp_path: Path) -> None:
+    old = [name for name in COLUMNS if name not in ("speedup_basis", "repeats", "threads")]
+    path = write(tmp_path / "a.csv", {}, columns=tuple(old))
+    (row,) = read(path)
+    assert row.measured is not None
+    assert (row.measured.basis, row.measured.repeats, row.measured.threads) == ("", None, None)
+    measured.add_measured([ok_result()], path, commit="abc")
+    assert [one.measured and one.measured.repeats for one in read(path)] == [None, 1]
 
 
 def test_the_columns_are_the_guides_first(tmp_path: Path) -> None:

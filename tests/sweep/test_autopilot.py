@@ -20,7 +20,7 @@ from demo.core import agreement, catalog
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.measurement import GraphBreak
-from demo.core.result import Box, Failure, Label, Parity, Predictions, RunResult
+from demo.core.result import Box, Failure, Label, Parity, Predictions, Repeat, RunResult
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.store.history import History
@@ -79,7 +79,9 @@ class Made:
         self.seconds = seconds
         self.ran: list[RunSpec] = []
 
-    def run(self, spec: RunSpec, image: Path, cancel: threading.Event | None = None) -> Iterator[RunResult]:
+    def run(
+        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, *, earlier: tuple[Repeat, ...] = ()
+    ) -> Iterator[RunResult]:
         import hashlib
 
         self.ran.append(spec)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, MACHINE, ok_result
 
-from demo.core.result import ImageInfo, RunResult
+from demo.core.result import ImageInfo, Repeat, RunResult
+from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.sweep.cells import make_cells
 from demo.sweep.grid import PICTURE
 
@@ -76,3 +78,31 @@ def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None
 def test_the_newest_of_several_answers() -> None:
     (cell,) = make_cells([SPEC], [stored(id="new"), stored(id="old")], MACHINE, PICTURE)
     assert cell.result is not None and cell.result.id == "new"
+
+
+def repeat(spec: RunSpec, repeats: int, **changes: Any) -> RunResult:
+    """A stored run that ends so many repeats of `spec`."""
+    before = tuple(Repeat(f"run-{number}", 0.002, 0.001, Interval(2.0, 1.9, 2.1)) for number in range(1, repeats))
+    spec = dataclasses.replace(spec, repeats=repeats)
+    return stored(id=f"run-{repeats}", spec=spec, earlier=before, **changes)
+
+
+def test_a_cell_goes_on_from_the_repeats_that_are_stored() -> None:
+    spec = dataclasses.replace(SPEC, repeats=3)
+    two = [repeat(SPEC, 2), repeat(SPEC, 1)]
+    (cell,) = make_cells([spec], two, MACHINE, PICTURE)
+    assert not cell.done and [one.id for one in cell.earlier] == ["run-1", "run-2"]
+    (cell,) = make_cells([spec], [repeat(SPEC, 3), *two], MACHINE, PICTURE)
+    assert cell.result is not None and cell.result.id == "run-3" and not cell.earlier
+    (cell,) = make_cells([spec], two, MACHINE, PICTURE, fresh=True)
+    assert not cell.earlier
+    (cell,) = make_cells([SPEC], [repeat(SPEC, 3)], MACHINE, PICTURE)
+    assert not cell.done  # three repeats are no answer where one run is asked for
+
+
+def test_a_repeat_that_failed_for_good_is_the_answer_of_its_cell() -> None:
+    spec = dataclasses.replace(SPEC, repeats=3)
+    (cell,) = make_cells([spec], [repeat(SPEC, 1, status="out_of_memory")], MACHINE, PICTURE)
+    assert cell.stored and cell.value == "OOM"
+    (cell,) = make_cells([spec], [repeat(SPEC, 2, status="crashed"), repeat(SPEC, 1)], MACHINE, PICTURE)
+    assert not cell.done and len(cell.earlier) == 1

@@ -62,6 +62,22 @@ def test_a_second_sweep_runs_only_what_has_no_value(tmp_path: Path, monkeypatch:
     assert counts == {"1": 1, "2": 1, "101": 1, "103": 2}  # the crash is tried again
 
 
+def test_a_cell_that_was_cut_off_runs_only_the_repeats_that_are_missing(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    runner = quick_runner(tmp_path)
+    specs = Grid(("shapes-vit",), settings={"repeats": 3}).specs()
+    cancel = threading.Event()
+    for event in run_cells(make_cells(specs, [], runner.inspect(), PICTURE), runner, PICTURE, cancel):
+        if isinstance(event, Timing) and event.progress.repeat == 2:
+            cancel.set()
+    assert [run.status for run in history.all()] == ["cancelled", "ok"]
+    done = finished(make_cells(specs, history.all(), runner.inspect(), PICTURE), runner)
+    assert [run.spec.repeats for run in history.all()] == [3, 2, 2, 1]
+    result = done[0].result
+    assert result is not None and result.speedup is not None and result.speedup.basis == "repeats"
+    assert make_cells(specs, history.all(), runner.inspect(), PICTURE)[0].result == result
+
+
 def test_cancel_ends_the_sweep_and_gives_the_cell_in_hand_no_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import guide_charts, sentences
 from demo.store import published
 from demo.store.measured import OOM, SUBSET
-from demo.store.tables import PublishedRow
+from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.jobs.jobs import on_zero_gpu
@@ -237,7 +237,7 @@ def _line(row: PublishedRow, lang: Language) -> str:
     how = f"torch {row.torch}, {row.mode}"
     if own:
         how += f", {own.dtype}, {own.date}"
-    whose = f"<small>{lang.html('published_measured')}</small>" if own else ""
+    whose = "".join(f"<small>{words}</small>" for words in _conditions(own, lang))
     cells = (
         ("", lang.value(row.gpu)),
         ("figure", lang.value(row.batch_size)),
@@ -260,6 +260,18 @@ def _line(row: PublishedRow, lang: Language) -> str:
         )
         + "</tr>"
     )
+
+
+def _conditions(own: Measured | None, lang: Language) -> list[str]:
+    """Whose row it is, and with which threads and repeats it was measured, as HTML."""
+    if own is None:
+        return []
+    words = [lang.html("published_measured")]
+    if own.threads is not None:
+        words.append(lang.marked(sentences.count(own.threads, "thread", lang)))
+    if own.repeats is not None and own.repeats > 1:
+        words.append(lang.html("asked_repeats", repeats=own.repeats))
+    return words
 
 
 def _here(row: PublishedRow, lang: Language) -> str:

@@ -151,6 +151,14 @@ def test_a_measured_table_is_a_choice_of_its_own(own: Path) -> None:
     assert "1.62×" in line[5] and "1.60 to 1.64×" in line[5] and "measured by this project" in line[7]
 
 
+def test_a_measured_row_is_shown_with_its_threads_and_repeats(own: Path) -> None:
+    write(own / "cpu.csv", {"gpu": "A CPU", "speedup_basis": "repeats", "repeats": "3", "threads": "2"})
+    table = view(subset="measured", gpu="A CPU", batch_size="1")["table"]
+    assert "measured by this project</small><small>2 threads</small><small>3 repeats</small>" in re.sub(
+        r"</?(bdi|span)[^>]*>", "", str(table)
+    )
+
+
 def test_a_measured_device_stands_beside_the_guides_in_the_chart_by_batch(own: Path) -> None:
     write(own / "h200.csv", {})
     names = [line.name for line in view()["by_batch"]["value"].data]

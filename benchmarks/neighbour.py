@@ -1,0 +1,27 @@
+"""A second process that keeps one core busy half of the time."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+NEIGHBOUR = """
+import time
+while True:
+    end = time.perf_counter() + 0.5
+    while time.perf_counter() < end:
+        pass
+    time.sleep(0.5)
+"""
+
+
+@contextlib.contextmanager
+def disturbed() -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

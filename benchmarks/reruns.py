@@ -1,0 +1,365 @@
+"""Does the interval of one run hold for a rerun? Real runs, each a fresh process, on an idle machine and on a busy one.
+
+The three bundled checkpoints and two full-size ones with random weights, 15 runs each on an otherwise idle machine and
+15 while a second process keeps one core busy half of the time. Beside them the guide's loop (protocol "as published",
+once a rerun) for the bundled checkpoints; for the others its 600 calls would take hours. Models, protocols and
+conditions take turns, so that the day's drift falls on all. Each condition and protocol has a history of its own that
+starts empty: the first interval rests on the assumed spread, later ones on what the history shows by then, as a
+visitor's do. The compile cache is warm.
+
+Of each run i it is asked in how many of the others j the estimate lies in i's interval (capture: 0.83 for an honest
+95 % interval), and whether i's interval holds the mean of all reruns. Aims, over the five checkpoints in each
+condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower. With
+15 runs a share of one checkpoint alone is known to +-0.1 only, so it is shown and has no aim.
+
+`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on where it
+stopped. The table is written when all runs are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import math
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.neighbour import disturbed
+from demo.core import catalog, stats
+from demo.core.machine import usable_cores
+from demo.core.result import RunResult, Speedup
+from demo.core.spec import RunSpec
+from demo.runs.runner import Runner
+from demo.store import measured
+from demo.store.history import History
+from demo.store.reruns import deviation
+
+RUNS = 15
+IDLE, BUSY = "idle", "one core busy half of the time"
+CONDITIONS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    IDLE: contextlib.nullcontext,
+    BUSY: disturbed,
+}
+OURS, GUIDE = "interleaved", "as published"
+NAMES = {OURS: "this project's", GUIDE: "the guide's loop"}
+BUNDLED = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
+FULL_SIZE = ("microsoft/resnet-50", "google/vit-base-patch16-224")
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is run again and again."""
+
+    condition: str
+    protocol: str
+    checkpoint: str
+
+    @property
+    def spec(self) -> RunSpec:
+        weights = "pretrained" if self.checkpoint in BUNDLED else "random"
+        return catalog.make_spec(self.checkpoint, weights=weights, protocol=self.protocol, device="cpu")
+
+
+@dataclass(frozen=True)
+class Kept:
+    place: Place
+    commit: str
+    """Of the project when it ran."""
+    result: RunResult
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One run against all reruns of its place."""
+
+    speedup: Speedup
+    captured: float
+    """Share of the others whose estimate its interval holds."""
+    captured_within: float
+    """The same of its interval within one process: what was shown before."""
+    holds_mean: bool
+
+
+def places(only: Iterable[str] = ()) -> list[Place]:
+    """One round, in its order."""
+    asked = set(only) or {*BUNDLED, *FULL_SIZE}
+    each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
+    each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
+    return [
+        Place(condition, protocol, checkpoint)
+        for condition in CONDITIONS
+        for checkpoint, protocol in each
+        if checkpoint in asked
+    ]
+
+
+def remaining(round_: Sequence[Place], count: int, kept: Iterable[Kept]) -> list[Place]:
+    """What is still to be run for `count` runs of each place, round by round."""
+    done = Counter(one.place for one in kept)
+    return [place for number in range(count) for place in round_ if done[place] <= number]
+
+
+def read_kept(path: Path) -> list[Kept]:
+    """The runs of an earlier start. A last line that was cut off is removed from the file."""
+    data = path.read_bytes() if path.exists() else b""
+    whole = data[: data.rfind(b"\n") + 1]
+    if whole != data:
+        path.write_bytes(whole)
+    lines = [json.loads(line) for line in whole.splitlines()]
+    return [Kept(Place(**line["place"]), line["commit"], RunResult.from_json(line["result"])) for line in lines]
+
+
+def keep(path: Path, one: Kept) -> None:
+    line = {"place": vars(one.place), "commit": one.commit, "result": one.result.to_json()}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line, allow_nan=False) + "\n")
+
+
+def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: Path) -> None:
+    """Runs and keeps what is left to do. The histories, in `folder`, begin with what was kept before."""
+    histories = {
+        (condition, protocol): History(folder / f"{number}-{protocol}.sqlite3")
+        for number, condition in enumerate(CONDITIONS)
+        for protocol in NAMES
+    }
+    for one in kept:
+        histories[one.place.condition, one.place.protocol].append(one.result)
+    for checkpoint in dict.fromkeys(place.checkpoint for place in todo):
+        # Fills the compile cache for every number of threads that a busy core may leave; not kept.
+        for threads in range(1, usable_cores() + 1):
+            _run(Runner(None), dataclasses.replace(Place(IDLE, OURS, checkpoint).spec, threads=threads))
+    for number, place in enumerate(todo, 1):
+        runner = Runner(histories[place.condition, place.protocol])
+        with CONDITIONS[place.condition]():
+            result = _run(runner, place.spec)
+        one = Kept(place, measured.current_commit(), result)
+        keep(path, one)
+        kept.append(one)
+        shown = f"{result.speedup.ratio:.3f}" if result.speedup else result.status
+        print(
+            f"[{number}/{len(todo)}] {place.checkpoint}, {NAMES[place.protocol]}, {place.condition}: {shown} "
+            f"in {result.elapsed_seconds:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _run(runner: Runner, spec: RunSpec) -> RunResult:
+    with contextlib.closing(runner):
+        *_, result = runner.run(spec, SCENE)
+    if not isinstance(result, RunResult):
+        raise RuntimeError("the runner ended without a result")
+    return result
+
+
+def judge(speedups: Sequence[Speedup]) -> list[Judged]:
+    """Each run against the others of its place; two at least."""
+    mean = stats.geometric_mean([one.within.ratio for one in speedups])
+
+    def share(interval: stats.Interval, own: int) -> float:
+        others = [other.within.ratio for number, other in enumerate(speedups) if number != own]
+        return statistics.fmean(interval.low <= ratio <= interval.high for ratio in others)
+
+    return [
+        Judged(one, share(one, number), share(one.within, number), one.low <= mean <= one.high)
+        for number, one in enumerate(speedups)
+    ]
+
+
+def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
+    """Of those that have one: a run that failed has none, that of a void one means nothing."""
+    return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
+
+
+def shares(judged: Sequence[Judged]) -> list[str]:
+    """Half-width, capture, capture by the interval within one process, mean inside."""
+    return [
+        f"±{statistics.median(one.speedup.half_width for one in judged):.1%}",
+        f"{statistics.fmean(one.captured for one in judged):.2f}",
+        f"{statistics.fmean(one.captured_within for one in judged):.2f}",
+        f"{statistics.fmean(one.holds_mean for one in judged):.2f}",
+    ]
+
+
+def contradicts(speedups: Iterable[Speedup]) -> bool:
+    return {"faster", "slower"} <= {one.verdict for one in speedups}
+
+
+HEADER = [
+    "checkpoint", "protocol", "runs", "threads", "speed-up, median", "range", "spread between processes",
+    "half-width shown", "capture", "capture within one process", "mean inside", "verdicts", "whole run",
+]  # fmt: skip
+
+
+def table_of(condition: str, kept: Sequence[Kept]) -> str:
+    rows = []
+    for protocol in NAMES:
+        here = [one for one in kept if (one.place.condition, one.place.protocol) == (condition, protocol)]
+        groups: list[list[Speedup]] = []
+        judged: list[Judged] = []
+        for checkpoint in dict.fromkeys(one.place.checkpoint for one in here):
+            runs = [one.result for one in here if one.place.checkpoint == checkpoint]
+            speedups = speedups_of(runs)
+            if len(speedups) < 2:
+                continue
+            groups.append(speedups)
+            judged += judge(speedups)
+            rows.append(_row(checkpoint, protocol, runs, speedups))
+        if len(groups) > 1:
+            spread = f"{deviation([[one.within for one in group] for group in groups]):.1%}"
+            pooled = ["**all**", NAMES[protocol], str(len(judged)), "", "", "", spread, *shares(judged), "", ""]
+            rows.append(pooled)
+    return report.table(HEADER, rows)
+
+
+def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Speedup]) -> list[str]:
+    ratios = [one.within.ratio for one in speedups]
+    threads = sorted({run.environment.threads for run in runs if run.environment is not None})
+    verdicts = Counter(one.verdict for one in speedups)
+    return [
+        checkpoint,
+        NAMES[protocol],
+        str(len(speedups)) if len(speedups) == len(runs) else f"{len(speedups)} of {len(runs)}",
+        " or ".join(map(str, threads)),
+        f"{statistics.median(ratios):.2f}×",
+        f"{min(ratios):.2f} to {max(ratios):.2f}×",
+        f"{deviation([[one.within for one in speedups]]):.1%}",
+        *shares(judge(speedups)),
+        ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()),
+        f"{statistics.median(run.elapsed_seconds for run in runs):.0f} s",
+    ]
+
+
+def in_short(kept: Sequence[Kept]) -> str:
+    """One line a checkpoint and condition, with the guide's loop beside this project's protocol, as README shows it."""
+    rows = []
+    for checkpoint in dict.fromkeys(one.place.checkpoint for one in kept):
+        for condition in CONDITIONS:
+            ours, guide = (
+                speedups_of(one.result for one in kept if one.place == Place(condition, protocol, checkpoint))
+                for protocol in (OURS, GUIDE)
+            )
+            if len(ours) > 1:
+                half_width, capture, *_ = shares(judge(ours))
+                rows.append([checkpoint, condition, _reruns(ours), half_width, capture, _reruns(guide)])
+    header = ["checkpoint", "machine", "this project's", "interval", "holds another rerun", "the guide's loop"]
+    return report.table(header, rows)
+
+
+def _reruns(speedups: Sequence[Speedup]) -> str:
+    """'1.24× (1.21 to 1.27×)': median and range."""
+    ratios = [one.within.ratio for one in speedups]
+    return f"{statistics.median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f}×)" if ratios else "-"
+
+
+def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
+    """This project's runs of all checkpoints, each against the reruns of its own place."""
+    judged: list[Judged] = []
+    for place in dict.fromkeys(one.place for one in kept):
+        speedups = speedups_of(one.result for one in kept if one.place == place)
+        if (place.condition, place.protocol) == (condition, OURS) and len(speedups) > 1:
+            judged += judge(speedups)
+    return judged
+
+
+def by_basis(kept: Sequence[Kept]) -> str:
+    """How this project's intervals fare by what their spread was taken from."""
+    rows = []
+    for condition in CONDITIONS:
+        judged = all_judged(kept, condition)
+        for basis in dict.fromkeys(one.speedup.basis for one in judged):
+            those = [one for one in judged if one.speedup.basis == basis]
+            rows.append([condition, basis, str(len(those)), *shares(those)])
+    return report.table(["machine", "basis", "runs", *HEADER[7:11]], rows)
+
+
+def foreign_load(kept: Iterable[Kept], condition: str) -> str:
+    """The share of all cores that other processes used while the runs were timed, median of their means."""
+    means = [
+        statistics.fmean(seen)
+        for one in kept
+        if one.place.condition == condition
+        if (seen := [s.foreign_cpu for s in one.result.machine_states if s.foreign_cpu is not None])
+    ]
+    return f"{statistics.median(means):.0%}" if means else "an unknown part"
+
+
+def text_of(kept: Sequence[Kept]) -> str:
+    parts = ["Speed-ups are the median of the reruns and their range.", in_short(kept)]
+    for condition in CONDITIONS:
+        here = [one for one in kept if one.place.condition == condition]
+        if here:
+            load = f"Other processes used {foreign_load(here, condition)} of all cores while the runs were timed."
+            parts += [f"## The machine: {condition}", load, table_of(condition, kept)]
+    days = sorted({one.result.started_at[:10] for one in kept})
+    commits = ", ".join(dict.fromkeys(one.commit for one in kept))
+    parts += [
+        "## By what the spread is taken from",
+        f"This project's protocol, {len(BUNDLED) + len(FULL_SIZE)} checkpoints.",
+        by_basis(kept),
+        "Capture: in how many of the other runs the estimate lies in a run's interval. Mean inside: how often the "
+        "interval holds the mean of all reruns. Spread: the standard deviation of the logarithms of the speed-ups, "
+        "less what the intervals within one process explain. The guide's loop has no interval of its own: shown is "
+        f"the one that this project gives it. Measured {days[0]} to {days[-1]} at commit {commits}.",
+    ]
+    return "\n\n".join(parts)
+
+
+def outside(kept: Sequence[Kept]) -> list[str]:
+    """Which aims are missed, as sentences."""
+    missed = []
+    for condition in CONDITIONS:
+        judged = all_judged(kept, condition)
+        figures = (
+            ("capture", [one.captured for one in judged], CAPTURE),
+            ("mean inside", [float(one.holds_mean) for one in judged], MEAN_INSIDE),
+        )
+        for name, values, (low, high) in figures:
+            share = statistics.fmean(values) if values else math.nan
+            if not low <= share <= high:
+                missed.append(f"{condition}: {name} is {share:.3f}, the aim {low:.2f} to {high:.2f}")
+    for place in dict.fromkeys(one.place for one in kept if one.place.protocol == OURS):
+        if contradicts(speedups_of(one.result for one in kept if one.place == place)):
+            missed.append(f"{place.condition}: {place.checkpoint} is called both faster and slower")
+    failed = sum(1 for one in kept if not speedups_of([one.result]))
+    return [*missed, f"{failed} runs have no speed-up"] if failed else missed
+
+
+def machines(kept: Iterable[Kept]) -> set[tuple[str, ...]]:
+    found = (one.result.environment for one in kept)
+    return {(one.device_name, one.torch, one.transformers) for one in found if one is not None}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", metavar="FILE", type=Path, help="keep the runs here, and go on from those in it")
+    parser.add_argument("--only", metavar="CHECKPOINT", action="append", default=[], choices=(*BUNDLED, *FULL_SIZE))
+    parser.add_argument("--count", metavar="N", type=int, default=RUNS, help=f"runs of each (default: {RUNS})")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.keep or Path(folder) / "runs.jsonl"
+        kept = read_kept(path)
+        run_remaining(remaining(places(options.only), options.count, kept), path, kept, Path(folder))
+    if len(machines(kept)) > 1:
+        sys.exit(f"the runs are of several machines or versions: {sorted(machines(kept))}")
+    left = len(remaining(places(), RUNS, kept))
+    if left:
+        print(text_of(kept))
+        sys.exit(f"{left} runs are still to come: no table was written")
+    report.publish("reruns", "Does the interval of one run hold for a rerun?", text_of(kept))
+    if missed := outside(kept):
+        sys.exit("; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()
