@@ -234,19 +234,6 @@ def test_a_sweep_of_what_was_never_run_here_is_a_guess_by_size() -> None:
     assert forecast_sweep([], [ok_result()], samples.MACHINE) == SweepForecast(0, 0, 0)
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["run before", "never run"])
-def test_so_many_processes_take_so_many_times_as_long(known: bool) -> None:
-    """A stored run of a repeat is one process of it, so it teaches as much as any other."""
-    repeated = dataclasses.replace(CPU_SPEC, repeats=3)
-    earlier = [ok_result(spec=dataclasses.replace(CPU_SPEC, repeats=2))] if known else []
-    one, three = (forecast(spec, catalog.find(spec.checkpoint), earlier, 2) for spec in (CPU_SPEC, repeated))
-    assert one is not None and three is not None
-    assert three.seconds == one.seconds.times(3, 3, 3) and three.memory_bytes == one.memory_bytes
-    assert one.basis == three.basis == ("same" if known else "parameters")
-    in_a_sweep = [forecast_sweep([spec], earlier, samples.MACHINE).seconds for spec in (CPU_SPEC, repeated)]
-    assert in_a_sweep[1] == pytest.approx(3 * in_a_sweep[0])
-
-
 # What is known to be pointless
 
 
