@@ -9,9 +9,9 @@ from hypothesis import settings
 # A shell starts what it puts into the background with SIGINT ignored, and every child inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# OpenMP's threads spin while they wait for each other. Where other processes of the tests need the core, a model that
-# takes 40 seconds then takes ten minutes: let them sleep. What the tests start inherits this.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# More processes than cores run the tests. Two threads of a model would wait for each other's core, and a run would take
+# as many as are free just then, which differs from run to run, and so do the kernels compiled for it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The page's uploads of these tests: an app of the same user that runs meanwhile has its own, and tests remove old ones.
 _uploads = tempfile.TemporaryDirectory(prefix="uploads-of-tests-", ignore_cleanup_errors=True)
