@@ -35,8 +35,9 @@ from benchmarks import report
 from benchmarks.neighbour import disturbed
 from demo.core import catalog, stats
 from demo.core.machine import usable_cores
-from demo.core.result import RunResult, Speedup
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Speedup
 from demo.runs.runner import Runner
 from demo.store import measured
 from demo.store.history import History

@@ -91,17 +91,17 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         # each variable's name as a warning
         events.send("result", result=good | {"warnings": sorted(os.environ)})
     elif FAULT.startswith("speed-ups "):
-        # one for each process; where they are used up, the process ends without a result
+        # '1.5' or, with one thread, '1.5/1': one for each process; without one it ends and has no result
         played = Path(os.environ["CHILD_FILE"])
         number = len(played.read_text()) if played.exists() else 0
         played.write_text("x" * (number + 1))
-        speedup = float(FAULT.split()[1:][number])
+        speedup, _, threads = FAULT.split()[1:][number].partition("/")
         eager = [0.002] * 40
         answer = dataclasses.replace(
             codec.load(RunResult, good),
-            environment=ENVIRONMENT,
+            environment=dataclasses.replace(ENVIRONMENT, threads=int(threads or 2)),
             eager=Measurement(tuple(eager), None, (), 4),
-            compiled=Measurement(tuple(seconds / speedup for seconds in eager), None, (), 4),
+            compiled=Measurement(tuple(seconds / float(speedup) for seconds in eager), None, (), 4),
         )
         events.send("result", result=answer.to_json())
     elif FAULT:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demo.core.result import Progress, Repeat, RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[1]

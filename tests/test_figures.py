@@ -19,8 +19,9 @@ from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost, Measurement
-from demo.core.result import EndToEnd, Progress, RunResult, Spread
+from demo.core.result import EndToEnd, Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Spread
 from demo.core.stats import Interval
 from demo.present import charts, details, guide_charts, guide_comparison, markdown, section_texts, sentences
 from demo.present.script import script

@@ -24,8 +24,9 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
-from demo.core.result import STUDENT_REPEATS, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import STUDENT_REPEATS
 from demo.present import section_texts, sentences
 from demo.store import csv_text, measured
 

@@ -19,6 +19,7 @@ from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
+from demo.core.speedup import STUDENT_REPEATS, Basis, Repeat, Speedup, Spread
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -39,11 +40,6 @@ PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
-Basis = Literal["repeats", "same runs", "this machine", "assumed", "within one process"]
-"""Where the spread between processes is taken from: this result's own repeats; earlier runs of the same spec; runs of
-other specs that this machine repeated; a value measured elsewhere. 'within one process': it was not taken in."""
-STUDENT_REPEATS = 3
-"""From so many processes on their own spread is the basis."""
 
 
 @dataclass(frozen=True)
@@ -163,40 +159,6 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Speedup(stats.Interval):
-    """`low` and `high` hold for a rerun in another process, as far as `basis` says."""
-
-    verdict: stats.Verdict
-    within: stats.Interval
-    """The estimate of this run's own process, and the interval that holds in it."""
-    basis: Basis
-
-
-@dataclass(frozen=True)
-class Spread:
-    """What is known of the spread of a speed-up from process to process, where the run was not repeated often."""
-
-    basis: Literal["same runs", "this machine", "assumed"]
-    deviation: float
-    """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
-    freedom: float | None = None
-    """Degrees of freedom from which it is known; None takes it as exact."""
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """An earlier run of the same spec that this result's answer rests on, too."""
-
-    id: str
-    eager_seconds: float
-    compiled_seconds: float
-    """One call of each; their quotient is the speed-up of that process."""
-    within: stats.Interval
-    break_cost: stats.Interval | None = None
-    """Of that process; None where no graph break was added."""
-
-
-@dataclass(frozen=True)
 class RunResult:
     """A finished run. Of one that failed, `failure` says in which phase and what to do."""
 
@@ -290,6 +252,11 @@ class RunResult:
         return self.unbroken.median_seconds if cost is None else self.latencies["compiled"] / cost.ratio
 
     @property
+    def threads(self) -> int | None:
+        """Of torch in the timing; None where the run did not come so far."""
+        return None if self.environment is None else self.environment.threads
+
+    @property
     def void(self) -> bool:
         """Whether the model was recompiled while it was timed: the figures then mean nothing."""
         return self.compilation is not None and self.compilation.recompiles_while_timing > 0
@@ -344,7 +311,7 @@ class RunResult:
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
-        return (*self.earlier, Repeat(self.id, eager, compiled, within, broken))
+        return (*self.earlier, Repeat(self.id, eager, compiled, within, broken, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""

@@ -8,7 +8,8 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.measurement import Compilation, GraphBreak, Measurement
-from demo.core.result import RunResult, Speedup
+from demo.core.result import RunResult
+from demo.core.speedup import Speedup
 from demo.present.section_texts import ceiling, launch_overhead, request_faster, throttle_reasons, versions_of_gpu, why
 from demo.present.sentences import (
     basis,

@@ -13,6 +13,7 @@ from demo.core import format as fmt
 from demo.core import limits
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.runs.process import Worker
 from demo.store import reruns
 from demo.store.history import History, HistoryError
@@ -116,6 +117,19 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
         compilation, cold=compilation.cold or costs.get("cold"), warm=compilation.warm or costs.get("warm")
     )
     return dataclasses.replace(result, compilation=filled)
+
+
+def with_repeats(result: RunResult, earlier: tuple[Repeat, ...]) -> RunResult:
+    """Joins the `earlier` repeats to a result that has a speed-up, but for those with another number of threads: torch
+    then ran another program, and on a CPU that depends on the cores that were free."""
+    if result.speedup is None:
+        return result
+    alike = tuple(run for run in earlier if run.threads == result.threads)
+    warnings = result.warnings
+    if left_out := len(earlier) - len(alike):
+        processes = "process" if left_out == 1 else "processes"
+        warnings += (f"{left_out} earlier {processes} ran with another number of threads: not counted in this answer.",)
+    return dataclasses.replace(result, earlier=alike, warnings=warnings)
 
 
 def with_spread(result: RunResult, history: History | None) -> RunResult:

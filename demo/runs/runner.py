@@ -21,9 +21,10 @@ from demo.core import codec, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, Repeat, RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.runs.outcome import OngoingRun, redacted, with_earlier_costs, with_spread
+from demo.core.speedup import Repeat
+from demo.runs.outcome import OngoingRun, redacted, with_earlier_costs, with_repeats, with_spread
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
@@ -197,8 +198,7 @@ class Runner:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
-        if result.speedup is not None:
-            result = dataclasses.replace(result, earlier=earlier)
+        result = with_repeats(result, earlier)
         result = with_spread(result, self._history)
         if self._history is None:
             return result

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from demo.core import codec
-from demo.core.result import RunResult, Spread
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
+from demo.core.speedup import Spread
 from demo.core.stats import Interval
 
 NEWEST = 300

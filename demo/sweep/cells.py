@@ -18,8 +18,9 @@ from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, HostInfo
-from demo.core.result import Repeat, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.present import sentences
 
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")

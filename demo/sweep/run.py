@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from demo.core.errors import BadInput
-from demo.core.result import Progress, Repeat, RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell
 

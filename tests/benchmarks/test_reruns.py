@@ -13,7 +13,8 @@ from samples import ENVIRONMENT, measurement, ok_result
 
 from benchmarks import reruns
 from benchmarks.reruns import BUNDLED, BUSY, FULL_SIZE, GUIDE, IDLE, OURS, Kept, Place
-from demo.core.result import RunResult, Speedup, Spread
+from demo.core.result import RunResult
+from demo.core.speedup import Speedup, Spread
 from demo.core.stats import Interval, Verdict
 from demo.store.history import History
 

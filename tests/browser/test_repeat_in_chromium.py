@@ -13,8 +13,9 @@ import pytest
 from samples import MACHINE, measurement, ok_result
 from troubles import heard
 
-from demo.core.result import ImageInfo, Progress, RunResult, Spread
+from demo.core.result import ImageInfo, Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch

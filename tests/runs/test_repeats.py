@@ -21,7 +21,7 @@ def ran(
 ) -> tuple[list[Progress], RunResult]:
     """The progress and the result of a runner whose processes have these speed-ups; `after` is an earlier answer."""
     monkeypatch.setenv("FAULT", f"speed-ups {speedups}")
-    monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {speedups}"))
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {len(speedups)}"))
     runner = Runner(History(tmp_path / "history.sqlite3"), worker_module="tests.quick_faulty_worker")
     spec = catalog.make_spec("shapes-vit", repeats=repeats)
     *progress, result = runner.run(spec, SCENE, earlier=after.as_repeats() if after else ())
@@ -59,6 +59,16 @@ def test_a_repeat_that_fails_ends_the_others_and_loses_none_of_those_before(
     _, result = ran("1.40", 3, tmp_path, monkeypatch)  # the second process has no speed-up to tell
     assert result.status == "crashed"
     assert [run.status for run in History(tmp_path / "history.sqlite3").all()] == ["crashed", "ok"]
+
+
+def test_a_process_with_another_number_of_threads_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, result = ran("1.40 1.20/1 1.25/1", 3, tmp_path, monkeypatch)
+    assert [run.within.ratio for run in result.earlier] == [pytest.approx(1.20)]
+    first = History(tmp_path / "history.sqlite3").all()[1]
+    assert first.earlier == ()
+    assert first.warnings[-1] == "1 earlier process ran with another number of threads: not counted in this answer."
 
 
 def test_a_run_without_a_history_says_that_the_spread_is_assumed(

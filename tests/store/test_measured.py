@@ -10,8 +10,8 @@ from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation
-from demo.core.result import Repeat, Spread
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat, Spread
 from demo.core.stats import Interval, repeated_ratio
 from demo.store import measured
 from demo.store.measured import COLUMNS, device_label, load, read, subset_of, write_measured

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
-from demo.core.result import RunResult, Spread
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Spread
 from demo.store.history import History
 from demo.store.reruns import ASSUMED, spread
 

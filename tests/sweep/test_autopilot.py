@@ -20,8 +20,9 @@ from demo.core import agreement, catalog
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.measurement import GraphBreak
-from demo.core.result import Box, Failure, Label, Parity, Predictions, Repeat, RunResult
+from demo.core.result import Box, Failure, Label, Parity, Predictions, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.core.stats import Interval
 from demo.store.history import History
 from demo.sweep import autopilot

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, MACHINE, ok_result
 
-from demo.core.result import ImageInfo, Repeat, RunResult
+from demo.core.result import ImageInfo, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.core.stats import Interval
 from demo.sweep.cells import make_cells
 from demo.sweep.grid import PICTURE

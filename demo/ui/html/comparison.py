@@ -10,8 +10,9 @@ from urllib.parse import quote
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
-from demo.core.result import RunResult, Speedup
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Speedup
 from demo.present import sentences
 from demo.ui.html.elements import esc, lane_name, percentage
 from demo.ui.tabs.links import RUN

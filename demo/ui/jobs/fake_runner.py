@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from demo.core.machine import HostInfo
-from demo.core.result import Failure, Progress, Repeat, RunResult
+from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import MODES, RunSpec
+from demo.core.speedup import Repeat
 from demo.core.stats import Interval
 
 MACHINE = HostInfo(

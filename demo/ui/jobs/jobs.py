@@ -19,8 +19,9 @@ from typing import Protocol, cast
 
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
-from demo.core.result import Progress, Repeat, RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Repeat
 from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import RunQueue, Ticket
 
