@@ -21,7 +21,7 @@ def ran(
 ) -> tuple[list[Progress], RunResult]:
     """The progress and the result of a runner whose processes have these speed-ups; `after` is an earlier answer."""
     monkeypatch.setenv("FAULT", f"speed-ups {speedups}")
-    monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {len(speedups)}"))
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {len(list(tmp_path.iterdir()))}"))
     runner = Runner(History(tmp_path / "history.sqlite3"), worker_module="tests.quick_faulty_worker")
     spec = catalog.make_spec("shapes-vit", repeats=repeats)
     *progress, result = runner.run(spec, SCENE, earlier=after.as_repeats() if after else ())
