@@ -58,10 +58,10 @@ class HeldRunner(FakeRunner):
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def run(self, *asked: Any) -> Iterator[Progress | RunResult]:
+    def run(self, *asked: Any, **named: Any) -> Iterator[Progress | RunResult]:
         while not self.let_go.wait(0.1):
             yield progress(7.0, 10.0, RESULT)
-        yield from super().run(*asked)
+        yield from super().run(*asked, **named)
 
 
 RUNNER = HeldRunner()
