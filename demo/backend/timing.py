@@ -35,8 +35,9 @@ SETTLED = 0.10
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
 """Further warm-up calls of a CUDA-graph mode, which runs once eagerly, then records, and replays from the third on."""
-BLOCK_SECONDS = 0.16
-MAX_CALLS_HALF_BLOCK = 20
+BLOCK_SECONDS = 0.12
+MAX_CALLS_HALF_BLOCK = 14
+"""Longer blocks would let calls settle better, but leave fewer pairs, and drift within a block does not cancel."""
 MAX_SETTLING_CALLS = 6
 """After a switch of variant the caches hold the other one's data: on two cores the first call took 5 to 24 % longer
 than the steady ones, and the compiled shapes-rtdetr came within 2 % with its eighth."""
@@ -210,7 +211,7 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 def calls_per_half_block(
     eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None, third: bool = False
 ) -> int:
-    """So many that a block takes the slower variant about 0.16 s, and six blocks or more fit into `iterations`.
+    """So many that a block takes the slower variant about 0.12 s, and six blocks or more fit into `iterations`.
 
     The seconds of a call are the median of the last three warm-up calls. Never so few that settling would take more
     than a fifth of the timing: 2, or 4 with a third variant.

@@ -123,7 +123,7 @@ def enough(elapsed, most=[MAX_SECONDS]):  # narrow enough, or time is up: twice 
 
 MEASURE = """
     slowest = max(statistics.median(last[-3:]) for last in (warm_up(calls["eager"]), warm["compiled"]))
-    half = max(2, min(20, %sround(0.08 / slowest)))
+    half = max(2, min(14, %sround(0.06 / slowest)))
     frames, start, settling = counters["frames"]["total"], timeit.default_timer(), min(6, half // 2)
     order = (("control", 2 * half, 0), ("eager", half, 0), ("compiled", 2 * half, settling), ("eager", half, settling))
     while not enough(timeit.default_timer() - start):  # the first calls after a switch settle and are not counted
