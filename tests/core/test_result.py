@@ -14,6 +14,7 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import EndToEnd, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Spread
 
 OLD_FILE = Path(__file__).parents[1] / "fixtures" / "result_v1.json"
 
@@ -65,6 +66,15 @@ def test_the_speedup_is_eager_over_compiled() -> None:
     assert speedup.ratio == pytest.approx(2)
     assert speedup.low <= speedup.ratio <= speedup.high
     assert speedup.verdict == "faster"
+
+
+def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
+    little = measurement(0.002 / 1.04)
+    within = ok_result(compiled=little).speedup
+    rerun = ok_result(compiled=little, spread=Spread("assumed", 0.03)).speedup
+    assert within is not None and rerun is not None
+    assert (within.verdict, rerun.verdict) == ("faster", "unsure")
+    assert rerun.within == dataclasses.replace(rerun.within, low=within.low, high=within.high)
 
 
 def test_a_run_that_recompiled_while_timing_is_void() -> None:
