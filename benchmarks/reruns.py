@@ -1,9 +1,9 @@
 """Does the interval of one run hold for a rerun? Real runs, each a fresh process, on an idle machine and on a busy one.
 
 The three bundled checkpoints and two full-size ones with random weights, 15 runs each on an otherwise idle machine and
-15 while a second process keeps one core busy half of the time. Beside them the guide's loop (protocol "as published",
-once a rerun) for the bundled checkpoints; for the others its 600 calls would take hours. Models, protocols and
-conditions take turns, so that the day's drift falls on all. Each condition and protocol has a history of its own that
+15 while a second process keeps one core busy half of the time. Beside them 5 runs of the guide's loop (protocol "as
+published") for the bundled checkpoints; for the others its 600 calls would take hours. Models, protocols and conditions
+take turns, so that the day's drift falls on all. Each condition and protocol has a history of its own that
 starts empty: the first interval rests on the assumed spread, later ones on what the history shows by then, as a
 visitor's do. The compile cache is warm.
 
@@ -43,7 +43,7 @@ from demo.store import measured
 from demo.store.history import History
 from demo.store.reruns import deviation
 
-RUNS = 15
+RUNS, GUIDE_RUNS = 15, 5
 IDLE, BUSY = "idle", "one core busy half of the time"
 CONDITIONS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     IDLE: contextlib.nullcontext,
@@ -105,9 +105,10 @@ def places(only: Iterable[str] = ()) -> list[Place]:
 
 
 def remaining(round_: Sequence[Place], count: int, kept: Iterable[Kept]) -> list[Place]:
-    """What is still to be run for `count` runs of each place, round by round."""
+    """What is still to be run for `count` runs of each place, at most GUIDE_RUNS of the guide's, round by round."""
     done = Counter(one.place for one in kept)
-    return [place for number in range(count) for place in round_ if done[place] <= number]
+    counts = {OURS: count, GUIDE: min(count, GUIDE_RUNS)}
+    return [place for number in range(count) for place in round_ if done[place] <= number < counts[place.protocol]]
 
 
 def read_kept(path: Path) -> list[Kept]:

@@ -28,8 +28,8 @@ NEWEST = 300
 ENOUGH = 5
 """Degrees of freedom from which a spread is taken: with fewer, Student's t makes an interval of no use."""
 ASSUMED = 0.03
-"""Between the 2 and the 5 % that few reruns of shapes-vit showed on two cores of a CPU. `benchmarks.reruns` measures
-it; nothing was measured on a GPU."""
+"""Between the 0 and the 5 % that 15 reruns of each of five checkpoints showed on two cores of a CPU, see
+`benchmarks/results/reruns.md`; nothing was measured on a GPU."""
 
 
 @dataclasses.dataclass(frozen=True)

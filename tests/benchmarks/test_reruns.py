@@ -91,6 +91,8 @@ def test_the_models_take_turns_and_what_is_kept_is_not_run_again() -> None:
     assert reruns.remaining([first, second], 2, []) == [first, second, first, second]
     assert reruns.remaining([first, second], 2, [kept(first)]) == [second, first, second]
     assert reruns.remaining([first, second], 1, [kept(first), kept(second)]) == []
+    assert second.protocol == GUIDE
+    assert reruns.remaining([second], 15, [kept(second)]) == [second] * (reruns.GUIDE_RUNS - 1)
 
 
 def test_what_is_kept_is_read_again_without_a_line_that_was_cut_off(tmp_path: Path) -> None:
