@@ -12,6 +12,7 @@ from typing import Any
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Repeat
+from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +26,7 @@ class ScriptedRunner:
     def __init__(self, *events: Progress | RunResult | BaseException) -> None:
         self.events = events
         self.specs: list[RunSpec] = []
-        self.trace: Path | None = None
+        self.files = NO_FILES
         self.closed = False
 
     def __call__(self, history: History) -> ScriptedRunner:
@@ -36,11 +37,11 @@ class ScriptedRunner:
         spec: RunSpec,
         image: Path,
         cancel: threading.Event,
-        trace: Path | None = None,
+        files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
-        self.trace = trace
+        self.files = files
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event

@@ -38,7 +38,21 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.result import MASK_SIDE, RunResult
-from demo.core.spec import ATTENTIONS, CACHES, DEVICES, DTYPES, MODES, PROFILES, PROTOCOLS, TASKS, WEIGHTS, RunSpec
+from demo.core.spec import (
+    ATTENTIONS,
+    CACHES,
+    COMPILERS,
+    DEVICES,
+    DTYPES,
+    DYNAMICS,
+    MODES,
+    PROFILES,
+    PROTOCOLS,
+    SCOPES,
+    TASKS,
+    WEIGHTS,
+    RunSpec,
+)
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
@@ -419,7 +433,7 @@ def without_leaks(text: str) -> bool:
         (b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
         (b"[]", 422, "body: Input should be"),
         (b"{}", 422, "body.data: Field required"),
-        (b'{"data": []}', 200, "/benchmark takes 23 values, in this order: checkpoint, task, image"),
+        (b'{"data": []}', 200, "/benchmark takes 28 values, in this order: checkpoint, task, image"),
         (b'{"data": [{"a": 1}]}', 200, "Given: 1."),
         (b'{"data": [' + b"1, " * 23 + b"1]}", 200, "Given: 24."),
         ("DEFAULT", 200, "event: complete"),
@@ -893,6 +907,11 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "graph_break": st.booleans() | ANYTHING,
     "profile": st.sampled_from(PROFILES) | ANYTHING,
     "repeats": NUMBERS | ANYTHING,
+    "compiler": st.sampled_from(COMPILERS) | ANYTHING,
+    "scope": st.sampled_from(SCOPES) | ANYTHING,
+    "freezing": st.booleans() | ANYTHING,
+    "dynamic": st.sampled_from(DYNAMICS) | ANYTHING,
+    "another_size": st.booleans() | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
     "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,

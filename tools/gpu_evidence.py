@@ -64,7 +64,7 @@ os.environ.setdefault(
     "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
 )  # a look for a GPU must not start CUDA: the cells are forked
 
-from demo.backend import compilation  # first: it sets what the libraries read when they are imported
+from demo.backend import compilation, ways  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from PIL import Image
@@ -72,7 +72,8 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import machine, models, passes, predictions, profiling, settings, timing
 from demo.backend.events import Events
-from demo.backend.run import Job, Run
+from demo.backend.job import Job
+from demo.backend.run import Run
 from demo.backend.subject import Subject
 from demo.backend.variants import Variants
 from demo.core import catalog
@@ -233,7 +234,7 @@ class Cell(Run):
             if subject.device.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()  # the others need the memory
-            model = compilation.compiled(subject.loaded.model, self.spec)
+            model = ways.compiled(subject.loaded.model, self.spec)
             with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
                 model(**subject.batch)
             self._ahead = subject, model
@@ -245,7 +246,7 @@ class Cell(Run):
         if self._ahead is None:
             return self.execute()
         _, model = self._ahead
-        with mock.patch.object(compilation, "compiled", lambda *_: model):
+        with mock.patch.object(ways, "compiled", lambda *_: model):
             return self.execute()
 
     def explain(self, subject: Subject, variants: Variants) -> None:

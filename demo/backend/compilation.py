@@ -22,9 +22,8 @@ from torch._inductor.cpu_vec_isa import VecISA
 from torch.utils._filelock import FileLock
 
 from demo.core.measurement import CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
-from demo.core.spec import RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _ARTIFACTS = ("__graph_breaks", "__recompiles")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
@@ -97,6 +96,16 @@ class CompileLog:
             self._parts["instruction probe"] = sum(probed.values())
         self._parts["backend compile"] = within_inductor
 
+    @property
+    def recompiles(self) -> tuple[GraphBreak, ...]:
+        """Why dynamo compiled a function again, so far."""
+        return tuple(_recompile(text) for text in self._recompiles.texts)
+
+    @property
+    def fallbacks(self) -> tuple[GraphBreak, ...]:
+        """The functions that dynamo gave up and left to eager, so far."""
+        return tuple(dict.fromkeys([*_given_up(get_compilation_metrics()), *_limits(self._warnings.texts)]))
+
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
         return int(counters["stats"]["unique_graphs"]), self._graph_breaks()
@@ -126,10 +135,10 @@ class CompileLog:
             graphs=graphs,
             graph_breaks=breaks,
             cudagraphs=self._cudagraphs(spec, device),
-            cold=cost if cache == "cold" else None,
+            cold=cost if cache == "cold" or not spec.cached else None,
             warm=cost if cache == "warm" else None,
-            recompiles=tuple(_recompile(text) for text in self._recompiles.texts),
-            fallbacks=tuple(dict.fromkeys([*_given_up(get_compilation_metrics()), *_limits(self._warnings.texts)])),
+            recompiles=self.recompiles,
+            fallbacks=self.fallbacks,
             kernels=kernels,
             extern_kernels=extern_kernels,
             cache_hits=int(counters["inductor"]["fxgraph_cache_hit"]),
@@ -296,11 +305,6 @@ def _skip_reason() -> str | None:
         if getattr(metrics, "cudagraph_skip_reason", None):
             return str(metrics.cudagraph_skip_reason)
     return None
-
-
-def compiled(model: Any, spec: RunSpec) -> Any:
-    """The model under torch.compile, with the spec's mode and fullgraph. Nothing is compiled before its first call."""
-    return torch.compile(model, mode=spec.mode, fullgraph=spec.fullgraph)
 
 
 def reset_compiler() -> None:

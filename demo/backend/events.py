@@ -27,6 +27,7 @@ MESSAGES = {
     "fewer_threads": "Another program took a core: timing again with fewer threads",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "capture": "Capturing the model as it is before its first eager call",
+    "another_size": "Calling both with another size",
     "compile_again": "Compiling once more, in a further process, from the cache",
 }
 """What the terminal shows for each of `PROGRESS_CODES`; the page has its own words for the codes."""

@@ -84,11 +84,16 @@ def _compile_failed(text: str, spec: RunSpec) -> Failure:
             "Make room and allow writing in the compile cache and the folder for temporary files, or set "
             "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
         )
+    elif spec.compiler == "aot":
+        remedy = (
+            "Choose compiler jit, which goes on where a model does not fit into one graph; eager works and was timed."
+        )
+        change = {"compiler": "jit"}
     elif spec.fullgraph:
-        breaks = " that this run was asked to add" if spec.graph_break else "s that this model needs"
-        remedy = f"Switch fullgraph off: it forbids the graph break{breaks}."
+        remedy = "Switch fullgraph off: it forbids the graph breaks that this model needs."
         change = {"fullgraph": False}
     else:
         remedy = f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
         change = {} if spec.mode == "default" else {"mode": "default"}
-    return Failure("compile", f"torch.compile failed: {text}", remedy, change)
+    what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
+    return Failure("compile", f"{what} failed: {text}", remedy, change)

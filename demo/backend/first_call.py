@@ -7,8 +7,10 @@ cache of the system, which is warm.
 No eager call comes first, as in the documentation of torch.compile. Where a model compiles to other graphs then, the
 job asks for an eager call: the cache holds the graphs of a run, which calls eager first.
 
-Standard input is the job as JSON (a spec, the picture's path and that switch). The last line of standard output is the
-answer: a CompileCost, and the state of the cache.
+With a package of AOTInductor the first call is to load it and to call it once.
+
+Standard input is the job as JSON (a spec, the picture's path, that switch and the package's path or null). The last
+line of standard output is the answer: a CompileCost, and the state of the cache.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, graph_breaks
+from demo.backend import compilation, graph_breaks, packages, ways
 from demo.backend.subject import Subject
 from demo.core import codec
 from demo.core.measurement import CompileCost
@@ -30,12 +33,15 @@ from demo.core.spec import RunSpec
 TIMEOUT_SECONDS = 600.0
 
 
-def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool) -> CompileCost:
-    """The same in a further process with the compile cache of this one.
+def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool, package: Path | None) -> CompileCost:
+    """The same in a further process with the compile cache, or the package, of this one.
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """
-    job = json.dumps({"spec": codec.plain(spec), "image": str(image), "eager_first": eager_first})
+    built = str(package) if package is not None else None
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # the further process needs room for a model of its own
+    job = json.dumps({"spec": codec.plain(spec), "image": str(image), "eager_first": eager_first, "package": built})
     command = [sys.executable, "-m", "demo.backend.first_call"]
     try:
         done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -45,15 +51,21 @@ def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool) -> CompileC
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1][:300] if lines else f"exit code {done.returncode}")
     answer = json.loads(done.stdout.splitlines()[-1])
-    if answer["cache"] != "warm":
+    if answer["cache"] != "warm" and not spec.freezing:  # frozen graphs are never in the cache, only their kernels
         raise RuntimeError("inductor did not find what it had compiled before")
     cost: CompileCost = codec.load(CompileCost, answer["cost"])
     return cost
 
 
-def measure(spec: RunSpec, image: Path, eager_first: bool) -> tuple[CompileCost, str]:
-    """The cost of the first compiled call in this process, and the state of the compile cache ('warm' or 'cold')."""
+def measure(spec: RunSpec, image: Path, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
+    """The cost of the first compiled call in this process, and the state of the compile cache as in `CompileLog`.
+
+    A package that can be loaded is a cache that is 'warm'.
+    """
     subject = Subject.read(spec, image)
+    if package is not None:
+        with torch.no_grad():
+            return load_cost(subject, package), "warm"
     model = subject.loaded.model
     with torch.no_grad():
         if eager_first:
@@ -61,14 +73,25 @@ def measure(spec: RunSpec, image: Path, eager_first: bool) -> tuple[CompileCost,
         if spec.graph_break:
             model, _ = graph_breaks.with_break(model, subject.batch)
         log = compilation.CompileLog()
-        seconds = subject.clock.time(subject.compiled(model))
+        seconds = subject.clock.time(subject.call(ways.compiled(model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
 
 
+def load_cost(subject: Subject, package: Path) -> CompileCost:
+    """Loads the package and calls it once."""
+    _ = subject.batch
+    started = time.perf_counter()
+    call = subject.call(packages.load(package))
+    loaded = time.perf_counter() - started
+    first_run = subject.clock.time(call)
+    return CompileCost(loaded + first_run, {"load": loaded, "first run": first_run})
+
+
 def main() -> None:
     job = json.loads(sys.stdin.read())
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), Path(job["image"]), job["eager_first"])
+    package = Path(job["package"]) if job["package"] else None
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), Path(job["image"]), job["eager_first"], package)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
 

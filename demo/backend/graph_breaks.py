@@ -65,6 +65,26 @@ def compiled_first(untouched: Any, batch: Batch) -> CompiledFirst:
         return CompiledFirst(*_capture(breaking, batch), compilation.break_reason(f"\n{refusal}"))
 
 
+def captured_otherwise(
+    untouched: Any, batch: Batch, add_break: bool, usual: tuple[int, tuple[GraphBreak, ...]]
+) -> CompiledFirst | None:
+    """`compiled_first`, where it captures something else than `usual`: the graphs and breaks after an eager call.
+
+    With `add_break` of the model with an added break. A capture of shapes-vit takes about as long as its warm-up.
+    """
+    if add_break:
+        untouched, _ = with_break(untouched, batch)
+    first = compiled_first(untouched, batch)
+    graphs, breaks = usual
+    same = (first.graphs, _locations(first.graph_breaks)) == (graphs, _locations(breaks))
+    return None if same else first
+
+
+def _locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
+    """Without the reasons, which may quote addresses in memory."""
+    return [one.location for one in breaks]
+
+
 def _capture(model: Any, batch: Batch, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
     torch._dynamo.reset()
     log = compilation.CompileLog()

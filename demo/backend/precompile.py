@@ -21,7 +21,7 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 import torch
 from PIL import Image
 
-from demo.backend import graph_breaks, machine
+from demo.backend import graph_breaks, machine, ways
 from demo.backend.subject import Subject
 from demo.core import codec
 from demo.core.spec import RunSpec
@@ -41,7 +41,7 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
         if spec.graph_break:
             models.insert(0, graph_breaks.with_break(model, subject.batch)[0])
         for one in models:
-            call = subject.compiled(one)
+            call = subject.call(ways.compiled(one, spec))
             for _ in range(2):  # what is compiled again at the second call belongs into the cache too
                 call()
 

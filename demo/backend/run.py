@@ -7,8 +7,9 @@ that a failure in any phase loses nothing of what was measured before.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from demo.backend import (
+    another_size,
     caveats,
     compilation,
     cores,
@@ -23,13 +25,16 @@ from demo.backend import (
     first_call,
     graph_breaks,
     machine,
+    packages,
     parity,
     profiling,
     protocols,
     settings,
     timing,
+    ways,
 )
 from demo.backend.events import Events
+from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.passes import examined
@@ -37,7 +42,7 @@ from demo.backend.subject import Subject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.measurement import Compilation, GraphBreak, Measurement
+from demo.core.measurement import Compilation, Measurement
 from demo.core.result import EndToEnd, Failure, RunResult, Status
 from demo.core.spec import RunSpec
 
@@ -45,22 +50,9 @@ SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
 """Of a timing during which other programs took a core."""
+Made = tuple[Variant, Compilation | None, Variant | None]
+"""The compiled variant; what was compiled, where the log will not tell it; and the one without the added break."""
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the worker is asked for, as its JSON has it."""
-
-    spec: RunSpec
-    image: str
-    """The picture's file."""
-    id: str = ""
-    started_at: str = ""
-    cache_folder: str | None = None
-    """An empty folder for this run's compile cache, where the spec asks for an empty one."""
-    trace: str | None = None
-    """A file to write the profiler's trace to, for Perfetto."""
 
 
 class Run:
@@ -78,6 +70,8 @@ class Run:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.preprocess_seconds = self.copy_seconds = 0.0
+        self.package: Path | None = None
+        """With compiler "aot", once it is built."""
 
     @property
     def spec(self) -> RunSpec:
@@ -101,6 +95,8 @@ class Run:
                 self.drop_unpaired_predictions()
                 if together:
                     self.explain(subject, variants)
+                    with self.figures_kept():
+                        self.try_another_size(subject, variants)
                 with self.figures_kept():
                     self.capture_before_eager(subject, eager)
                 self.compile_again(subject)
@@ -192,7 +188,7 @@ class Run:
             except Exception as error:  # a processor of somebody's model: the timing needs no predictions
                 reason = compilation.first_line(error)
                 self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
-        return Eager(subject.eager, warmup, outputs, untouched, changed)
+        return Eager(subject.eager, warmup, model, outputs, untouched, changed)
 
     def warm_up(self, name: str, call: timing.Call, subject: Subject, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -202,41 +198,52 @@ class Run:
         return times
 
     def compile(self, subject: Subject, eager: Eager) -> Variants:
-        """Compiles by warming up; with an added graph break first the model with it, then the one without."""
+        """Compiles by warming up, or builds a package."""
         if subject.device.type == "cuda":
             torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
-        model = subject.loaded.model
-        seconds = len(list(model.parameters())) * SECONDS_A_TENSOR
+        seconds = len(list(subject.loaded.model.parameters())) * SECONDS_A_TENSOR
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compilation.remove_unfinished(Path(cache_dir()))
-        min_calls = timing.WARMUP_CALLS
-        if subject.device.type == "cuda" and self.spec.mode in compilation.CUDA_GRAPH_MODES:
-            min_calls += timing.CUDA_GRAPH_CALLS
-        captured, unbroken = None, None
-        if self.spec.graph_break:
-            timed_model, break_after = graph_breaks.with_break(model, subject.batch)
-        else:
-            timed_model, break_after = model, ""
-        call = subject.compiled(timed_model)
-        warmup = self.warm_up(
-            "compiled", call, subject, min_calls=min_calls, first_call_ended=self.log.first_call_ended
-        )
-        compiled = Variant(call, warmup)
-        if self.spec.graph_break:
-            # Read before the model without the break is compiled: the log's counters would tell of both.
-            captured = replace(self.compilation(subject, compiled), break_after=break_after)
-            self.warnings.append(graph_breaks.warning(captured))
-            call = subject.compiled(model)
-            warmup = self.warm_up("compiled without the added graph break", call, subject, min_calls=min_calls)
-            unbroken = Variant(call, warmup)
+        make = self.build if self.spec.compiler == "aot" else self.compile_in_process
+        compiled, captured, unbroken = make(subject)
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, subject.clock, self.log.events)
         except torch.OutOfMemoryError:
             fit_together = False
         return Variants(eager, compiled, again, fit_together, captured, unbroken)
+
+    def build(self, subject: Subject) -> Made:
+        folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
+        self.package = Path(self.job.package or folder / "model.pt2")
+
+        def warm_up(call: timing.Call) -> list[float]:
+            return self.warm_up("compiled", call, subject, first_call_ended=self.log.first_call_ended)
+
+        return *packages.variant(subject, self.package, folder, warm_up), None
+
+    def compile_in_process(self, subject: Subject) -> Made:
+        """With an added graph break first the model with it, then the one without."""
+        model, captured, unbroken = subject.loaded.model, None, None
+        min_calls = timing.min_warmup_calls(self.spec, subject.device)
+
+        def warmed_up(name: str, model: Any, **more: Any) -> Variant:
+            compiled = ways.compiled(model, self.spec)
+            call = subject.call(compiled)
+            return Variant(call, self.warm_up(name, call, subject, min_calls=min_calls, **more), compiled)
+
+        timed_model, break_after = model, ""
+        if self.spec.graph_break:
+            timed_model, break_after = graph_breaks.with_break(model, subject.batch)
+        compiled = warmed_up("compiled", timed_model, first_call_ended=self.log.first_call_ended)
+        if self.spec.graph_break:
+            # Read before the model without the break is compiled: the log's counters would tell of both.
+            captured = replace(self.compilation(subject, compiled), break_after=break_after)
+            self.warnings.append(graph_breaks.warning(captured))
+            unbroken = warmed_up("compiled without the added graph break", model)
+        return compiled, captured, unbroken
 
     def compilation(self, subject: Subject, compiled: Variant) -> Compilation:
         return self.log.compilation(self.spec, subject.device, compiled.warmup[0])
@@ -296,7 +303,8 @@ class Run:
                 variants = self.with_fewer_threads(subject, variants, taken.free)
 
     def with_fewer_threads(self, subject: Subject, variants: Variants, threads: int) -> Variants:
-        """The variants warmed up again. Inductor's code is for a number of threads, so compiled is compiled again.
+        """The variants warmed up again. Inductor's code is for a number of threads, so compiled is compiled again, and
+        a package is built again.
 
         What is told of the compile, its cost included, stays that of the first one.
         """
@@ -310,10 +318,9 @@ class Run:
         def again(name: str, variant: Variant) -> Variant:
             return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, subject)])
 
-        compiled = again("compiled", variants.compiled)
-        unbroken = variants.unbroken
-        if unbroken is not None:
-            unbroken = again("compiled without the added graph break", unbroken)
+        aot, unbroken = self.spec.compiler == "aot", variants.unbroken
+        compiled = self.build(subject)[0] if aot else again("compiled", variants.compiled)
+        unbroken = unbroken and again("compiled without the added graph break", unbroken)
         eager = self.warm_up("eager", variants.eager.call, subject)
         return replace(variants, compilation=first, compiled=compiled, unbroken=unbroken, eager_warmup_again=eager)
 
@@ -405,43 +412,37 @@ class Run:
         self.result, warnings = profiling.explained(self.result, subject, variants, trace)
         self.warnings += warnings
 
-    def capture_before_eager(self, subject: Subject, eager: Eager) -> None:
-        """What torch.compile captures of a model that eager did not call first; kept where it is something else.
+    def try_another_size(self, subject: Subject, variants: Variants) -> None:
+        if not self.spec.another_size:
+            return
+        self.events.doing("another_size", 0.945)
+        for one in another_size.measured(subject, variants, self.log):
+            self.result = replace(self.result, another_sizes=(*self.result.another_sizes, one))
 
-        It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model: a
-        capture of shapes-vit takes about as long as all of its warm-up.
-        """
+    def capture_before_eager(self, subject: Subject, eager: Eager) -> None:
+        """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
         compiled = self.result.compilation
-        if compiled is None or not eager.first_call_changed_model:
+        whole = self.spec.compiler == "jit" and self.spec.scope == "model"
+        if compiled is None or not whole or not eager.first_call_changed_model:
             return
         self.events.doing("capture", 0.95)
-        untouched = eager.untouched
-        if self.spec.graph_break:
-            untouched, _ = graph_breaks.with_break(untouched, subject.batch)
-        first = graph_breaks.compiled_first(untouched, subject.batch)
-        graphs, breaks = self.log.first_capture
-        if (first.graphs, locations(first.graph_breaks)) != (graphs, locations(breaks)):
-            self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
+        first = graph_breaks.captured_otherwise(
+            eager.untouched, subject.batch, self.spec.graph_break, self.log.first_capture
+        )
+        self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
 
     def compile_again(self, subject: Subject) -> None:
-        """With a cache of this run's own: the first call once more, from the filled cache, in a further process."""
-        compiled = self.result.compilation
-        if compiled is None or self.job.cache_folder is None:
+        """The first call once more in a further process: from the cache of this run's own, or from its package."""
+        compiled, known = self.result.compilation, self.result.environment
+        if compiled is None or known is None or (self.job.cache_folder is None and self.package is None):
             return
         self.events.doing("compile_again", 0.95)
-        if subject.device.type == "cuda":
-            torch.cuda.empty_cache()  # the further process needs room for a model of its own
+        # On a CPU the compiled code is for a number of threads.
+        spec = replace(self.spec, threads=known.threads) if subject.device.type == "cpu" else self.spec
+        eager_first = compiled.compiled_first is not None
         try:
-            eager_first = compiled.compiled_first is not None
-            spec, known = self.spec, self.result.environment
-            if subject.device.type == "cpu" and known is not None:
-                spec = replace(spec, threads=known.threads)  # the cached code is for this number
-            warm = first_call.measure_elsewhere(spec, Path(self.job.image), eager_first)
+            warm = first_call.measure_elsewhere(spec, Path(self.job.image), eager_first, self.package)
             self.result = replace(self.result, compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
-            self.warnings.append(f"The first call from the filled cache could not be measured: {error}.")
-
-
-def locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
-    """Without the reasons, which may quote addresses in memory."""
-    return [one.location for one in breaks]
+            source = "the package" if self.package is not None else "the filled cache"
+            self.warnings.append(f"The first call from {source} could not be measured: {error}.")

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import torch
+import torch._inductor.config
 
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
@@ -14,7 +15,7 @@ TF32_CAPABILITY = (8, 0)
 
 
 def apply(spec: RunSpec, device: torch.device) -> None:
-    """Sets this process's threads and TF32 switches. Raises BadInput for tf32 where the device has none.
+    """Sets this process's threads, freezing and TF32 switches. Raises BadInput for tf32 where the device has none.
 
     With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
     """
@@ -26,6 +27,9 @@ def apply(spec: RunSpec, device: torch.device) -> None:
             raise BadInput(f"dtype tf32 needs a GPU of compute capability 8.0 or more, not a {name}. Choose float32.")
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
+    # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are
+    # the weights constants of the graph.
+    torch._inductor.config.freezing = spec.freezing
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
 
@@ -64,6 +68,8 @@ def in_force(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
         "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
+    if torch._inductor.config.freezing:
+        settings["freezing"] = "on"
     if pixels.is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from demo.backend import compilation, machine, models, predictions, settings, timing
+from demo.backend import machine, models, predictions, settings, timing, ways
 from demo.core import images
 from demo.core.errors import BadInput
 from demo.core.result import Predictions
@@ -39,7 +39,10 @@ class Subject:
             )
         machine.require_compiler()
         settings.apply(spec, device)
-        return cls(spec, device, picture, models.load(spec, device))
+        loaded = models.load(spec, device)
+        if spec.scope == "layers":
+            ways.require_layers(loaded.model, spec.checkpoint)
+        return cls(spec, device, picture, loaded)
 
     @classmethod
     def read(cls, spec: RunSpec, image: Path) -> Subject:
@@ -72,10 +75,11 @@ class Subject:
         """One call of the model as it is."""
         return self.loaded.model(**self.batch)
 
-    def compiled(self, model: Any) -> timing.Call:
-        """A call of `model`, the subject's or a twin of it, under torch.compile. The first call compiles."""
-        compiled, batch = compilation.compiled(model, self.spec), self.batch
-        return lambda: compiled(**batch)
+    def call(self, model: Any, batch: dict[str, torch.Tensor] | None = None) -> timing.Call:
+        """A call of `model`: the subject's, a twin of it, or one of these compiled. `batch` is the subject's own by
+        default."""
+        inputs = self.batch if batch is None else batch
+        return lambda: model(**inputs)
 
     def find(self, outputs: Any) -> Any:
         """What the outputs show of the first picture of the batch: a tuple of Label, Box or Mask."""

@@ -26,7 +26,7 @@ import torch
 
 from demo.core import stats
 from demo.core.measurement import Measurement
-from demo.core.spec import RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 Call = Callable[[], Any]
 
@@ -198,6 +198,11 @@ def warm_up(
             return times, True
         if len(times) >= MAX_WARMUP_CALLS or (sum(times[1:]) >= MAX_WARMUP_SECONDS and without_compiling >= 2):
             return times, False
+
+
+def min_warmup_calls(spec: RunSpec, device: torch.device) -> int:
+    """Of the compiled model; more where its first calls record CUDA graphs."""
+    return WARMUP_CALLS + (CUDA_GRAPH_CALLS if device.type == "cuda" and spec.mode in CUDA_GRAPH_MODES else 0)
 
 
 def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3) -> float:

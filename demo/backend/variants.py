@@ -15,6 +15,8 @@ class Variant:
 
     call: timing.Call
     warmup: list[float]
+    model: Any
+    """What `call` calls."""
 
 
 @dataclass(frozen=True)

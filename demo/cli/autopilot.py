@@ -119,7 +119,8 @@ def _told(event: Done) -> str:
 def setting(spec: RunSpec) -> str:
     """'default, bfloat16, channels last, attention sdpa'."""
     switches = [name.replace("_", " ") for name in SWITCHES if getattr(spec, name)]
-    return ", ".join([spec.mode, spec.dtype, *switches, f"attention {spec.attention}"])
+    built = ["package"] if spec.compiler == "aot" else []
+    return ", ".join([spec.mode, spec.dtype, *built, *switches, f"attention {spec.attention}"])
 
 
 def report(answer: Answer, image: str | None = None) -> str:

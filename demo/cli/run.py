@@ -29,7 +29,8 @@ from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import TASKS
 from demo.present import markdown, sentences
-from demo.present.script import script
+from demo.present.script import loading_lines, script
+from demo.runs.outcome import Files
 from demo.store.history import History
 from demo.sweep.grid import PICTURE
 
@@ -43,6 +44,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {listed(TASKS)}")
     add_options(parser)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
+    parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
 
@@ -54,19 +56,25 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
         given["task"] = options.task
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
+    if options.package is not None and given.setdefault("compiler", "aot") != "aot":
+        raise BadInput("A package is what AOTInductor builds: leave out --compiler jit, or --package.")
     return {"checkpoint": options.checkpoint or "", **given}
 
 
 def _run(options: argparse.Namespace) -> int:
     spec = catalog.make_spec(folders=True, **asked(options))
     image = picture(options.image or PICTURE)
-    trace = _trace_file(options.trace)
+    trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
+    package = _new_file(options.package, ".pt2", what="package")
+    files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
     history = History()
     with _cancelled_by_signals() as (cancel, received):
-        result = _followed(history, spec, image, cancel, trace)
+        result = _followed(history, spec, image, cancel, files)
     if trace is not None and trace.is_file():
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
+    if package is not None and package.is_file():
+        print(f"The package lies in {package}. Lines that load it:\n{loading_lines(package)}", file=sys.stderr)
     _print(result, options.json)
     if table is not None:
         _export(result, table)
@@ -124,16 +132,18 @@ def _next_command(result: RunResult) -> str:
     return f"{PROGRAM} script {result.id} > run.py"
 
 
-def _trace_file(given: str | None) -> Path | None:
-    """The file for the trace, which must be a new one. Perfetto knows a packed trace by its name."""
+def _new_file(given: str | None, *endings: str, what: str) -> Path | None:
+    """The file that `given` names, with these endings, which must be a new one."""
     if given is None:
         return None
-    path = Path(f"{given.removesuffix('.gz').removesuffix('.json')}.json.gz")
-    if path.name.strip(".") == "json.gz":
-        raise BadInput(f"The trace needs the name of a file. Given: {given!r}.")
+    for ending in reversed(endings):
+        given = given.removesuffix(ending)
+    path = Path(given + "".join(endings))
+    if path.name.strip(".") == "".join(endings).strip("."):
+        raise BadInput(f"The {what} needs the name of a file. Given: {given!r}.")
     if os.path.exists(path) or not os.path.isdir(path.absolute().parent):
-        what = "exists already" if os.path.exists(path) else "lies in no folder that exists"
-        raise BadInput(f"The trace file {str(path)!r} {what}. Name a new one.")
+        problem = "exists already" if os.path.exists(path) else "lies in no folder that exists"
+        raise BadInput(f"The {what} file {str(path)!r} {problem}. Name a new one.")
     return path
 
 

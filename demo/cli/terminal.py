@@ -16,7 +16,7 @@ from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.result import Predictions, Progress, RunResult
-from demo.present import details, section_texts, sentences
+from demo.present import advice, details, section_texts, sentences
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.store import published
 from demo.store.measured import current_commit
@@ -108,6 +108,7 @@ def report(result: RunResult) -> str:
             sentences.break_cost(result, ENGLISH),
         ]
         sections[0] += sentences.compiled_first(result, ENGLISH)
+        sections[0].append(advice.worth(result, ENGLISH))
     told = [ENGLISH.plain(f"row_{name}") for name in ("speedup", "noise_floor", "break_cost", "compiled_first")]
     rows = [(name, value) for name, value, _ in details.all_figures(result, ENGLISH) if name not in told]
     sections.append(table([*_asked(result), *rows]))
@@ -118,6 +119,9 @@ def report(result: RunResult) -> str:
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
     if result.warnings:
         sections.append([line for warning in result.warnings for line in _bullet(warning)])
+    if sentences.outcome(result) == "faster":
+        lines = [f"  {line}" for line in advice.code_lines(result).split("\n")]
+        sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])
     return "\n\n".join("\n".join(line for line in lines if line) for lines in sections)

@@ -301,8 +301,6 @@ def make_spec(
     spec = RunSpec(checkpoint=named, task=task or (entry.task if entry else ""), **read)
     if spec.batch_size > (most := limits.current().batch):
         raise BadInput(f"Batch size may be at most {most} here. Given: {spec.batch_size}.")
-    if spec.graph_break and spec.fullgraph:
-        raise BadInput("A run with an added graph break cannot be one full graph: switch graph_break or fullgraph off.")
     if entry is not None:
         _fits(spec, entry)
     return spec

@@ -46,6 +46,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
+def start_time(seconds: float) -> str:
+    """A first call, or a part of one, which may be as short as a call: '9.20 ms', '0.4 s', '28 s'."""
+    return latency(seconds) if 0 < seconds < 0.1 else duration(seconds)
+
+
 def work_time(seconds: float) -> str:
     """An amount of work, which may be hours: '28 s', '4 min 20 s', '42 min', '3.5 h', '120 h'."""
     if seconds < 600:

@@ -149,6 +149,36 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class AnotherSize:
+    """Both variants called with inputs of another size than the timed one, after the timing and in its process."""
+
+    changed: Literal["batch size", "picture"]
+    batch_size: int
+    height: int
+    width: int
+    """Pixels of the model's input."""
+    first_call_seconds: float
+    """Wall time of the compiled model's first call with this size: it may compile again."""
+    recompiles: int
+    """Functions that dynamo compiled again for it; 0 where what was compiled takes this size, too."""
+    fallbacks: int
+    """Functions that dynamo gave up at this size and left to eager, such as at its recompile limit."""
+    eager: Measurement
+    compiled: Measurement
+
+    @property
+    def speedup(self) -> stats.Interval:
+        """Within this process."""
+        return stats.paired_ratio(self.eager.blocks, self.compiled.blocks)
+
+    @property
+    def calls_to_pay(self) -> int | None:
+        """Compiled calls after which the first call has paid for itself; None where compiled is no faster."""
+        eager, compiled = self.eager.median_seconds, self.compiled.median_seconds
+        return stats.break_even_calls(self.first_call_seconds, eager, compiled)
+
+
+@dataclass(frozen=True)
 class GraphBreak:
     reason: str
     location: str
@@ -157,13 +187,17 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class CompileCost:
-    """One first call of the compiled model, in a process of its own."""
+    """One first call of the compiled model, in a process of its own.
+
+    Of a package of AOTInductor: what it takes until it has answered once, built here or only loaded.
+    """
 
     first_call_seconds: float
     """Wall time: it traces, compiles and runs once."""
     parts: dict[str, float]
     """Seconds by part, which add up to the first call: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's
-    own words) and 'first run'. 'instruction probe' is there only where inductor tried which vector instructions it can
+    own words) and 'first run'; of a package of AOTInductor 'export', 'build', 'load' and 'first run'. 'instruction
+    probe' is there only where inductor tried which vector instructions it can
     compile for: in the first call of a process, on a CPU. Results of before it was measured have it within a step."""
     run_id: str = ""
     """The stored run that measured it; '' for this one."""
@@ -211,10 +245,11 @@ class Compilation:
     cudagraphs: str = "not asked"
     """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` and the reason: see `cudagraphs_skipped`."""
     cold: CompileCost | None = None
-    """With this model missing from the cache; None where neither this run nor an earlier one on this machine measured
-    it. Only a run with `cache="empty"` is sure to find nothing: kernels of other models may be of use."""
+    """With this model missing from the cache, or a package to be built; None where neither this run nor an earlier one
+    on this machine measured it. Only a run with `cache="empty"` is sure to find nothing: kernels of other models may be
+    of use."""
     warm: CompileCost | None = None
-    """In a further process over the cache that the cold one filled."""
+    """In a further process over the cache that the cold one filled, or that loads the package."""
     recompiles: tuple[GraphBreak, ...] = ()
     """Why dynamo compiled a frame again, before the timing or in it."""
     fallbacks: tuple[GraphBreak, ...] = ()
@@ -229,6 +264,8 @@ class Compilation:
     compiled_first: CompiledFirst | None = None
     """Where compiling before any eager call captures other graphs than this run's, which called eager first; None
     where it captures the same."""
+    package_bytes: int | None = None
+    """Size of the package of AOTInductor; None with compiler "jit"."""
     break_after: str = ""
     """The part of the model after which `spec.graph_break` put its break; '' after the whole model, or without one."""
 

@@ -17,7 +17,7 @@ from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import BreakEven, Compilation, Measurement, Roofline
+from demo.core.measurement import AnotherSize, BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
 from demo.core.speedup import STUDENT_REPEATS, Basis, Repeat, Speedup, Spread
 
@@ -36,7 +36,7 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("fewer_threads", "explain", "capture", "compile_again")
+PROGRESS_CODES = ("fewer_threads", "explain", "another_size", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
@@ -175,6 +175,8 @@ class RunResult:
     """Eager timed against eager in the same blocks: the A/A control."""
     unbroken: Measurement | None = None
     """The compiled model without the added graph break, in the same blocks; None where `spec.graph_break` is False."""
+    another_sizes: tuple[AnotherSize, ...] = ()
+    """With `spec.another_size`."""
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
     compilation: Compilation | None = None
@@ -386,6 +388,8 @@ class RunResult:
                     }
                 if run := measured.back_to_back:
                     data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
+        for one, size in zip(self.another_sizes, data["another_sizes"], strict=True):
+            size |= {"speedup": plain(one.speedup), "calls_to_pay": one.calls_to_pay}
         data["speedup"] = plain(self.speedup)
         data["repeats"] = [run.id for run in self.as_repeats()]
         data["control"] = plain(self.control)

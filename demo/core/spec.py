@@ -20,6 +20,14 @@ from demo.core.errors import BadInput
 TASKS = ("image-classification", "object-detection", "image-segmentation")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Those that record CUDA graphs, on a GPU."""
+COMPILERS = ("jit", "aot")
+"""'jit' is torch.compile. 'aot' is torch.export and AOTInductor: a package that other processes load."""
+SCOPES = ("model", "layers")
+"""What becomes a graph: the whole model, or each of its repeated layers (PyTorch calls that regional compilation)."""
+DYNAMICS = ("auto", "on", "off")
+"""torch.compile's `dynamic`: None, True and False."""
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
 """'tf32' is float32 whose matrix products and convolutions may use TensorFloat-32: compute capability 8.0 and up."""
 ATTENTIONS = ("auto", "eager", "sdpa")
@@ -152,7 +160,7 @@ class RunSpec:
     )
     mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.", fold_place=3, in_script=True
+        "Fail instead of falling back to eager where the graph breaks.", fold_place=5, in_script=True
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True)
     device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold_place=2, in_script=True)
@@ -171,7 +179,7 @@ class RunSpec:
         f"Timed calls of each variant, {MIN_ITERATIONS} to {MAX_ITERATIONS}; without it, until the speed-up is known "
         "well enough.",
         title="The number of timed calls",
-        fold_place=13,
+        fold_place=17,
         timing=True,
     )
     """Rounded up to whole A B B A blocks."""
@@ -179,7 +187,7 @@ class RunSpec:
         PROTOCOLS,
         f'"as published" is the guide\'s: {PUBLISHED_CALLS} calls of eager, then {PUBLISHED_CALLS} of compiled, and '
         "their means.",
-        fold_place=9,
+        fold_place=13,
         timing=True,
     )
     precision: float = number(
@@ -187,7 +195,7 @@ class RunSpec:
         MIN_PRECISION,
         MAX_PRECISION,
         "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
-        fold_place=10,
+        fold_place=14,
         timing=True,
     )
     most_seconds: float = number(
@@ -196,16 +204,16 @@ class RunSpec:
         MAX_SECONDS,
         "Stop timing after so many seconds all the same, twice that where the verdict is unsure.",
         aliases=("--max-seconds",),
-        fold_place=11,
+        fold_place=15,
         timing=True,
     )
-    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold_place=4, in_script=True)
+    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold_place=8, in_script=True)
     """As convolutions on tensor cores like them."""
     attention: str = choice(
         ATTENTIONS,
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
         title="attention implementation",
-        fold_place=5,
+        fold_place=9,
         in_script=True,
     )
     threads: int | None = whole(
@@ -214,7 +222,7 @@ class RunSpec:
         MAX_THREADS,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
         title="The number of threads",
-        fold_place=6,
+        fold_place=10,
         in_script=True,
     )
     """Intra-op threads."""
@@ -222,16 +230,16 @@ class RunSpec:
         CACHES,
         '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
         title="compile cache",
-        fold_place=7,
+        fold_place=11,
         timing=True,
     )
     graph_break: bool = switch(
         "Add one graph break after the model's largest part, and time compiled with and without it.",
-        fold_place=8,
+        fold_place=12,
         in_script=True,
     )
     profile: str = choice(
-        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold_place=12, timing=True
+        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold_place=16, timing=True
     )
     """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
     repeats: int = whole(
@@ -240,10 +248,37 @@ class RunSpec:
         MAX_REPEATS,
         f"1 to {MAX_REPEATS} fresh processes; from three on the interval is that of their spread.",
         title="The number of repeats",
-        fold_place=14,
+        fold_place=18,
         timing=True,
     )
     """The answer rests on so many runs, of which each is stored."""
+    compiler: str = choice(
+        COMPILERS,
+        '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
+        fold_place=3,
+        in_script=True,
+    )
+    scope: str = choice(
+        SCOPES,
+        '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
+        fold_place=4,
+        in_script=True,
+    )
+    freezing: bool = switch("Inductor's freezing: weights become constants of the graph.", fold_place=6, in_script=True)
+    """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
+    dynamic: str = choice(
+        DYNAMICS,
+        'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
+        title="dynamic",
+        fold_place=7,
+        in_script=True,
+    )
+
+    another_size: bool = switch(
+        "After the timing, call the compiled model with another batch size and in other proportions, too.",
+        fold_place=19,
+        timing=True,
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
@@ -256,10 +291,41 @@ class RunSpec:
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
                 "or choose the protocol 'interleaved'."
             )
+        self._check_way_to_compile()
+
+    def _check_way_to_compile(self) -> None:
+        """Raises BadInput for a combination that torch does not have."""
+        if self.graph_break and self.fullgraph:
+            raise BadInput(
+                "A run with an added graph break cannot be one full graph: switch graph_break or fullgraph off."
+            )
+        if self.graph_break and self.scope == "layers":
+            raise BadInput(
+                "An added graph break lies outside the layers: switch graph_break off, or choose scope model."
+            )
+        if self.compiler != "aot":
+            return
+        if self.another_size:
+            raise BadInput("Another size is not tried with a package: switch another_size off, or choose compiler jit.")
+        if self.scope == "layers":
+            raise BadInput("AOTInductor compiles a model as a whole: choose scope model, or compiler jit.")
+        if self.graph_break:
+            raise BadInput("A package of AOTInductor is one graph: switch graph_break off, or choose compiler jit.")
+        if self.mode in CUDA_GRAPH_MODES:
+            others = ", ".join(mode for mode in MODES if mode not in CUDA_GRAPH_MODES)
+            raise BadInput(
+                f"AOTInductor records no CUDA graphs, which mode {self.mode} is for. Choose mode {others}, or compiler "
+                "jit."
+            )
 
     def on(self, device: str) -> RunSpec:
         """The same spec with the device that 'auto' came to mean."""
         return dataclasses.replace(self, device=device)
+
+    @property
+    def cached(self) -> bool:
+        """Whether inductor keeps what it compiles for this spec in its compile cache."""
+        return self.compiler == "jit" and not self.freezing
 
     def departures(self) -> dict[str, Any]:
         """The options that are not at their default, by name."""

@@ -188,7 +188,9 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = _long_scale(max(ends.values()))
-    names = {"eager": sentences.variant("eager", lang)} | {cache: lang.plain(f"chart_{cache}") for cache in costs}
+    names = {"eager": sentences.variant("eager", lang)} | {
+        cache: lang.plain(f"chart_{sentences.cost_key(compilation, cache)}") for cache in costs
+    }
     shifts = spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
     figure = go.Figure()
     for (name, end), shift in zip(ends.items(), shifts, strict=True):

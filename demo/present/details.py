@@ -10,13 +10,22 @@ from demo.core.languages import Language
 from demo.core.measurement import Compilation, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.core.speedup import Speedup
-from demo.present.section_texts import ceiling, launch_overhead, request_faster, throttle_reasons, versions_of_gpu, why
+from demo.present.section_texts import (
+    ceiling,
+    launch_overhead,
+    request_faster,
+    size,
+    throttle_reasons,
+    versions_of_gpu,
+    why,
+)
 from demo.present.sentences import (
     basis,
     break_cost,
     break_reason,
     calls_to_pay,
     captured,
+    cost_key,
     count,
     grouped,
     latencies,
@@ -169,16 +178,22 @@ def _compilation(result: RunResult, lang: Language) -> list[Row]:
     for state, cost in (("cold", compiled.cold), ("warm", compiled.warm)):
         if cost is None:
             continue
-        value = lang.plain(f"row_first_{state}_value", time=fmt.duration(cost.first_call_seconds))
+        key = cost_key(compiled, state)
+        value = lang.plain(f"row_first_{key}_value", time=fmt.start_time(cost.first_call_seconds))
         if cost.run_id:
             value = lang.listed([value, lang.plain("by_run", id=cost.run_id)])
-        spent = [lang.plain_quoted(f"{name} {fmt.duration(part)}") for name, part in cost.parts.items() if part >= 0.05]
-        rows.append((lang.plain(f"row_first_{state}"), value, lang.listed(spent) or lang.plain("row_first_traced")))
+        least = 0.05 if compiled.package_bytes is None else 0.0
+        told = {name: fmt.start_time(part) for name, part in cost.parts.items() if part >= least}
+        spent = [lang.plain_quoted(f"{name} {time}") for name, time in told.items()]
+        rows.append((lang.plain(f"row_first_{key}"), value, lang.listed(spent) or lang.plain("row_first_traced")))
         if outcome(result) not in (None, "void"):
-            rows.append((lang.plain(f"row_pays_{state}"), *_break_even(result, cost.first_call_seconds, lang)))
+            rows.append((lang.plain(f"row_pays_{key}"), *_break_even(result, cost.first_call_seconds, lang)))
     if not rows:
         seconds = lang.plain_value(fmt.duration(compiled.first_call_seconds))
         rows.append((lang.plain("row_first"), seconds, lang.plain("row_first_why")))
+    if compiled.package_bytes is not None:
+        size = lang.plain_value(fmt.size(compiled.package_bytes))
+        rows.append((lang.plain("row_package"), size, lang.plain("row_package_why")))
     if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
         three = lang.listed([lang.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
         rows.append((lang.plain("row_first_three"), three, lang.plain("row_first_three_why")))
@@ -202,7 +217,28 @@ def _compilation(result: RunResult, lang: Language) -> list[Row]:
         value = lang.composed("row_cache_value", found=found, missing=missing)
         rows.append((lang.plain("row_cache"), value, lang.plain("row_cache_why")))
     rows += _places("row_fallback", compiled.fallbacks, lang) + _places("row_recompile", compiled.recompiles, lang)
-    return [*rows, recompiles(compiled, lang), cudagraphs(compiled, lang)]
+    return [*rows, recompiles(compiled, lang), cudagraphs(compiled, lang), *another_sizes(result, lang)]
+
+
+def another_sizes(result: RunResult, lang: Language) -> list[Row]:
+    """One row for each size that was called after the timed one."""
+    rows = []
+    for one in result.another_sizes:
+        times = f"{fmt.latency(one.eager.median_seconds)} → {fmt.latency(one.compiled.median_seconds)}"
+        value = lang.composed(
+            "another_size_value",
+            time=lang.plain_value(fmt.start_time(one.first_call_seconds)),
+            recompiles=count(one.recompiles, "recompile", lang),
+            times=lang.plain_value(times),
+            ratio=lang.plain_value(f"{_exact(one.speedup.ratio)}×"),
+        )
+        if one.fallbacks:
+            value = lang.listed([value, lang.plain("another_size_eager")])
+        paid = lang.plain("another_size_never")
+        if one.calls_to_pay is not None:
+            paid = lang.composed("another_size_pays", calls=count(one.calls_to_pay, "call", lang))
+        rows.append((size(one, lang), value, paid))
+    return rows
 
 
 def _places(key: str, places: Sequence[GraphBreak], lang: Language) -> list[Row]:

@@ -10,7 +10,7 @@ from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import SWITCHES, RunSpec
-from demo.present import sentences
+from demo.present import advice, sentences
 
 
 def of_run(result: RunResult) -> str:
@@ -33,6 +33,7 @@ def of_run(result: RunResult) -> str:
         rows.append(("noise floor", "", f"±{fmt.percent(stats.noise_floor(result.control))}"))
     rests = f"95 % confidence, {sentences.basis(result, ENGLISH)}"
     notes = [rests, sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
+    notes.append(advice.worth(result, ENGLISH))
     below = " ".join(
         [f"{belongs_to(result)}.", *(escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note)]
     )
@@ -79,6 +80,8 @@ def escaped(text: str) -> str:
 def _asked(spec: RunSpec) -> list[str]:
     asked = [f"batch {spec.batch_size}", f"mode {spec.mode}", spec.dtype, f"{spec.weights} weights", spec.protocol]
     asked += [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
+    ways = {name: spec.departures().get(name) for name in ("compiler", "scope", "dynamic")}
+    asked += [f"{name} {value}" for name, value in ways.items() if value is not None]
     return asked + [name.replace("_", " ") for name in SWITCHES if getattr(spec, name)]
 
 

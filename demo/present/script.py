@@ -19,12 +19,11 @@ from demo.core.errors import BadInput
 from demo.core.key_mappings import KEY_MAPPINGS
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, PUBLISHED_CALLS, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, PUBLISHED_CALLS, RunSpec
 from demo.present import script_pieces as pieces
 from demo.present import sentences
 
 MAX_COLUMNS = 120
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 KINDS = {
     "image-classification": ("AutoModelForImageClassification",),
     "object-detection": ("AutoModelForObjectDetection", "AutoModelForZeroShotObjectDetection"),
@@ -34,7 +33,7 @@ KINDS = {
 
 
 def script(result: RunResult) -> str:
-    """The script that repeats `result`: at most 120 lines, formatted.
+    """The script that repeats `result`, formatted: at most 120 lines, 130 for layers, freezing or a package.
 
     The weights of a bundled checkpoint are named by their folder relative to the project's root, a model of the Hub by
     its id and revision; `--checkpoint` and `--image` name others. With random weights the architecture stands in the
@@ -61,15 +60,26 @@ def script(result: RunResult) -> str:
         "LOAD": _load(spec, checkpoint),
         "BATCH": _batch(result, checkpoint),
         "ORDER": _order(result),
-        "LEAST": ", least=6" if spec.mode in CUDA_GRAPH_MODES and _device(spec) == "cuda" else "",
-        "COMPILE": f"mode={literal(spec.mode)}, fullgraph={spec.fullgraph}",
-        "FORMAT": ", memory_format=torch.channels_last" if spec.channels_last else "",
+        "LEAST": ", least=6" if spec.mode in CUDA_GRAPH_MODES and device(spec) == "cuda" else "",
+        "COMPILE": _compile(spec),
+        "PACKAGES": pieces.PACKAGES if spec.compiler == "aot" else "",
+        "GRAPHS": "1" if spec.compiler == "aot" else 'counters["stats"]["unique_graphs"]',
+        "BUILT": pieces.BUILT if spec.compiler == "aot" else "",
+        "FORMAT": memory_format(spec),
         "MEASURE": _measure(spec),
         "SEE": _see(result, checkpoint),
     }
     # One pass: text inside a piece is never taken for the name of another piece.
     gaps["IMPORTS"] = "\n".join(name for name in pieces.IMPORTS if _uses(name, (pieces.TEMPLATE, *gaps.values())))
     return re.sub(r"#([A-Z]+)#(\n?)", lambda gap: _filled(gaps[gap[1]], gap[2]), pieces.TEMPLATE).strip() + "\n"
+
+
+def loading_lines(package: Path) -> str:
+    """The lines that load a package which a run has kept, for a process without this project.
+
+    They refuse a package of other versions or another machine. `model` is then called with the run's inputs by name.
+    """
+    return (pieces.LOAD_PACKAGE % literal(str(package))).strip("\n")
 
 
 def _filled(piece: str, end: str) -> str:
@@ -101,15 +111,30 @@ def _in_project(path: Path) -> str:
     return path.relative_to(catalog.ASSETS.parent).as_posix()
 
 
-def _device(spec: RunSpec) -> str:
+def device(spec: RunSpec) -> str:
     """The spec of a run that failed early still says 'auto'."""
     return spec.device.replace("auto", "cpu")
 
 
+def dtype(spec: RunSpec) -> str:
+    """The type of weights and inputs, as code."""
+    return f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"
+
+
+def memory_format(spec: RunSpec) -> str:
+    """A further argument of `Module.to` and `Tensor.to`, as code; '' for the default."""
+    return ", memory_format=torch.channels_last" if spec.channels_last else ""
+
+
+def compile_arguments(spec: RunSpec) -> str:
+    """The arguments of torch.compile behind the model, as code."""
+    dynamic = "" if spec.dynamic == "auto" else f", dynamic={spec.dynamic == 'on'}"
+    return f"mode={literal(spec.mode)}, fullgraph={spec.fullgraph}{dynamic}"
+
+
 def _settings(result: RunResult, checkpoint: Checkpoint | None) -> str:
     spec, image = result.spec, result.image
-    dtype = "float32" if spec.dtype == "tf32" else spec.dtype
-    names, values = ["DEVICE", "DTYPE", "BATCH_SIZE"], [literal(_device(spec)), f"torch.{dtype}", spec.batch_size]
+    names, values = ["DEVICE", "DTYPE", "BATCH_SIZE"], [literal(device(spec)), dtype(spec), spec.batch_size]
     if spec.iterations:
         names, values = [*names, "ITERATIONS"], [*values, spec.iterations]
     elif spec.protocol == "interleaved":
@@ -229,6 +254,16 @@ def _protocol(spec: RunSpec) -> str:
     return f"{pieces.INTERLEAVED.rstrip()}\n\n\n{(pieces.COUNTED if spec.iterations else pieces.UNTIL_KNOWN).lstrip()}"
 
 
+def _compile(spec: RunSpec) -> str:
+    """The code that compiles, as `demo.backend.ways` does."""
+    if spec.compiler == "aot":
+        shapes = pieces.ANY_SIZE if spec.dynamic == "on" else None
+        return pieces.BUILD % (f"torch._inductor.list_mode_options({literal(spec.mode)})", shapes)
+    if spec.scope == "layers":
+        return pieces.COMPILE_LAYERS % ("compiled", compile_arguments(spec))
+    return pieces.COMPILE % compile_arguments(spec)
+
+
 def _measure(spec: RunSpec) -> str:
     call = _timed("calls[name]", spec)
     if spec.protocol == "as published":
@@ -238,7 +273,7 @@ def _measure(spec: RunSpec) -> str:
 
 def _timed(call: str, spec: RunSpec) -> str:
     """The timed expression: on a GPU a call with a synchronisation after it."""
-    return f"lambda: ({call}(), torch.cuda.synchronize())" if _device(spec) == "cuda" else call
+    return f"lambda: ({call}(), torch.cuda.synchronize())" if device(spec) == "cuda" else call
 
 
 def _zero_shot(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
@@ -255,9 +290,11 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
         lines.append(f"torch.set_num_threads({spec.threads})")
     elif known is not None and known.gave_way:
         lines.append(f"torch.set_num_threads({known.threads})  # as in the run: other programs kept cores busy")
+    if spec.freezing:
+        lines.append("torch._inductor.config.freezing = True")
     if spec.dtype == "tf32":
         lines.append('torch.set_float32_matmul_precision("high")')
-    elif _device(spec) == "cuda":
+    elif device(spec) == "cuda":
         lines.append("torch.backends.cudnn.allow_tf32 = False")
     if _zero_shot(spec, checkpoint):
         lines.append(pieces.MADE_UP_TOKENS if spec.weights == "random" else pieces.TOKENS)

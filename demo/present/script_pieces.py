@@ -3,6 +3,7 @@
 IMPORTS = (
     "import argparse",
     "import contextlib",
+    "import copy",
     "import json",
     "import math",
     "import os",
@@ -21,6 +22,7 @@ import torch
 import transformers
 from PIL import Image
 from torch._dynamo.utils import counters
+#PACKAGES#
 
 #SETTINGS#
 parser = argparse.ArgumentParser(description="Is torch.compile worth it here? Needs torch, transformers and pillow.")
@@ -62,18 +64,19 @@ inputs = {name: value for name, value in processor(images=[picture], return_tens
 #BATCH#
 batch = {name: value.repeat(BATCH_SIZE, *[1] * (value.dim() - 1)).to(DEVICE) for name, value in inputs.items()}
 batch["pixel_values"] = batch["pixel_values"].to(DTYPE#FORMAT#)
-compiled = torch.compile(model, #COMPILE#)
+#COMPILE#
 calls = {"eager": lambda: model(**batch), "compiled": lambda: compiled(**batch), "control": lambda: model(**batch)}
 times, names = {name: [] for name in calls}, model.config.id2label or {}
 with torch.no_grad():
 #ORDER#
     warm = {"eager": warm_up(calls["eager"]), "compiled": warm_up(calls["compiled"]#LEAST#)}
+#BUILT#
 #MEASURE#
     recompiles = counters["frames"]["total"] - frames
     outputs = {name: calls[name]() for name in ("eager", "compiled")}
 speedup, control, verdict = judge()
 answer = {"then": THEN, "verdict": "unsure" if recompiles else verdict, "speedup": speedup, "control": control}
-answer["compilation"] = {"first_call_seconds": warm["compiled"][0], "graphs": counters["stats"]["unique_graphs"]}
+answer["compilation"] = {"first_call_seconds": warm["compiled"][0], "graphs": #GRAPHS#}
 for name in ("eager", "compiled"):
     answer[name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
 #SEE#
@@ -147,6 +150,60 @@ MEASURE_PUBLISHED = """
     frames = counters["frames"]["total"]
     for name in ("eager", "compiled"):
         times[name] += timeit.repeat(%s, number=1, repeat=%s)
+"""
+
+COMPILE = """
+compiled = torch.compile(model, %s)
+"""
+
+SELECT_LAYERS = """
+marked = [one for one in %s.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
+for layer in [one for one in marked if not any(inner in marked for inner in one.modules() if inner is not one)]:
+    layer.compile(%s)
+"""
+
+COMPILE_LAYERS = f"""
+compiled = copy.deepcopy(model, {{id(one): one for one in (*model.parameters(), *model.buffers())}})  # the same weights
+{SELECT_LAYERS.strip()}
+"""
+
+PACKAGES = """
+from torch.export.pt2_archive._package import AOTICompiledModel
+"""
+
+BUILD = """
+with torch.no_grad():
+    model(**batch)  # eager first, as in the run
+    start, configs = timeit.default_timer(), %s
+    shapes = %s
+    program = torch.export.export(model, (), kwargs=batch, dynamic_shapes=shapes)
+    package = torch._inductor.aoti_compile_and_package(program, inductor_configs=configs)
+compiled = AOTICompiledModel(torch._C._aoti.AOTIModelPackageLoader(package, "model", False, 1, -1))
+built = timeit.default_timer() - start
+"""
+
+ANY_SIZE = "{name: dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for name, value in batch.items()}"
+
+BUILT = """
+    warm["compiled"][0] += built  # all that it takes until it has answered once
+"""
+
+LOAD_PACKAGE = """
+import importlib
+import platform
+
+import torch
+import transformers
+from torch.export.pt2_archive._package import AOTICompiledModel
+
+loader, package = torch._C._aoti.AOTIModelPackageLoader, %s
+built = loader.load_metadata_from_package(package, "model")
+here = {"torch": torch.__version__, "transformers": transformers.__version__}
+here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+if here != {name: built.get(name) for name in here}:
+    raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
+importlib.import_module(built["outputs"])  # the class of what the model returns
+model = AOTICompiledModel(loader(package, "model", False, 1, -1))
 """
 
 LARGEST_PART = """

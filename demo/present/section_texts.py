@@ -11,9 +11,20 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.machine import Environment, GpuSample
-from demo.core.measurement import BreakEven, Compilation
+from demo.core.measurement import AnotherSize, BreakEven, Compilation
 from demo.core.result import RunResult
-from demo.present.sentences import calls_to_pay, count, grouped, outcome, rate, speedup, times, variants, worker_word
+from demo.present.sentences import (
+    calls_to_pay,
+    cost_key,
+    count,
+    grouped,
+    outcome,
+    rate,
+    speedup,
+    times,
+    variants,
+    worker_word,
+)
 
 
 def launch_overhead(result: RunResult, lang: Language) -> str:
@@ -116,13 +127,13 @@ def compiled_title(result: RunResult, lang: Language) -> str:
     """'Did it really compile? Yes: the whole model is one graph'; '' for a run that ended before compiling."""
     if result.compilation is None:
         return ""
-    answer = _really_compiled(result.compilation, lang)
+    answer = _really_compiled(result.compilation, result.spec.scope, lang)
     if result.compilation.compiled_first is not None:
         answer = lang.composed("compiled_after_eager", answer=answer)
     return lang.composed("section_compiled", answer=answer)
 
 
-def _really_compiled(compiled: Compilation, lang: Language) -> str:
+def _really_compiled(compiled: Compilation, scope: str, lang: Language) -> str:
     if compiled.graphs == 0:
         return lang.plain("compiled_none")
     if compiled.fallbacks:
@@ -133,6 +144,8 @@ def _really_compiled(compiled: Compilation, lang: Language) -> str:
         return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
     if compiled.recompiles_while_timing:
         return lang.plain("compiled_void")
+    if scope == "layers":
+        return lang.composed("compiled_layers", graphs=counted)
     return lang.plain("compiled_whole") if compiled.graphs == 1 else lang.composed("compiled_graphs", graphs=counted)
 
 
@@ -146,30 +159,57 @@ def pays_title(result: RunResult, lang: Language) -> str:
 def _pays_when(result: RunResult, lang: Language) -> str:
     if result.speedup is not None and result.speedup.verdict == "unsure":
         return lang.plain("pays_unsure")
-    paid = {cache: calls_to_pay(even, lang) for cache, even in _paid_at(result).items()}
+    paid = {key: calls_to_pay(even, lang) for key, even in _paid_at(result).items()}
     if len(paid) == 2:
-        return lang.composed("pays_both", **paid)
-    for cache, calls in paid.items():
-        return lang.composed(f"pays_{cache}", calls=calls)
+        return lang.composed("pays_both" if "cold" in paid else "pays_both_package", **paid)
+    for key, calls in paid.items():
+        return lang.composed(f"pays_{key}", calls=calls)
     return lang.plain("pays_never")
 
 
+def another_size_title(result: RunResult, lang: Language) -> str:
+    """'Another size? Batch 2, 224 × 224: first call 6.1 s, then 1.21×'; '' for a run that cannot try one."""
+    if result.failure is not None or result.compilation is None or result.spec.compiler == "aot":
+        return ""
+    answer = lang.plain("another_size_untried")
+    if result.another_sizes:
+        first = result.another_sizes[0]
+        answer = lang.composed(
+            "another_size_answer",
+            size=size(first, lang),
+            time=lang.plain_value(fmt.start_time(first.first_call_seconds)),
+            ratio=lang.plain_value(fmt.ratio(first.speedup.ratio)),
+        )
+    return lang.composed("section_another_size", answer=answer)
+
+
+def size(inputs: AnotherSize, lang: Language) -> str:
+    """'Batch 2, 224 × 224', width before height."""
+    batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
+    return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
+
+
 def _paid_at(result: RunResult) -> dict[str, BreakEven]:
-    """When compiling has paid for itself, by cache state ('cold', 'warm'); empty where it never does."""
-    if result.compilation is None or result.speedup is None or result.speedup.verdict != "faster":
+    """When compiling has paid for itself, by `cost_key`; empty where it never does."""
+    compiled = result.compilation
+    if compiled is None or result.speedup is None or result.speedup.verdict != "faster":
         return {}
-    points = {cache: result.break_even(cost) for cache, cost in result.compilation.known_costs.items()}
-    return {cache: even for cache, even in points.items() if even is not None and even.calls is not None}
+    points = {cost_key(compiled, cache): result.break_even(cost) for cache, cost in compiled.known_costs.items()}
+    return {key: even for key, even in points.items() if even is not None and even.calls is not None}
 
 
 def pays(result: RunResult, lang: Language) -> list[str]:
     """One sentence for each state of the cache whose first call was measured."""
-    if result.compilation is None:
+    compiled = result.compilation
+    if compiled is None:
         return []
-    return [
-        lang.sentence(_paid(result, seconds, lang.plain(f"cost_{cache}", time=fmt.duration(seconds)), lang))
-        for cache, seconds in result.compilation.known_costs.items()
-    ] + ([lang.sentence(lang.plain("pays_after_eager"))] if result.compilation.compiled_first else [])
+    costs = {
+        lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)): seconds
+        for cache, seconds in compiled.known_costs.items()
+    }
+    return [lang.sentence(_paid(result, seconds, cost, lang)) for cost, seconds in costs.items()] + (
+        [lang.sentence(lang.plain("pays_after_eager"))] if compiled.compiled_first else []
+    )
 
 
 def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
@@ -279,8 +319,8 @@ def compile_parts(result: RunResult, lang: Language) -> list[tuple[str, str, str
     return [
         (
             worker_word("part", part, lang),
-            fmt.duration(cold[part]) if part in cold else "",
-            fmt.duration(warm[part]) if part in warm else "",
+            fmt.start_time(cold[part]) if part in cold else "",
+            fmt.start_time(warm[part]) if part in warm else "",
         )
         for part in dict.fromkeys((*cold, *warm))
     ]

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH, Language
-from demo.core.measurement import BreakEven, CompiledFirst, GraphBreak, Measurement
+from demo.core.measurement import BreakEven, Compilation, CompiledFirst, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.runs.forecast import Range
@@ -331,6 +331,11 @@ def worker_word(kind: str, word: str, lang: Language) -> str:
     """The text of a code that a worker sends; an unknown code, as of a newer worker, is quoted as it is."""
     key = f"{kind}_{word.replace(' ', '_')}"
     return lang.plain(key) if key in lang.texts else lang.plain_quoted(word)
+
+
+def cost_key(compiled: Compilation, cache: str) -> str:
+    """The end of a text's key about a first call: 'cold' or 'warm'; 'built' or 'loaded' where it is of a package."""
+    return {"cold": "built", "warm": "loaded"}.get(cache, cache) if compiled.package_bytes is not None else cache
 
 
 def captured(first: CompiledFirst, lang: Language) -> str:

@@ -27,6 +27,11 @@ def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str],
     without an answer.
     """
     check_place(file, "cache file")
+    if not all(spec.cached for spec in specs):
+        raise BadInput(
+            "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
+            "switch freezing off."
+        )
     job = {"do": "save", "specs": [plain(spec) for spec in specs], "image": str(image.resolve())}
     return _ask({**job, "file": str(file.resolve())}, say)
 

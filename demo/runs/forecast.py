@@ -175,8 +175,9 @@ def _from_same(spec: RunSpec, same: Sequence[RunResult]) -> Forecast:
     newest = same[:NEWEST]
     memory = _around([_peak(run) for run in newest], 1.15)
     warm = [run for run in newest if run.compilation and run.compilation.cache == "warm"]
-    comparable = newest if spec.cache == "empty" or not warm else warm
-    if spec.cache == "empty" or warm:
+    always_cold = spec.cache == "empty" or not spec.cached
+    comparable = newest if always_cold or not warm else warm
+    if always_cold or warm:
         seconds = _around([run.elapsed_seconds for run in comparable], 1.2)
     else:  # all earlier runs were cold, but they have filled the cache
         latest = newest[0]
@@ -231,9 +232,9 @@ def _from_alike(spec: RunSpec, alike: Sequence[RunResult]) -> Forecast:
     return Forecast(start + compiling + _timing(spec, both), memory, "alike", len(alike))
 
 
-def _distance(spec: RunSpec, other: RunSpec) -> tuple[bool, bool, float]:
+def _distance(spec: RunSpec, other: RunSpec) -> tuple[bool, bool, bool, float]:
     ratio = spec.batch_size / other.batch_size
-    return spec.mode != other.mode, spec.dtype != other.dtype, max(ratio, 1 / ratio)
+    return spec.compiler != other.compiler, spec.mode != other.mode, spec.dtype != other.dtype, max(ratio, 1 / ratio)
 
 
 def _from_parameters(spec: RunSpec, parameters: int, input_size: tuple[int, int], cores: int) -> Forecast:

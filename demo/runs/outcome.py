@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 from demo.core import format as fmt
@@ -19,6 +20,23 @@ from demo.store import reruns
 from demo.store.history import History, HistoryError
 
 _log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """What a run writes beside its result, by the names of the worker's `Job`; None: not asked for, or not there."""
+
+    trace: Path | None = None
+    """What the profiler saw, for Perfetto, if the run has a profile."""
+    package: Path | None = None
+    """What AOTInductor built, with compiler "aot"."""
+
+    def written(self) -> Files:
+        """Without those that do not exist."""
+        return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
+
+
+NO_FILES = Files()
 
 
 @dataclasses.dataclass

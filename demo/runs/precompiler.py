@@ -28,8 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 def should_precompile(spec: RunSpec) -> bool:
-    """Not where the run measures a cold compile, nor where compiling times kernels, which needs a quiet GPU."""
-    return spec.cache == "keep" and not spec.mode.startswith("max-autotune")
+    """Whether compiling `spec` ahead would leave what its run can use.
+
+    Not where the run measures a cold compile, nor where compiling times kernels, which needs a quiet GPU.
+    """
+    return spec.cached and spec.cache == "keep" and not spec.mode.startswith("max-autotune")
 
 
 class Precompiler:

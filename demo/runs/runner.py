@@ -24,7 +24,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import Repeat
-from demo.runs.outcome import OngoingRun, redacted, with_earlier_costs, with_repeats, with_spread
+from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_repeats, with_spread
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
@@ -97,7 +97,7 @@ class Runner:
         spec: RunSpec,
         image: Path,
         cancel: threading.Event | None = None,
-        trace: Path | None = None,
+        files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
@@ -110,7 +110,7 @@ class Runner:
         at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
         then.
 
-        `trace` is the file for the profiler's trace, which is written if the run has a profile.
+        `files` are where the run is to leave what its result does not hold.
         """
         with self._one_at_a_time:
             started = time.monotonic()
@@ -118,7 +118,7 @@ class Runner:
             for repeat in repeats:
                 one = dataclasses.replace(spec, repeats=repeat)
                 before = time.monotonic() - started
-                for event in self._run_one(one, image, cancel, trace, earlier):
+                for event in self._run_one(one, image, cancel, files, earlier):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
                     else:
@@ -133,7 +133,7 @@ class Runner:
         spec: RunSpec,
         image: Path,
         cancel: threading.Event | None,
-        trace: Path | None,
+        files: Files,
         earlier: tuple[Repeat, ...],
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
@@ -143,7 +143,7 @@ class Runner:
         result: RunResult | None = None
         refused = False
         try:
-            result = yield from self._supervise(run, started, image, cancel, trace)
+            result = yield from self._supervise(run, started, image, cancel, files)
         except BadInput:
             refused = True
             raise
@@ -156,13 +156,13 @@ class Runner:
         yield result
 
     def _supervise(
-        self, run: OngoingRun, started: float, image: Path, cancel: threading.Event | None, trace: Path | None
+        self, run: OngoingRun, started: float, image: Path, cancel: threading.Event | None, files: Files
     ) -> Generator[Progress, None, RunResult]:
         """Gives the job to a worker, passes its progress on, and returns the result. Closes the worker at the end."""
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
-                worker.child.send(_job(run, image, trace, worker))
+                worker.child.send(_job(run, image, files, worker))
             except OSError as error:
                 return run.not_started(error)
             while True:
@@ -241,7 +241,7 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
     )
 
 
-def _job(run: OngoingRun, image: Path, trace: Path | None, worker: Worker) -> dict[str, Any]:
+def _job(run: OngoingRun, image: Path, files: Files, worker: Worker) -> dict[str, Any]:
     """The job as the worker reads it. Raises OSError where there is no room for an empty compile cache."""
     job = {
         "id": run.id,
@@ -249,8 +249,7 @@ def _job(run: OngoingRun, image: Path, trace: Path | None, worker: Worker) -> di
         "spec": codec.plain(run.spec),
         "image": str(image.resolve()),
     }
-    if trace is not None:
-        job["trace"] = str(trace.resolve())
+    job |= {name: str(file.resolve()) for name, file in vars(files).items() if file is not None}
     if run.spec.cache == "empty":
         job["cache_folder"] = worker.make_cache_folder()
     return job

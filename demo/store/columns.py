@@ -76,7 +76,10 @@ def _timing(variant: str) -> dict[str, Column]:
 
 
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(RunSpec)}
-_LAST_FIELDS = ("iterations", "precision", "most_seconds", "threads", "profile", "repeats")
+_LAST_FIELDS = (
+    "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
+    "dynamic", "another_size"
+)  # fmt: skip
 """Exports have always had these options behind the others."""
 _OPTIONS = {
     "threads_asked" if name == "threads" else name: _option(name, _FIELDS[name])  # 'threads' is what torch used

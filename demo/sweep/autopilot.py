@@ -7,7 +7,8 @@ times each.
 What the final interval covers: a rerun, as that of `--repeats` does (`stats.repeated_ratio`), since it comes from pairs
 of whole runs that followed one another. With three pairs it is wide. These runs are new ones: the smallest of many
 noisy times is biased low, so the times of the search are not used again.
-What it does not cover: settings outside `candidates`; settings that are fast only in one of `LATE_MODES`.
+What it does not cover: settings outside `candidates`; settings that are fast only where they are tried late, in one of
+`LATE_MODES`, frozen, or built ahead of time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from demo.core import agreement, stats
 from demo.core.errors import BadInput
@@ -40,7 +42,8 @@ GPU_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cuda
 CPU_MODES = ("default", "max-autotune-no-cudagraphs", "lite")
 """On a CPU, without CUDA graphs, the other two modes are the same as the first two of these."""
 LATE_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
-"""Their compile tries kernels out, which takes minutes and cannot be done ahead, so only the last rung has them."""
+"""Their compile tries kernels out, which takes minutes and cannot be done ahead, so only the last rung has them. So it
+is with freezing and packages, which no compile cache holds."""
 ATTENTIONS = ("sdpa", "eager")
 
 
@@ -90,21 +93,34 @@ class Step:
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """The spec without any setting that could make it faster."""
     bare = dataclasses.replace(
-        spec, mode="default", dtype="float32", channels_last=False, attention="auto", fullgraph=False
+        spec,
+        mode="default",
+        dtype="float32",
+        channels_last=False,
+        attention="auto",
+        fullgraph=False,
+        compiler="jit",
+        scope="model",
+        freezing=False,
+        dynamic="auto",
     )
     return on_machine(bare, machine)
 
 
 def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
-    """All combinations of mode, dtype, memory format and attention that differ on this machine."""
+    """All combinations of mode, dtype, memory format and attention that differ on this machine; on a CPU each of mode
+    default with freezing, too, and as a package of AOTInductor."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
     modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
     dtypes = ["float32", *(["tf32"] if gpu else []), "bfloat16", "float16"]
-    return [
+    combined = [
         dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last, attention=attention)
         for mode, dtype, last, attention in itertools.product(modes, dtypes, (False, True), ATTENTIONS)
     ]
+    ways: list[dict[str, Any]] = [] if gpu else [{"freezing": True}, {"compiler": "aot"}]
+    plainest = [one for one in combined if one.mode == bare.mode]
+    return combined + [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
 
 
 def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: HostInfo) -> tuple[list[RunSpec], list[RunSpec]]:
@@ -125,22 +141,22 @@ def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: HostInfo) -> tupl
 
 def _early_and_late(chosen: Sequence[RunSpec]) -> tuple[list[RunSpec], list[RunSpec]]:
     """The candidates of the first rung, and those that may join in the last. If all are late, all are in the first."""
-    late = [one for one in chosen if one.mode in LATE_MODES]
-    early = [one for one in chosen if one.mode not in LATE_MODES]
+    late = [one for one in chosen if one.mode in LATE_MODES or not one.cached]
+    early = [one for one in chosen if one not in late]
     return (early, late) if early else (late, [])
 
 
 def _joining(fastest: Sequence[RunSpec], late: Sequence[RunSpec]) -> list[RunSpec]:
     """The candidates of `late` whose other settings are those of the fastest third in the last rung.
 
-    Settings that are fast in a late mode only are not found: trying them all would take the time that the rungs save.
+    Settings that are fast when tried late only are not found: trying them all would take the time that the rungs save.
     """
     settings = set(map(_other_settings, fastest[: math.ceil(len(fastest) / KEPT)]))
     return [one for one in late if _other_settings(one) in settings]
 
 
 def _other_settings(spec: RunSpec) -> RunSpec:
-    return dataclasses.replace(spec, mode="default")
+    return dataclasses.replace(spec, mode="default", freezing=False, compiler="jit")
 
 
 def run(

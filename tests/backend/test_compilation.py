@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import torch
 from torch._inductor import cpu_vec_isa
 from torch.utils._filelock import FileLock
 
-from demo.backend import compilation
+from demo.backend import compilation, ways
 from demo.core.measurement import Compilation
 from demo.core.spec import RunSpec
 
@@ -57,7 +58,7 @@ class BrokenInALoop(Whole):
 def compiled(model: torch.nn.Module, calls: int = 2, spec: RunSpec = SPEC) -> Compilation:
     torch._dynamo.reset()
     log = compilation.CompileLog()
-    run: Any = compilation.compiled(model.eval(), spec)
+    run: Any = ways.compiled(model.eval(), spec)
     with torch.no_grad():
         for call in range(calls):
             run(torch.ones(2, 4))
@@ -260,3 +261,11 @@ def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_m
         compilation.remove_unfinished(tmp_path)
     assert [left.exists(), whole.exists(), linked.exists()] == [False, True, True]
     compilation.remove_unfinished(tmp_path / "no such folder")
+
+
+def test_a_frozen_graph_which_no_cache_holds_has_its_own_first_call_as_the_cold_one() -> None:
+    log = compilation.CompileLog()
+    frozen = dataclasses.replace(SPEC, freezing=True)
+    told = [log.compilation(spec, torch.device("cpu"), 3.0) for spec in (SPEC, frozen)]
+    assert [one.cache for one in told] == ["off", "off"]
+    assert told[0].cold is None and told[1].cold.first_call_seconds == 3.0

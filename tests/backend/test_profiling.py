@@ -16,7 +16,8 @@ from samples import measurement, ok_result
 
 from demo.backend import models, profiling
 from demo.backend.events import Events
-from demo.backend.run import Job, Run
+from demo.backend.job import Job
+from demo.backend.run import Run
 from demo.backend.subject import Subject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import catalog
@@ -170,8 +171,8 @@ def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest
     loaded = models.Loaded(Small(), None, None, catalog.find("shapes-vit"), [])
     subject = Subject(spec, CPU, Image.new("RGB", (1, 1)), loaded)
     vars(subject)["batch"] = {"ids": torch.arange(3)}
-    eager = Eager(subject.eager, [], None, None, False)
-    variants = Variants(eager, Variant(subject.eager, []), [], True)
+    eager = Eager(subject.eager, [], loaded.model, None, None, False)
+    variants = Variants(eager, Variant(subject.eager, [], loaded.model), [], True)
     run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 
     def refused(*_: Any) -> Any:

@@ -18,8 +18,10 @@ from demo.backend import (
     compilation,
     cores,
     events,
+    first_call,
     machine,
     models,
+    packages,
     parity,
     passes,
     predictions,
@@ -28,9 +30,11 @@ from demo.backend import (
     timing,
 )
 from demo.backend.events import Events
+from demo.backend.job import Job
 from demo.backend.monitor import Observer
-from demo.backend.run import Job, Run
+from demo.backend.run import Run
 from demo.core import catalog
+from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS
 from tools.scenes import draw_scene
@@ -261,3 +265,51 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatc
     assert (result.status, result.failure.phase) == ("failed", "warm up")
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
     assert result.eager is None and result.failure.change == {"dtype": "float32"}
+
+
+def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))  # what the run sets is undone
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    models_built, loaded_elsewhere = [], []
+
+    def build(model: Any, batch: Any, spec: Any, path: Path) -> packages.Package:
+        models_built.append(model)
+        path.write_bytes(bytes(5000))
+        return packages.Package(path, 0.5, 9.0)
+
+    def elsewhere(spec: Any, image: Path, eager_first: bool, package: Path | None) -> CompileCost:
+        loaded_elsewhere.append(package)
+        return CompileCost(0.03, {"load": 0.01, "first run": 0.02})
+
+    monkeypatch.setattr(packages, "build", build)
+    monkeypatch.setattr(packages, "load", lambda path: models_built[-1])
+    monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
+    spec = catalog.make_spec("shapes-vit", device="cpu", iterations=10, compiler="aot")
+    result = Run(
+        Job(spec, str(SCENE), cache_folder=str(tmp_path / "cache"), package=str(tmp_path / "mine.pt2")),
+        Events(io.StringIO()),
+    ).execute()
+    assert is_whole(result)
+    found = result.compilation
+    assert list(found.cold.parts) == ["export", "build", "load", "first run"]
+    assert (
+        found.first_call_seconds == result.compiled.warmup_seconds[0] == pytest.approx(sum(found.cold.parts.values()))
+    )
+    assert 9.5 < found.first_call_seconds < 10.5
+    assert (found.package_bytes, found.warm.parts["load"]) == (5000, 0.01)
+    assert loaded_elsewhere == [tmp_path / "mine.pt2"]
+
+
+def test_a_model_that_cannot_be_exported_has_the_reason_as_its_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(packages, "build", failing(RuntimeError("Could not guard on data-dependent expression")))
+    result = result_of(compiler="aot")
+    assert result.status == "compile_failed" and result.eager is not None
+    assert "torch.export or AOTInductor failed: Could not guard" in result.failure.message
+    assert result.failure.change == {"compiler": "jit"}

@@ -22,6 +22,7 @@ from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.runs import runner
+from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.grid import PICTURE
 
@@ -30,8 +31,19 @@ from demo.sweep.grid import PICTURE
 def test_a_trace_is_asked_of_the_run_which_is_then_profiled(scripted: Any, tmp_path: Path, name: str) -> None:
     fake = scripted(ok_result())
     assert main([*RUN, "--trace", str(tmp_path / name)]) == 0
-    assert fake.trace == tmp_path / "seen.json.gz"
+    assert fake.files.trace == tmp_path / "seen.json.gz"
     assert fake.specs[0].profile == "on"
+
+
+@pytest.mark.parametrize("name", ["vit", "vit.pt2"])
+def test_a_package_is_asked_of_the_run_which_then_builds_one(
+    scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    fake = scripted(ok_result())
+    assert main([*RUN, "--package", str(tmp_path / name)]) == 0
+    assert fake.files == Files(package=tmp_path / "vit.pt2")
+    assert fake.specs[0].compiler == "aot"
+    assert "Lines that load it" not in capsys.readouterr().err  # this made-up run wrote none
 
 
 def test_a_trace_never_writes_over_a_file(scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +202,7 @@ def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
 ) -> None:
     class Cancellable(ScriptedRunner):
         def run(
-            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+            self, spec: RunSpec, image: Path, cancel: threading.Event, files: Files = NO_FILES
         ) -> Iterator[Progress | RunResult]:
             yield Progress("time", 0.5, 1.0)
             os.kill(os.getpid(), number)
@@ -207,7 +219,7 @@ def test_a_signal_cancels_the_run_and_its_result_is_still_printed(
 def test_a_second_ctrl_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(ScriptedRunner):
         def run(
-            self, spec: RunSpec, image: Path, cancel: threading.Event, trace: Path | None = None
+            self, spec: RunSpec, image: Path, cancel: threading.Event, files: Files = NO_FILES
         ) -> Iterator[Progress | RunResult]:
             for _ in range(3):
                 yield Progress("compile", 0.2, 1.0)

@@ -376,8 +376,3 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
 def test_bad_input_is_answered_with_a_sentence(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
         catalog.make_spec(**asked)
-
-
-def test_one_full_graph_with_an_added_break_is_refused_before_anything_runs() -> None:
-    with pytest.raises(BadInput, match="switch graph_break or fullgraph off"):
-        catalog.make_spec("shapes-vit", graph_break=True, fullgraph=True)

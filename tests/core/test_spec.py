@@ -12,8 +12,10 @@ from demo.core.errors import BadInput
 from demo.core.spec import (
     ATTENTIONS,
     CACHES,
+    COMPILERS,
     DEVICES,
     DTYPES,
+    DYNAMICS,
     MAX_BATCH_SIZE,
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
@@ -22,6 +24,7 @@ from demo.core.spec import (
     OPTIONS,
     PROFILES,
     PROTOCOLS,
+    SCOPES,
     WEIGHTS,
     RunSpec,
 )
@@ -108,6 +111,15 @@ def test_auto_becomes_the_device_that_was_used() -> None:
         ({"cache": "off"}, "compile cache"),
         ({"channels_last": 1}, "channels_last"),
         ({"protocol": "as published", "iterations": 20}, "300 calls"),
+        ({"graph_break": True, "fullgraph": True}, "switch graph_break or fullgraph off"),
+        ({"scope": "layers", "graph_break": True}, "switch graph_break off, or choose scope model"),
+        ({"compiler": "aot", "scope": "layers"}, "choose scope model, or compiler jit"),
+        ({"compiler": "aot", "graph_break": True}, "switch graph_break off, or choose compiler jit"),
+        ({"compiler": "aot", "another_size": True}, "switch another_size off, or choose compiler jit"),
+        ({"compiler": "aot", "mode": "reduce-overhead"}, "Choose mode default, max-autotune-no-cudagraphs, lite, or"),
+        ({"compiler": "aot", "mode": "max-autotune"}, "or compiler jit"),
+        ({"compiler": "tvm"}, "compiler"),
+        ({"dynamic": True}, "dynamic"),
     ],
 )
 def test_the_settings_check_themselves(changes, words):
@@ -127,6 +139,9 @@ def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:
         "attention": ATTENTIONS,
         "cache": CACHES,
         "profile": PROFILES,
+        "compiler": COMPILERS,
+        "scope": SCOPES,
+        "dynamic": DYNAMICS,
     }.items():
         assert getattr(spec, field) == values[0], field
 

@@ -14,10 +14,11 @@ from unittest import mock
 
 import torch
 
-from demo.backend import compilation, models, passes, profiling, settings, timing
+from demo.backend import compilation, models, passes, profiling, settings, timing, ways
 from demo.backend.events import Events
+from demo.backend.job import Job
 from demo.backend.monitor import Observer
-from demo.backend.run import Job, Run
+from demo.backend.run import Run
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
@@ -57,7 +58,7 @@ def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
     first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
     with torch.no_grad():
         log = compilation.CompileLog()
-        compiled = compilation.compiled(model, spec)
+        compiled = ways.compiled(model, spec)
         for _ in range(4):
             compiled(pixel_values=first)
         kept = compilation.clone_outputs(compiled(pixel_values=first))

@@ -44,9 +44,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
 EVERYTHING = {
     "channels_last": True, "threads": 2, "dtype": "tf32", "attention": "sdpa", "graph_break": True,
-    "mode": "max-autotune", "fullgraph": True, "device": "cuda", "batch_size": 16,
+    "mode": "max-autotune", "device": "cuda", "batch_size": 16, "freezing": True, "dynamic": "off",
 }  # fmt: skip
-VARIED: tuple[dict[str, Any], ...] = ({}, {"protocol": "as published"}, {"iterations": 30}, EVERYTHING)
+LAYERS = {key: value for key, value in EVERYTHING.items() if key != "graph_break"} | {"scope": "layers"}
+PACKAGED = {"compiler": "aot", "fullgraph": True, "freezing": True, "dynamic": "on", "threads": 2}
+VARIED: tuple[dict[str, Any], ...] = (
+    {},
+    {"protocol": "as published"},
+    {"iterations": 30},
+    EVERYTHING,
+    LAYERS,
+    PACKAGED,
+)
 HOSTILE = "'''\"\"\"\n#LOAD##IMAGE#\nimport os; os.abort() \\' \u202e{0} %s \ud800"
 
 
@@ -107,7 +116,7 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize("spec", every_spec(), ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
 def test_a_script_is_short_and_formatted(spec: RunSpec, formatted: dict[str, str]) -> None:
     text = script.script(ok_result(spec=spec))
-    assert text.count("\n") <= 120
+    assert text.count("\n") <= (120 if spec.cached and spec.scope == "model" else 130)
     assert formatted[text] == text
 
 
@@ -150,7 +159,8 @@ def test_what_was_asked_stands_in_the_settings() -> None:
     assert (held["PRECISION"], held["DTYPE"]) == (0.05, "torch.bfloat16")
     for part in (
         '"revision": "no_timm"',
-        'mode="max-autotune", fullgraph=True',
+        'torch.compile(model, mode="max-autotune", fullgraph=False, dynamic=False)',
+        "torch._inductor.config.freezing = True",
         "memory_format=torch.channels_last",
         'attn_implementation="sdpa"',
         "torch.set_num_threads(2)",

@@ -316,12 +316,12 @@ def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
     spec = RunSpec("shapes-vit", "image-classification", batch_size=4)
     assert sentences.asked(spec, ENGLISH) == "shapes-vit · batch 4 · default · float32"
     special = dataclasses.replace(
-        spec, weights="random", protocol="as published", fullgraph=True, channels_last=True, attention="eager",
-        threads=1, cache="empty", graph_break=True,
+        spec, weights="random", protocol="as published", channels_last=True, attention="eager",
+        threads=1, cache="empty", scope="layers", freezing=True, dynamic="on", another_size=True,
     )  # fmt: skip
     assert sentences.asked(special, ENGLISH).removeprefix(sentences.asked(spec, ENGLISH)) == (
-        " · random weights · as published · eager attention · 1 thread · empty cache · full graph only · channels last"
-        " · with an added graph break"
+        " · random weights · as published · eager attention · 1 thread · empty cache · compiled by layers · dynamic on"
+        " · channels last · freezing · another size"
     )
 
 

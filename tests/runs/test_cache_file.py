@@ -135,3 +135,11 @@ def test_saving_onto_a_folder_is_refused_before_anything_is_compiled(tmp_path: P
     with pytest.raises(BadInput, match="is a folder"):
         cache_file.save(tmp_path, [SPEC], PICTURE, said.append)
     assert said == []
+
+
+@pytest.mark.parametrize("asked", [{"compiler": "aot"}, {"freezing": True}])
+def test_what_the_compile_cache_does_not_hold_is_not_saved(asked: dict[str, Any], tmp_path: Path) -> None:
+    specs = [SPEC, catalog.make_spec(checkpoint="shapes-vit", **asked)]
+    with pytest.raises(BadInput, match="is not in the compile cache"):
+        cache_file.save(tmp_path / "vit.cache", specs, PICTURE, lambda text: None)
+    assert list(tmp_path.iterdir()) == []

@@ -118,7 +118,8 @@ def speed(spec: RunSpec) -> float:
 
 def test_on_a_cpu_only_settings_that_differ_there_are_tried() -> None:
     chosen = autopilot.candidates(SPEC, MACHINE)
-    assert len(chosen) == len(set(chosen)) == 3 * 3 * 2 * 2
+    assert len(chosen) == len(set(chosen)) == 3 * 3 * 2 * 2 + 2 * 3 * 2 * 2
+    assert {(spec.compiler, spec.freezing) for spec in chosen} == {("jit", False), ("jit", True), ("aot", False)}
     assert not {spec.dtype for spec in chosen} & {"tf32"}
     assert len(autopilot.candidates(SPEC, dataclasses.replace(MACHINE, gpu="A GPU"))) == 5 * 4 * 2 * 2
 
@@ -133,7 +134,7 @@ def test_the_fastest_setting_wins_and_is_compared_with_plain_eager_float32(tmp_p
     last = runner.ran[-6:]
     assert [spec == answer.plain for spec in last] == [True, False, False, True, True, False]
     assert answer.plain.dtype == "float32" and answer.plain.mode == "default" and not answer.plain.channels_last
-    assert Counter(one.rung for one in answer.tries) == {1: 24, 2: 8 + 2}
+    assert Counter(one.rung for one in answer.tries) == {1: 24, 2: 8 + 2 + 4}
 
 
 def test_the_modes_that_try_kernels_out_wait_for_the_last_rung_and_only_with_the_fastest_settings(
@@ -143,6 +144,15 @@ def test_the_modes_that_try_kernels_out_wait_for_the_last_rung_and_only_with_the
     late = [one for one in answer.tries if one.spec.mode in autopilot.LATE_MODES]
     assert {(one.rung, one.spec.dtype, one.spec.channels_last) for one in late} == {(2, "bfloat16", True)}
     assert answer.winner is not None and answer.winner.spec.mode == "max-autotune-no-cudagraphs"
+
+
+def test_freezing_and_packages_wait_as_well(tmp_path: Path) -> None:
+    answer, _ = found(lambda spec: speed(spec) / (1 if spec.cached else 2 + spec.freezing), tmp_path)
+    late = [one for one in answer.tries if not one.spec.cached]
+    assert {(one.rung, one.spec.mode, one.spec.dtype, one.spec.channels_last) for one in late} == {
+        (2, "default", "bfloat16", True)
+    }
+    assert answer.winner is not None and answer.winner.spec.freezing
 
 
 def test_where_nothing_else_was_chosen_they_do_not_wait(tmp_path: Path) -> None:
@@ -280,7 +290,7 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
     assert text.startswith("lite, bfloat16, channels last, attention ")
     assert "3.45× as fast as plain eager float32" in text
     assert "from 3 runs of each in alternation" in text
-    assert text.count("run-") == 34 + 1
+    assert text.count("run-") == 38 + 1
     assert answer.winner is not None
     assert again(answer.winner.spec) in text
     assert text.endswith(f"python -m demo script {answer.winner.id} > run.py")
@@ -361,7 +371,7 @@ def test_the_command_forecasts_the_search_and_writes_the_winners_script(
     told = capsys.readouterr().err
     chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.dtype == "bfloat16"]
     planned = sum(map(len, autopilot.planned(SPEC, chosen, MACHINE)))
-    assert f"12 settings to choose from; {planned} runs. {planned} to run: about " in told
+    assert f"20 settings to choose from; {planned} runs. {planned} to run: about " in told
     assert f"The winner's script lies in {path}." in told
     compile(path.read_text(), str(path), "exec")
     assert "bfloat16" in path.read_text()

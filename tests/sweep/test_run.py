@@ -131,6 +131,8 @@ def test_cells_are_compiled_in_lots_and_each_lot_before_it_is_timed(tmp_path: Pa
 def test_what_measures_a_cold_compile_or_tunes_kernels_is_not_compiled_ahead() -> None:
     assert should_precompile(SPEC)
     assert not should_precompile(dataclasses.replace(SPEC, cache="empty"))
+    assert not should_precompile(dataclasses.replace(SPEC, freezing=True))
+    assert not should_precompile(dataclasses.replace(SPEC, compiler="aot"))
     assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune"))
     assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune-no-cudagraphs"))
 

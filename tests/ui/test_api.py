@@ -17,7 +17,19 @@ from samples import failed_result, ok_result
 
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import ATTENTIONS, CACHES, DEVICES, DTYPES, MODES, PROTOCOLS, WEIGHTS, RunSpec
+from demo.core.spec import (
+    ATTENTIONS,
+    CACHES,
+    COMPILERS,
+    DEVICES,
+    DTYPES,
+    DYNAMICS,
+    MODES,
+    PROTOCOLS,
+    SCOPES,
+    WEIGHTS,
+    RunSpec,
+)
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -182,10 +194,11 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
             "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example "
-            "repeats"
+            "repeats compiler scope freezing dynamic another_size"
         ).split()
     )
     allowed = {"mode": MODES, "dtype": DTYPES, "device": DEVICES, "weights": WEIGHTS}
     allowed |= {"protocol": PROTOCOLS, "attention": ATTENTIONS, "cache": CACHES}
+    allowed |= {"compiler": COMPILERS, "scope": SCOPES, "dynamic": DYNAMICS}
     for name, values in allowed.items():
         assert fields[name]["type"]["enum"] == list(values)

@@ -49,6 +49,11 @@ def remedies(result: RunResult, lang: Language) -> str:
     return _each(result.spec, result.failure.change, lang) if result.failure is not None else ""
 
 
+def another_size(result: RunResult, lang: Language) -> str:
+    """A button that runs the same with other sizes after the timing."""
+    return _each(result.spec, {"another_size": True}, lang)
+
+
 def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> str:
     """For a run refused for lack of a GPU: a button that runs it with device 'auto'; else ''."""
     lacking = machine is not None and machine.gpu is None and spec.device == "cuda"

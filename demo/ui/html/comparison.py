@@ -251,7 +251,9 @@ def _floor(result: RunResult, lang: Language) -> str:
 
 def _first_call(result: RunResult, lang: Language) -> str:
     cost = result.compilation
-    return lang.html(f"first_call_{cost.cache}", time=fmt.duration(cost.first_call_seconds)) if cost else ""
+    if cost is None:
+        return ""
+    return lang.html(f"first_call_{sentences.cost_key(cost, cost.cache)}", time=fmt.duration(cost.first_call_seconds))
 
 
 def _break_even(result: RunResult, lang: Language) -> str:

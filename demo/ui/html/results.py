@@ -139,7 +139,7 @@ def _price(result: RunResult, lang: Language) -> str:
     compiled = result.compilation
     if compiled is None:
         return ""
-    took = "price_warm" if compiled.cache == "warm" else "price_cold"
+    took = f"price_{sentences.cost_key(compiled, 'warm' if compiled.cache == 'warm' else 'cold')}"
     time, even = lang.plain_value(fmt.duration(compiled.first_call_seconds)), result.own_break_even
     if even is not None and even.calls is not None:
         sentence = lang.composed(f"{took}_pays", time=time, calls=sentences.calls_to_pay(even, lang))

@@ -14,6 +14,7 @@ from demo.core.languages import Language
 from demo.core.measurement import GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.present import charts, details, section_texts, sentences
+from demo.ui.html import actions
 from demo.ui.html.elements import esc, facts, lane_name, percentage
 
 
@@ -26,6 +27,8 @@ class Section:
     html: Callable[[RunResult, Language], str]
     figure: Callable[[RunResult, Language], Any] | None = None
     """A Plotly figure below the HTML; gives None if this result has none."""
+    file: str = ""
+    """A file of the run to download below it, by its name in `Files`."""
 
 
 def latency(result: RunResult, lang: Language) -> str:
@@ -104,13 +107,22 @@ def _code(text: str) -> str:
 def pays(result: RunResult, lang: Language) -> str:
     parts = section_texts.compile_parts(result, lang)
     measured = [any(costs) for costs in zip(*(costs for _, *costs in parts), strict=True)]
-    names = [name for name, there in zip(("head_cold", "head_warm"), measured, strict=False) if there]
+    states = [cache for cache, there in zip(("cold", "warm"), measured, strict=False) if there]
     rows = [
         (lang.marked(stage), *(lang.value(cost) for cost, there in zip(costs, measured, strict=True) if there))
         for stage, *costs in parts
     ]
-    table = _table(["", *map(lang.html, names)], rows) if rows else ""
+    compiled = result.compilation
+    names = [lang.html(f"head_{sentences.cost_key(compiled, cache)}") for cache in states] if compiled else []
+    table = _table(["", *names], rows) if rows else ""
     return _sentences(section_texts.pays(result, lang), lang) + table
+
+
+def another_size(result: RunResult, lang: Language) -> str:
+    """What other sizes cost; before they were tried, the button that tries them."""
+    if not result.another_sizes:
+        return _sentences([lang.plain("another_size_invites")], lang) + actions.another_size(result, lang)
+    return _facts(details.another_sizes(result, lang), lang) + _sentences([lang.plain("another_size_note")], lang)
 
 
 def memory(result: RunResult, lang: Language) -> str:
@@ -196,9 +208,10 @@ def _machine_title(result: RunResult, lang: Language) -> str:
 
 SECTIONS = (
     Section("latency", _latency_title, latency, charts.trace),
-    Section("why", section_texts.why_title, why, charts.busy_bars),
+    Section("why", section_texts.why_title, why, charts.busy_bars, "trace"),
     Section("compiled", section_texts.compiled_title, compiled),
-    Section("pays", section_texts.pays_title, pays, charts.break_even),
+    Section("pays", section_texts.pays_title, pays, charts.break_even, "package"),
+    Section("another_size", section_texts.another_size_title, another_size),
     Section("memory", section_texts.memory_title, memory),
     Section("request", section_texts.request_title, request),
     Section("machine", _machine_title, machine),

@@ -10,11 +10,14 @@ import shlex
 import gradio as gr
 
 from demo.core import catalog
+from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import markdown
+from demo.present.advice import code_lines, start_seconds, worth
 from demo.present.script import literal, needs_folder, script
+from demo.present.sentences import outcome
 from demo.ui.html.elements import esc
 from demo.ui.tabs.form import find_picture
 
@@ -63,8 +66,22 @@ element.addEventListener('click', async event => {
     saved(await window.Plotly.toImage({ data: plot.data, layout }, how), button.dataset.name);
   }
 });
+element.addEventListener('input', event => {
+  const traffic = event.target.closest('.traffic');
+  if (!traffic) return;
+  const given = name => Math.max(0, Number(traffic.querySelector('[name=' + name + ']').value) || 0);
+  const { eager, compiled, start, saves, costs, money } = traffic.dataset;
+  const saved = 30 * (given('calls') * (eager - compiled) - given('restarts') * start);
+  const size = Math.abs(saved);
+  const units = size < 120 ? [1, 's', 1] : size < 7200 ? [60, 'min', 0] : [3600, 'h', 1];
+  const isolated = value => '\u2066' + value + '\u2069';  // left to right in Arabic, too
+  const time = isolated((size / units[0]).toFixed(units[2]) + ' ' + units[1]);
+  let text = (saved < 0 ? costs : saves).replace('{time}', () => time);
+  if (given('price')) text += ' ' + money.replace('{money}', () => isolated((size / 3600 * given('price')).toFixed(2)));
+  traffic.querySelector('output').textContent = given('calls') || given('restarts') ? text : '';
+});
 """
-"""Copy buttons, and the figure as PNG and SVG, which Plotly draws in the browser."""
+"""Copy buttons, and the figure as PNG and SVG, which Plotly draws in the browser, and the sums of a month."""
 
 
 def component(name: str) -> gr.HTML:
@@ -100,8 +117,31 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS) -> str:
         pieces.append(_piece(lang, "curl", "curl", lang.html("take_curl_words") + own, curl(result, address)))
         words = lang.html("take_client_words") + own
         pieces.append(_piece(lang, "client", "gradio_client", words, client(result, address)))
+    if answer := worth(result, lang):
+        answer = lang.marked(answer)
+        title, lines = lang.plain("take_code"), lang.plain("take_code_lines")
+        pieces[:0] = [_piece(lang, "code", title, answer, code_lines(result), lines), _traffic(result, lang)]
     listed = f'<p class="files">{"".join(files)}</p>'
     return f'<section class="takeaway"><h3>{lang.html("take_heading")}</h3>{listed}{"".join(pieces)}</section>'
+
+
+def _traffic(result: RunResult, lang: Language) -> str:
+    """Fields for the visitor's own traffic; the browser works out what compiling saves or costs them in a month."""
+    start = start_seconds(result)
+    if start is None or outcome(result) not in ("faster", "slower"):
+        return ""
+    sides = {name: f"{seconds:.9g}" for name, seconds in result.latencies.items()} | {"start": f"{start:.9g}"}
+    texts = {name: lang.texts[f"traffic_{name}"] for name in ("saves", "costs", "money")}
+    data = " ".join(f'data-{name}="{esc(value)}"' for name, value in (sides | texts).items())
+    fields = "".join(
+        f'<label>{lang.html(f"traffic_{name}")} <input type="number" min="0" step="any" name="{name}"></label>'
+        for name in ("calls", "restarts", "price")
+    )
+    note = lang.html("traffic_note", time=fmt.start_time(start))
+    return (
+        f"<details><summary>{lang.html('take_traffic')}</summary>"
+        f'<div class="traffic" {data}>{fields}<output></output></div><p class="what"><span>{note}</span></p></details>'
+    )
 
 
 def _download(words: str, name: str, uri: str) -> str:
@@ -116,9 +156,11 @@ def _figure(lang: Language, name: str, kind: str) -> str:
     )
 
 
-def _piece(lang: Language, name: str, title: str, words: str, text: str) -> str:
+def _piece(lang: Language, name: str, title: str, words: str, text: str, called: str = "") -> str:
+    """`called` is what the button says that it copies; the title, unless it is given."""
     messages = f'data-done="{esc(lang.plain("take_copied"))}" data-failed="{esc(lang.plain("take_not_copied"))}"'
-    copy = f'<button type="button" data-copies="take-{name}" {messages}>{lang.html("take_copy", name=title)}</button>'
+    says = lang.html("take_copy", name=called or title)
+    copy = f'<button type="button" data-copies="take-{name}" {messages}>{says}</button>'
     return (
         f"<details><summary>{title}</summary>"
         f'<p class="what"><span>{words}</span> {copy}</p>'

@@ -16,6 +16,7 @@ from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import Repeat
 from demo.core.stats import Interval
+from demo.runs.outcome import NO_FILES, Files
 
 MACHINE = HostInfo(
     torch="2.13.0",
@@ -54,7 +55,7 @@ class FakeRunner:
         spec: RunSpec,
         image: Path,
         cancel: threading.Event | None = None,
-        trace: Path | None = None,
+        files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         repeats = max(len(earlier) + 1, spec.repeats)

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
+from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Repeat
+from demo.runs.outcome import NO_FILES, Files
 from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import RunQueue, Ticket
 
@@ -34,7 +36,7 @@ REPEAT_SECONDS = 0.5
 KEPT_SECONDS = 3600.0
 """How long an ended job can be found. Its result stays in the history."""
 
-TRACE = "trace.json.gz"
+TRACE, PACKAGE = "trace.json.gz", "model.pt2"
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class AnyRunner(Protocol):
         spec: RunSpec,
         image: Path,
         cancel: threading.Event | None = None,
-        trace: Path | None = None,
+        files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
     ) -> Iterator[Event]: ...
     def close(self) -> None: ...
@@ -75,7 +77,7 @@ def start_run(
     spec: RunSpec,
     image: Path,
     cancel: threading.Event | None = None,
-    trace: Path | None = None,
+    files: Files = NO_FILES,
     earlier: tuple[Repeat, ...] = (),
 ) -> contextlib.closing[Generator[Event, None, None]]:
     """A run as a context manager. Leaving it closes the runner's generator, which ends the worker.
@@ -83,7 +85,7 @@ def start_run(
     Raises BadInput on ZeroGPU.
     """
     refuse_on_zero_gpu()
-    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, trace, earlier)))
+    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, files, earlier)))
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,8 @@ class Job:
         repeat = len(earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
         self._folder: tuple[Path, int] | None = None
-        """The trace's folder and its lock, if this run is profiled. Removed with the job; the next start removes what a
-        killed app left."""
+        """The folder of the run's files and its lock, if it is to leave any. Removed with the job; the next start
+        removes what a killed app left."""
         self.delivered = False
         """Whether a page has shown the outcome."""
         self.ended_at: float | None = None
@@ -168,11 +170,10 @@ class Job:
         self.delivered = self.ended
         return self._outcome
 
-    def trace_of(self, id: str) -> Path | None:
-        """The profiler's trace file, if this job ended with the run of this id."""
-        if self._folder is None or not isinstance(self._outcome, RunResult) or self._outcome.id != id:
-            return None
-        return self._folder[0] / TRACE
+    def files_of(self, id: str) -> Files:
+        """The files that the run of this id left, if this job ended with it."""
+        ended_with_it = isinstance(self._outcome, RunResult) and self._outcome.id == id
+        return self._files().written() if ended_with_it else NO_FILES
 
     def forget(self) -> None:
         """Removes the job's files."""
@@ -190,26 +191,38 @@ class Job:
     def _profiled(self) -> bool:
         return self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
 
+    @property
+    def _packaged(self) -> bool:
+        """Whether the visitor may take the package along: not where the page is other people's."""
+        return self.spec.compiler == "aot" and not limits.on_space()
+
+    def _files(self) -> Files:
+        """Where the run leaves its files."""
+        if self._folder is None:
+            return NO_FILES
+        folder, _ = self._folder
+        return Files(folder / TRACE if self._profiled else None, folder / PACKAGE if self._packaged else None)
+
     def run(self, runner: AnyRunner) -> None:
         """Waits for its turn, runs, and sets the outcome. Called on the job's own thread."""
         try:
-            if self._profiled:
+            if self._profiled or self._packaged:
                 folder, hold = make_scratch_folder()
                 self._folder = Path(folder), hold
-            trace = self._folder[0] / TRACE if self._folder else None
+            files = self._files()
             with self._ticket as ticket:
                 while ahead := ticket.wait(REPEAT_SECONDS):
                     if self._cancel.is_set():
                         return self._end(Left())
                     self._update(Waiting(ahead))
                 outcome: RunResult | None = None
-                with start_run(runner, self.spec, self.image, self._cancel, trace, self._earlier) as events:
+                with start_run(runner, self.spec, self.image, self._cancel, files, self._earlier) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event
                         else:
                             self._update(event)
-            if trace is not None and not trace.is_file():
+            if files.written() == NO_FILES:
                 self.forget()
             self._end(outcome or Broken())
         except BadInput as refused:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
+from demo.runs.outcome import Files
 from demo.ui.html.sections import Section
 from demo.ui.web.visitor_language import label
 
@@ -22,7 +22,7 @@ class Fold:
     accordion: gr.Accordion
     html: gr.HTML
     figure: gr.Plot | None
-    trace: gr.DownloadButton | None
+    file: gr.DownloadButton | None
 
     @classmethod
     def build(cls, section: Section) -> Fold:
@@ -32,15 +32,15 @@ class Fold:
         ) as fold:
             html = gr.HTML(apply_default_css=False)
             figure = gr.Plot(show_label=False) if section.figure is not None else None
-            trace = (
-                gr.DownloadButton(label("trace"), visible=False, size="sm", elem_id="trace")
-                if section.name == "why"
+            file = (
+                gr.DownloadButton(label(section.file), visible=False, size="sm", elem_id=section.file)
+                if section.file
                 else None
             )
-        return cls(section, fold, html, figure, trace)
+        return cls(section, fold, html, figure, file)
 
-    def shown(self, result: RunResult, trace: Path | None, lang: Language) -> dict[Any, Any]:
-        """Updates that fill it from `result` and the file of its trace, or hide it if its section has no title."""
+    def shown(self, result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
+        """Updates that fill it from `result` and its file, or hide it if its section has no title."""
         title = self.section.title(result, lang)
         if not title:
             return {self.accordion: gr.update(visible=False)}
@@ -51,6 +51,7 @@ class Fold:
         if self.figure is not None and self.section.figure is not None:
             drawn = self.section.figure(result, lang)
             updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
-        if self.trace is not None:
-            updates[self.trace] = gr.update(value=trace and str(trace), visible=trace is not None)
+        if self.file is not None:
+            file = getattr(files, self.section.file)
+            updates[self.file] = gr.update(value=file and str(file), visible=file is not None)
         return updates

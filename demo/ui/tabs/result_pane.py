@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -13,6 +12,7 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.present import charts
+from demo.runs.outcome import Files
 from demo.store import published
 from demo.ui.html import guide_comparison, results, share, takeaway
 from demo.ui.html.sections import SECTIONS
@@ -85,7 +85,7 @@ class ResultPane:
     @property
     def components(self) -> list[Any]:
         """All of them, those inside the folded sections included."""
-        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.trace) if part is not None]
+        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.file) if part is not None]
         return [*self.elements, *folded]
 
     def running(self, html: str) -> dict[Any, Any]:
@@ -109,9 +109,9 @@ class ResultPane:
         }
 
     def result(
-        self, result: RunResult, trace: Path | None, stored: bool, machine: HostInfo | None, lang: Language
+        self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None, lang: Language
     ) -> dict[Any, Any]:
-        """Updates that show a result; `trace` is the profiler's file, `stored` says whether the run has a link.
+        """Updates that show a result; `files` are what the run left, `stored` says whether the run has a link.
 
         `machine` is this one, for what the page may run on it next.
         """
@@ -124,7 +124,7 @@ class ResultPane:
         if result.speedup is None or result.failure is not None:
             return self.only(results.failure(result, lang)) | shown
         for fold in self.folds:
-            shown |= fold.shown(result, trace, lang)
+            shown |= fold.shown(result, files, lang)
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),

@@ -14,6 +14,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import ImageInfo, Progress, RunResult
+from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
@@ -341,8 +342,8 @@ class RunTab:
         match outcome:
             case RunResult():
                 stored = self._is_stored(outcome)
-                machine, trace = self._runner.machine, job.trace_of(outcome.id)
-                shown = pane.result(outcome, trace, stored, machine, lang)
+                machine, files = self._runner.machine, job.files_of(outcome.id)
+                shown = pane.result(outcome, files, stored, machine, lang)
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case Left():
                 return ready | pane.refused(results.problem("status_cancelled", "left_the_line", lang))
@@ -420,7 +421,7 @@ class RunTab:
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.
 
-        `latest` is the visitor's latest run. If it is this one, its picture and its trace still exist.
+        `latest` is the visitor's latest run. If it is this one, its picture and its files still exist.
         """
         Journal(self._history).recover()
         try:
@@ -432,10 +433,10 @@ class RunTab:
         if result is None:
             missing = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
             return {self._has_run: True, self.opened: ""} | self.pane.only(missing)
-        trace = latest.trace_of(id) if latest is not None else None
+        files = latest.files_of(id) if latest is not None else NO_FILES
         return (
             {self._has_run: True, self.opened: id}
-            | self.pane.result(result, trace, True, self._runner.machine, lang)
+            | self.pane.result(result, files, True, self._runner.machine, lang)
             | links.filled(self.form, result.spec)
             | self._with_picture_of(result.image, latest, lang)
         )

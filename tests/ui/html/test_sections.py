@@ -13,7 +13,7 @@ from samples import failed_result, full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
-from demo.core.measurement import Compilation, CompileCost, GraphBreak
+from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.result import RunResult
 from demo.core.stats import Interval
 from demo.present import charts, section_texts, sentences
@@ -130,6 +130,43 @@ def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None
     assert Compilation(5.5, "cold", 1).known_costs == {"cold": 5.5}
     assert Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})).known_costs == {"cold": 6.0, "warm": 0.5}
     assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
+
+
+def test_layers_that_share_a_graph_are_not_called_one_whole_graph() -> None:
+    layers = dataclasses.replace(ok_result().spec, scope="layers")
+    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: the layers, as 1 graph ")
+
+
+LARGER = AnotherSize("batch size", 2, 48, 64, 6.1, 1, 0, measurement(0.004), measurement(0.003))
+
+
+def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
+    lost = dataclasses.replace(
+        LARGER, changed="picture", batch_size=1, recompiles=0, fallbacks=1, eager=LARGER.compiled
+    )
+    text = shown(ok_result(another_sizes=(LARGER, lost)))["another_size"]
+    assert text.startswith("Another size? Batch 2, 64 × 48: first call 6.1 s, then 1.33×")
+    assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
+    assert f"Pays for itself after {sentences.grouped(LARGER.calls_to_pay or 0)} calls." in text
+    assert "Batch 1, 64 × 48" in text and "no recompile" in text and "partly left to eager" in text
+    assert "Never pays for itself." in text
+
+
+def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
+    (section,) = (section for section in SECTIONS if section.name == "another_size")
+    assert section.title(ok_result(), ENGLISH) == "Another size? Not tried"
+    assert re.search(r'another_size=true" data-follow="run"', section.html(ok_result(), ENGLISH))
+    package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
+    assert section.title(package, ENGLISH) == "" == section.title(failed_result(), ENGLISH)
+
+
+def test_a_package_is_said_to_be_built_and_loaded() -> None:
+    cold, warm = CompileCost(30.0, {"export": 1.0, "build": 29.0}), CompileCost(0.05, {"load": 0.009})
+    built = Compilation(30.0, "cold", 1, cold=cold, warm=warm, package_bytes=5_000_000)
+    text = shown(ok_result(compilation=built))["pays"]
+    for part in ("Building the package and calling it once takes 30 s", "where the package is only loaded", "9.00 ms"):
+        assert part in text, text
+    assert "cache" not in text
 
 
 def test_memory_shows_what_was_given_out_and_what_was_reserved() -> None:

@@ -22,7 +22,7 @@ from samples import ENVIRONMENT, failed_result, ok_result
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import ImageInfo, RunResult
 from demo.core.spec import RunSpec
-from demo.present import markdown
+from demo.present import advice, markdown
 from demo.present.script import script
 from demo.ui.html import takeaway
 from demo.ui.jobs.fake_runner import FakeRunner
@@ -186,7 +186,8 @@ class Parts(HTMLParser):
 def test_each_piece_has_a_button_that_copies_it_whole() -> None:
     result = ok_result()
     parts = Parts(takeaway.section(result, ENGLISH, address="http://here"))
-    assert parts.copies == ["take-script", "take-table", "take-curl", "take-client"]
+    assert parts.copies == ["take-code", "take-script", "take-table", "take-curl", "take-client"]
+    assert parts.texts["take-code"] == advice.code_lines(result)
     assert parts.texts["take-script"] == script(result)
     assert parts.texts["take-table"] == markdown.of_run(result)
     assert parts.texts["take-curl"] == takeaway.curl(result, "http://here")
@@ -219,7 +220,7 @@ def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None
 
 def test_a_failed_run_offers_its_script_and_no_figure() -> None:
     html = takeaway.section(failed_result(), ENGLISH)
-    assert "take-script" in html
+    assert "take-script" in html and "take-code" not in html and "traffic" not in html
     assert "data-figure" not in html and "take-table" not in html
 
 

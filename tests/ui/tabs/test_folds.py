@@ -1,4 +1,4 @@
-"""The trace of a profiled run, which a fold offers for download."""
+"""What a run leaves beside its result, which a fold offers for download: a trace, a package."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from samples import failed_result, full_result
 
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
+from demo.runs.outcome import NO_FILES, Files
 from demo.runs.scratch import FOLDER_PREFIX
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
@@ -39,16 +40,16 @@ class TracingRunner(FakeRunner):
     asked: list[Path | None]
 
     def run(
-        self, spec: RunSpec, image: Path, cancel: Any = None, trace: Path | None = None, earlier: Any = ()
+        self, spec: RunSpec, image: Path, cancel: Any = None, files: Files = NO_FILES, earlier: Any = ()
     ) -> Iterator[Any]:
-        self.asked = [*getattr(self, "asked", []), trace]
-        if trace is not None:
-            trace.write_bytes(b"what the profiler saw")
-        yield from super().run(spec, image, cancel, trace, earlier)
+        self.asked = [*getattr(self, "asked", []), files.trace]
+        for file in filter(None, vars(files).values()):
+            file.write_bytes(b"what the run leaves")
+        yield from super().run(spec, image, cancel, files, earlier)
 
 
-def trace_of(page: Page, updates: dict[Any, Any]) -> dict[str, Any]:
-    (button,) = (fold.trace for fold in page.run_tab.pane.folds if fold.trace is not None)
+def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
+    (button,) = (fold.file for fold in page.run_tab.pane.folds if fold.section.file == name)
     shown: dict[str, Any] = updates[button]
     return shown
 
@@ -59,14 +60,14 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_run_begins
     page = Page(runner := TracingRunner(lambda *_: full_result()), history=history)
     *_, last = pressed(page, profile="on")
     (trace,) = runner.asked
-    assert trace_of(page, last)["visible"] and trace_of(page, last)["value"] == str(trace)
+    assert file_of(page, last)["visible"] and file_of(page, last)["value"] == str(trace)
     (again,) = opened(page, run=full_result().id)
-    assert trace_of(page, again)["value"] == str(trace)
+    assert file_of(page, again)["value"] == str(trace)
     (stranger,) = opened(page, "two", run=full_result().id)
-    assert trace_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
+    assert file_of(page, stranger) == {"value": None, "visible": False, "__type__": "update"}
     assert trace is not None and trace.is_file()
     *_, last = pressed(page, profile="off")
-    assert runner.asked[-1] is None and trace_of(page, last)["visible"] is False
+    assert runner.asked[-1] is None and file_of(page, last)["visible"] is False
     assert not trace.parent.exists()
 
 
@@ -77,6 +78,18 @@ def test_auto_traces_on_a_gpu(profile: str, gpu: str | None, traced: bool) -> No
     runner = TracingRunner(lambda *_: full_result(), machine=dataclasses.replace(MACHINE, gpu=gpu))
     list(pressed(Page(runner), profile=profile))
     assert (runner.asked[-1] is not None) is traced
+
+
+@pytest.mark.parametrize("on_space", [False, True])
+def test_a_package_is_to_be_taken_along_where_the_page_is_local(
+    on_space: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if on_space:
+        monkeypatch.setenv("SPACE_ID", "someone/worth-compiling")
+    page = Page(TracingRunner(lambda *_: full_result()))
+    *_, last = pressed(page, compiler="aot")
+    assert file_of(page, last, "package")["visible"] is not on_space
+    assert file_of(page, last)["visible"] is False
 
 
 @pytest.mark.parametrize(

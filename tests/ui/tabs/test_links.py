@@ -134,6 +134,11 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
         "cache": "keep",
         "profile": "auto",
         "repeats": "",
+        "compiler": "jit",
+        "scope": "model",
+        "freezing": False,
+        "dynamic": "auto",
+        "another_size": False,
     }
     unchanged = field_values(page)
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})

@@ -1,0 +1,117 @@
+"""What each way to compile costs and brings: the whole model, its layers, with freezing, ahead of time.
+
+Each way is one run with an empty cache: its first call here, from nothing, and once more in a further process, from
+the filled cache or the package. The three bundled checkpoints, and four of the guide's with random weights. Runs that
+the history holds are not run again, so a benchmark that was ended goes on; `--fresh` runs them all.
+
+Aims on two cores: a package is loaded in less than 0.1 s; with layers the first call takes at most 0.45 of the whole
+model's, for ViT and BEiT; freezing is at least 1.3 times as fast as without, for ResNet-50.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import report
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH
+from demo.present import sentences
+from demo.runs.runner import Runner
+from demo.store.history import History
+from demo.sweep.cells import Cell, make_cells
+from demo.sweep.grid import PICTURE
+from demo.sweep.run import Done, run_cells
+
+WAYS: dict[str, dict[str, Any]] = {
+    "whole model": {},
+    "layers": {"scope": "layers"},
+    "freezing": {"freezing": True},
+    "package": {"compiler": "aot"},
+}
+VIT, BEIT, RESNET = "google/vit-base-patch16-224", "microsoft/beit-base-patch16-224-pt22k-ft22k", "microsoft/resnet-50"
+FULL_SIZE = (VIT, BEIT, RESNET, "facebook/detr-resnet-50")
+MAX_LOAD_SECONDS, MAX_LAYERS_SHARE, MIN_FREEZING_GAIN = 0.1, 0.45, 1.3
+HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next process", "eager", "compiled", "speed-up"]
+
+
+def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[str, str], Cell]:
+    bundled = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
+    places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
+    specs = [
+        catalog.make_spec(
+            checkpoint, weights="pretrained" if checkpoint in bundled else "random", cache="empty", **WAYS[way]
+        )
+        for checkpoint, way in places
+    ]
+    return dict(zip(places, make_cells(specs, stored, machine, PICTURE, fresh), strict=True))  # type: ignore[arg-type]
+
+
+def row(place: tuple[str, str], cell: Cell) -> list[str]:
+    result, compiled = cell.result, cell.result.compilation if cell.result else None
+    if result is None or result.speedup is None or compiled is None:
+        return [*place, cell.value, "", "", "", ""]
+    first = fmt.start_time(compiled.first_call_seconds)
+    loaded = compiled.warm.parts.get("load") if compiled.warm else None
+    again = fmt.start_time(compiled.warm.first_call_seconds) if compiled.warm else "unknown"
+    again += f", {fmt.start_time(loaded)} of it to load" if loaded is not None else ""
+    latencies = map(fmt.latency, result.latencies.values())
+    return [*place, first, again, *latencies, sentences.speedup_in_full(result, ENGLISH)]
+
+
+def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
+    """The aims that were missed, as sentences."""
+    missed = []
+    for (checkpoint, way), cell in found.items():
+        compiled = cell.result.compilation if cell.result else None
+        if way == "package" and compiled is not None and compiled.warm is not None:
+            if (seconds := compiled.warm.parts["load"]) > MAX_LOAD_SECONDS:
+                missed.append(f"{checkpoint}: its package takes {fmt.start_time(seconds)} to load")
+    for checkpoint in (VIT, BEIT):
+        whole, layers = (first_call(found[checkpoint, way]) for way in ("whole model", "layers"))
+        if not layers <= MAX_LAYERS_SHARE * whole:
+            missed.append(f"{checkpoint}: with layers the first call takes {layers / whole:.2f} of the whole model's")
+    plain, frozen = (compiled_seconds(found[RESNET, way]) for way in ("whole model", "freezing"))
+    if not plain >= MIN_FREEZING_GAIN * frozen:
+        missed.append(f"{RESNET}: freezing is {plain / frozen:.2f} times as fast as without")
+    return missed
+
+
+def first_call(cell: Cell) -> float:
+    """Seconds; NaN where the run failed."""
+    compiled = cell.result.compilation if cell.result else None
+    return compiled.first_call_seconds if compiled is not None else float("nan")
+
+
+def compiled_seconds(cell: Cell) -> float:
+    return cell.result.latencies.get("compiled", float("nan")) if cell.result else float("nan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fresh", action="store_true", help="run those again that the history holds")
+    fresh = parser.parse_args().fresh
+    history = History()
+    with contextlib.closing(Runner(history)) as runner:
+        found = cells(history.all(), runner.inspect(), fresh)
+        places = list(found)
+        for event in run_cells(list(found.values()), runner, PICTURE, threading.Event()):
+            if isinstance(event, Done):
+                found[places[event.place]] = event.cell
+                print(*places[event.place], event.cell.value, sep=" · ", file=sys.stderr, flush=True)
+    text = (
+        "One run each, every one a fresh process with an empty cache. The next process finds the cache filled, or the "
+        "package.\n\n" + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
+    )
+    report.publish("ways", "The ways to compile", text)
+    if missed := outside(found):
+        sys.exit("; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""AOTInductor: the model as a package, built here, and loaded here or in any process of the same kind.
+
+What torch.export captures becomes a library, and with the weights beside it a file `.pt2`. Covered: one batch size and
+picture size, or with dynamic "on" any that the model can be exported for. Not covered: other versions of torch and
+transformers, other processors and GPUs; a package notes what it was built for, see `built_for`.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._inductor
+import transformers
+from torch.export.pt2_archive._package import AOTICompiledModel
+
+from demo.backend import compilation, timing
+from demo.backend.graph_breaks import Batch
+from demo.backend.subject import Subject
+from demo.backend.variants import Variant
+from demo.core.measurement import Compilation, CompileCost
+from demo.core.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Package:
+    """A .pt2 file, and what building it cost."""
+
+    path: Path
+    export_seconds: float
+    """torch.export: the model to a graph."""
+    build_seconds: float
+    """AOTInductor: the graph to a library, with the weights beside it."""
+
+
+def variant(
+    subject: Subject, path: Path, folder: Path, warm_up: Callable[[timing.Call], list[float]]
+) -> tuple[Variant, Compilation]:
+    """Builds a package at `path`, loads it and warms it up; and what that cost.
+
+    The seconds are those of a machine that has built nothing like it before: `folder` becomes the compile cache, in
+    which AOTInductor looks for nothing and leaves the weights.
+    """
+    compilation.use_empty_cache(folder)
+    built = build(subject.loaded.model, subject.batch, subject.spec, path)
+    started = time.perf_counter()
+    model = load(path)
+    loaded = time.perf_counter() - started
+    call = subject.call(model)
+    first_run, *more = warm_up(call)
+    parts = {"export": built.export_seconds, "build": built.build_seconds, "load": loaded, "first run": first_run}
+    cost = CompileCost(sum(parts.values()), parts)
+    told = Compilation(cost.first_call_seconds, "cold", graphs=1, cold=cost, package_bytes=path.stat().st_size)
+    return Variant(call, [cost.first_call_seconds, *more], model), told
+
+
+def build(model: Any, batch: Batch, spec: RunSpec, path: Path) -> Package:
+    """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
+
+    With dynamic "on" every dimension of the inputs may change where the model allows it.
+    """
+    shapes = None
+    if spec.dynamic == "on":
+        shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for name, value in batch.items()}
+    started = time.perf_counter()
+    program = torch.export.export(model, (), kwargs=batch, dynamic_shapes=shapes)
+    exported = time.perf_counter()
+    kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
+    noted = {**built_for(next(iter(batch.values())).device), "outputs": getattr(kind, "__module__", None) or "torch"}
+    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted}
+    torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
+    return Package(path, exported - started, time.perf_counter() - exported)
+
+
+def built_for(device: torch.device) -> dict[str, str]:
+    """What a package notes of where it was built, for a loader to compare."""
+    gpu = {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
+    instructions = torch.backends.cpu.get_cpu_capability()
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    return {**versions, "processor": f"{platform.machine()} {instructions}", **gpu}
+
+
+def load(path: Path) -> Any:
+    """The package's model, to be called with the batch by keywords.
+
+    The module that defines the class of its outputs must be imported before the first call, as it is where the model
+    was loaded. Not `torch._inductor.aoti_load_package`: that asks the C++ compiler for its version and compiles a
+    header, seconds that a server would wait for (pytorch issue 191715).
+    """
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
+    return AOTICompiledModel(loader)

@@ -1,0 +1,50 @@
+"""Both variants called with another size after the timing, by a run in this process."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from demo.backend import another_size, cores, predictions, ways
+from demo.backend.events import Events
+from demo.backend.job import Job
+from demo.backend.run import Run
+from demo.core import catalog
+from demo.core.result import RunResult
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+
+
+@pytest.mark.parametrize(("width", "height", "other"), [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))])
+def test_the_other_proportions_differ_from_those_of_the_picture(width: int, height: int, other: Any) -> None:
+    assert another_size.in_other_proportions(Image.new("RGB", (width, height))).size == other
+
+
+def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = predictions.prepare
+
+    def of_any_size(loaded: Any, image: Image.Image, text: Any) -> Any:
+        """As a detector's processor: the input follows the picture."""
+        inputs = prepare(loaded, image, text)
+        return inputs if image.width > image.height else {"pixel_values": inputs["pixel_values"][..., :64]}
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(cores, "read", lambda: None)
+    monkeypatch.setattr(predictions, "prepare", of_any_size)
+    monkeypatch.setattr(ways, "compiled", lambda model, spec: torch.compile(model, backend="eager", dynamic=False))
+    spec = catalog.make_spec("shapes-segformer", device="cpu", iterations=10, another_size=True)
+    result = Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
+    assert result.status == "ok" and result.compilation.recompiles_while_timing == 0, result.warnings
+    batch, picture = result.another_sizes
+    assert (batch.changed, batch.batch_size, batch.width) == ("batch size", 2, batch.height)
+    assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 64, batch.height)
+    assert batch.recompiles >= 1 and picture.recompiles >= 1 and batch.fallbacks == 0
+    assert batch.first_call_seconds > batch.compiled.median_seconds
+    assert len(batch.compiled.wall_seconds) == another_size.ITERATIONS
+    data = result.to_json()
+    assert data["another_sizes"][0]["speedup"]["ratio"] == pytest.approx(batch.speedup.ratio)
+    assert RunResult.from_json(data).another_sizes == result.another_sizes

@@ -1,0 +1,66 @@
+"""A real package of a module of a few weights: built, loaded here and in a process without this project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
+
+from demo.backend import packages
+from demo.core.spec import RunSpec
+from demo.present.script import loading_lines
+
+SPEC = RunSpec("shapes-vit", "image-classification", device="cpu", compiler="aot", dynamic="on")
+BATCH = {"pixel_values": torch.arange(8.0).reshape(2, 4)}
+
+
+class Model(torch.nn.Module):
+    """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:
+        return DetrObjectDetectionOutput(logits=self.linear(pixel_values).relu())
+
+
+Built = tuple[Model, packages.Package]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    folder = tmp_path_factory.mktemp("package")
+    model = Model().eval()
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+        yield model, packages.build(model, BATCH, SPEC, folder / "model.pt2")
+
+
+def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
+    model, package = built
+    assert package.export_seconds > 0 and package.build_seconds > 0 and package.path.stat().st_size > 1000
+    loaded = packages.load(package.path)
+    for batch in (BATCH["pixel_values"], torch.arange(20.0).reshape(5, 4)):
+        found = loaded(pixel_values=batch)
+        assert isinstance(found, DetrObjectDetectionOutput)
+        torch.testing.assert_close(found.logits, model(pixel_values=batch).logits)
+
+
+@pytest.mark.parametrize("changed", ["torch.__version__ = '1.0'", "torch.backends.cpu.get_cpu_capability = str", ""])
+def test_the_lines_that_load_a_package_refuse_other_versions_and_another_processor(built: Built, changed: str) -> None:
+    lines = loading_lines(built[1].path).splitlines()
+    lines.insert(lines.index("import torch") + 1, changed)
+    lines.append("print(model(pixel_values=torch.ones(1, 4)).logits.shape)")
+    command = [sys.executable, "-c", "\n".join(lines)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ), cwd=Path("/"))
+    if changed:
+        assert ran.returncode == 1 and "was built for" in ran.stderr and "Traceback" not in ran.stderr
+    else:
+        assert (ran.returncode, ran.stdout) == (0, "torch.Size([1, 3])\n"), ran.stderr
