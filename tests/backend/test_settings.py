@@ -54,6 +54,17 @@ def test_tf32_is_float32_in_memory_and_allowed_in_products_only_when_asked(monke
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
 
 
+def test_freezing_is_set_for_the_whole_process_and_named_only_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._inductor.config, "freezing", False)
+    model = torch.nn.Linear(2, 2)
+    model.config = None
+    for freezing in (True, False):
+        settings.apply(spec(freezing=freezing), CPU)
+        assert torch._inductor.config.freezing is freezing
+        in_force = settings.in_force(model, {"pixel_values": torch.ones(1, 3, 2, 2)})
+        assert in_force.get("freezing") == ("on" if freezing else None)
+
+
 def test_threads_are_set() -> None:
     settings.apply(spec(threads=1), CPU)
     assert torch.get_num_threads() == 1

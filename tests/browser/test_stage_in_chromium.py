@@ -298,3 +298,11 @@ def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, serve
     copied = tab.evaluate("navigator.clipboard.readText()")
     assert copied == tab.locator("#take-curl").text_content()
     assert f"SERVER={address.rstrip('/')}\n" in copied
+    tab.locator("#takeaway summary", has_text="For your traffic").press("Enter")
+    month = tab.locator("#takeaway .traffic output")
+    tab.get_by_label("Calls a day").fill("1000000")
+    assert month.inner_text().startswith("Compiling saves")
+    tab.get_by_label("Restarts a day").fill("1000000")
+    assert month.inner_text().startswith("Compiling costs") and "price" not in month.inner_text()
+    tab.get_by_label("Price of the machine an hour").fill("2")
+    assert "At that price:" in month.inner_text()
