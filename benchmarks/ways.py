@@ -37,7 +37,8 @@ WAYS: dict[str, dict[str, Any]] = {
 VIT, BEIT, RESNET = "google/vit-base-patch16-224", "microsoft/beit-base-patch16-224-pt22k-ft22k", "microsoft/resnet-50"
 FULL_SIZE = (VIT, BEIT, RESNET, "facebook/detr-resnet-50")
 MAX_LOAD_SECONDS, MAX_LAYERS_SHARE, MIN_FREEZING_GAIN = 0.1, 0.45, 1.3
-HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next process", "eager", "compiled", "speed-up"]
+TIMED = ["eager", "compiled", "speed-up", "memory"]
+HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next process", *TIMED]
 
 
 def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[str, str], Cell]:
@@ -55,13 +56,15 @@ def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[
 def row(place: tuple[str, str], cell: Cell) -> list[str]:
     result, compiled = cell.result, cell.result.compilation if cell.result else None
     if result is None or result.speedup is None or compiled is None:
-        return [*place, cell.value, "", "", "", ""]
+        return [*place, cell.value, *[""] * (len(HEADER) - 3)]
     first = fmt.start_time(compiled.first_call_seconds)
     loaded = compiled.warm.parts.get("load") if compiled.warm else None
     again = fmt.start_time(compiled.warm.first_call_seconds) if compiled.warm else "unknown"
     again += f", {fmt.start_time(loaded)} of it to load" if loaded is not None else ""
     latencies = map(fmt.latency, result.latencies.values())
-    return [*place, first, again, *latencies, sentences.speedup_in_full(result, ENGLISH)]
+    peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
+    memory = fmt.size(max(peak or 0 for peak in peaks))
+    return [*place, first, again, *latencies, sentences.speedup_in_full(result, ENGLISH), memory]
 
 
 def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
@@ -106,7 +109,8 @@ def main() -> None:
                 print(*places[event.place], event.cell.value, sep=" · ", file=sys.stderr, flush=True)
     text = (
         "One run each, every one a fresh process with an empty cache. The next process finds the cache filled, or the "
-        "package.\n\n" + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
+        "package. Memory is the largest resident set of the process that timed.\n\n"
+        + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
     )
     report.publish("ways", "The ways to compile", text)
     if missed := outside(found):
