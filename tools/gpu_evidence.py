@@ -234,7 +234,7 @@ class Cell(Run):
             if subject.device.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()  # the others need the memory
-            model = ways.compiled(subject.loaded.model, self.spec)
+            model = ways.compiled(subject.model, self.spec)
             with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
                 model(**subject.batch)
             self._ahead = subject, model

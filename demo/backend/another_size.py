@@ -15,8 +15,8 @@ from PIL import Image
 
 from demo.backend import predictions, timing
 from demo.backend.compilation import CompileLog
-from demo.backend.graph_breaks import Batch
-from demo.backend.subject import Subject
+from demo.backend.picture_subject import PictureSubject
+from demo.backend.subject import Batch
 from demo.backend.variants import Variants
 from demo.core import limits
 from demo.core.measurement import AnotherSize
@@ -25,10 +25,10 @@ ITERATIONS = 24
 """Timed calls of each variant for each size."""
 
 
-def measured(subject: Subject, variants: Variants, log: CompileLog) -> Iterator[AnotherSize]:
+def measured(subject: PictureSubject, variants: Variants, log: CompileLog) -> Iterator[AnotherSize]:
     """One for each other size, as it is measured."""
     for changed, batch in other_batches(subject):
-        compiled, eager = subject.call(variants.compiled.model, batch), subject.call(subject.loaded.model, batch)
+        compiled, eager = subject.call(variants.compiled.model, batch), subject.call(subject.model, batch)
         recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
         first = subject.clock.time(compiled)
         min_calls = timing.min_warmup_calls(subject.spec, subject.device)
@@ -51,7 +51,7 @@ def measured(subject: Subject, variants: Variants, log: CompileLog) -> Iterator[
         )
 
 
-def other_batches(subject: Subject) -> Iterator[tuple[Literal["batch size", "picture"], Batch]]:
+def other_batches(subject: PictureSubject) -> Iterator[tuple[Literal["batch size", "picture"], Batch]]:
     """What is changed, 'batch size' or 'picture', and the inputs."""
     spec = subject.spec
     size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)

@@ -35,7 +35,7 @@ LOW_CLOCK = 0.75
 
 def of_subject(subject: Subject) -> list[str]:
     """What is known before anything was called."""
-    spec, warnings = subject.spec, [*subject.loaded.warnings]
+    spec, warnings = subject.spec, [*subject.warnings]
     if spec.weights == "random":
         warnings.append("Random weights: latency stands, but predictions would mean nothing and are not shown.")
     # Asking inductor starts CUDA, so only a run on a GPU asks.

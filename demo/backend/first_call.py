@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, graph_breaks, packages, ways
+from demo.backend import compilation, graph_breaks, packages, subjects, ways
 from demo.backend.subject import Subject
 from demo.core import codec
 from demo.core.measurement import CompileCost
@@ -33,15 +33,15 @@ from demo.core.spec import RunSpec
 TIMEOUT_SECONDS = 600.0
 
 
-def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool, package: Path | None) -> CompileCost:
+def measure_elsewhere(spec: RunSpec, image: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
     """The same in a further process with the compile cache, or the package, of this one.
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """
-    built = str(package) if package is not None else None
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()  # the further process needs room for a model of its own
-    job = json.dumps({"spec": codec.plain(spec), "image": str(image), "eager_first": eager_first, "package": built})
+    files = {name: file and str(file) for name, file in (("image", image), ("package", package))}
+    job = json.dumps({"spec": codec.plain(spec), "eager_first": eager_first, **files})
     command = [sys.executable, "-m", "demo.backend.first_call"]
     try:
         done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -57,16 +57,16 @@ def measure_elsewhere(spec: RunSpec, image: Path, eager_first: bool, package: Pa
     return cost
 
 
-def measure(spec: RunSpec, image: Path, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
+def measure(spec: RunSpec, image: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
     """The cost of the first compiled call in this process, and the state of the compile cache as in `CompileLog`.
 
     A package that can be loaded is a cache that is 'warm'.
     """
-    subject = Subject.read(spec, image)
+    subject = subjects.read(spec, image)
     if package is not None:
         with torch.no_grad():
             return load_cost(subject, package), "warm"
-    model = subject.loaded.model
+    model = subject.model
     with torch.no_grad():
         if eager_first:
             subject.eager()
@@ -90,8 +90,8 @@ def load_cost(subject: Subject, package: Path) -> CompileCost:
 
 def main() -> None:
     job = json.loads(sys.stdin.read())
-    package = Path(job["package"]) if job["package"] else None
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), Path(job["image"]), job["eager_first"], package)
+    image, package = (Path(job[name]) if job[name] else None for name in ("image", "package"))
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), image, job["eager_first"], package)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
 

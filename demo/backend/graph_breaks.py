@@ -14,9 +14,8 @@ from typing import Any
 import torch
 
 from demo.backend import compilation
+from demo.backend.subject import Batch
 from demo.core.measurement import Compilation, CompiledFirst, GraphBreak
-
-Batch = dict[str, torch.Tensor]
 
 
 def twin(model: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from demo.core.spec import RunSpec
 
@@ -12,8 +13,8 @@ class Job:
     """One line of JSON on the worker's standard input."""
 
     spec: RunSpec
-    image: str
-    """The picture's file."""
+    image: str | None = None
+    """The path of the picture; None for a model that sees none."""
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
@@ -22,3 +23,8 @@ class Job:
     """A file to write the profiler's trace to, for Perfetto."""
     package: str | None = None
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
+
+    @property
+    def picture(self) -> Path | None:
+        """The picture's file."""
+        return Path(self.image) if self.image is not None else None

@@ -18,13 +18,12 @@ import torch
 import torch._inductor
 import transformers
 from torch.export.pt2_archive._package import AOTICompiledModel
+from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.graph_breaks import Batch
 from demo.backend.subject import Subject
 from demo.backend.variants import Variant
 from demo.core.measurement import Compilation, CompileCost
-from demo.core.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def variant(
     which AOTInductor looks for nothing and leaves the weights.
     """
     compilation.use_empty_cache(folder)
-    built = build(subject.loaded.model, subject.batch, subject.spec, path)
+    built = build(subject, path)
     started = time.perf_counter()
     model = load(path)
     loaded = time.perf_counter() - started
@@ -59,22 +58,26 @@ def variant(
     return Variant(call, [cost.first_call_seconds, *more], model), told
 
 
-def build(model: Any, batch: Batch, spec: RunSpec, path: Path) -> Package:
+def build(subject: Subject, path: Path) -> Package:
     """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
 
     With dynamic "on" every dimension of the inputs may change where the model allows it.
     """
-    shapes = None
+    spec, batch, shapes = subject.spec, subject.batch, None
     if spec.dynamic == "on":
-        shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for name, value in batch.items()}
+        shapes = pytree.tree_map(_any_size, batch)
     started = time.perf_counter()
-    program = torch.export.export(model, (), kwargs=batch, dynamic_shapes=shapes)
+    program = torch.export.export(subject.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    noted = {**built_for(next(iter(batch.values())).device), "outputs": getattr(kind, "__module__", None) or "torch"}
+    noted = {**built_for(subject.device), "outputs": getattr(kind, "__module__", None) or "torch"}
     configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted}
     torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
     return Package(path, exported - started, time.perf_counter() - exported)
+
+
+def _any_size(value: Any) -> dict[int, Any] | None:
+    return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
 def built_for(device: torch.device) -> dict[str, str]:

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
+from demo.backend.subject import Batch, tensors
 from demo.core import agreement
 from demo.core import format as fmt
 from demo.core.result import Box, Parity, Predictions, Segment
@@ -90,20 +92,20 @@ def compare(
     )
 
 
-def float64_reference(model: Any, batch: dict[str, torch.Tensor], peak_memory_bytes: int | None) -> Callable[[], Any]:
+def float64_reference(model: Any, batch: Batch, peak_memory_bytes: int | None) -> Callable[[], Any]:
     """A call that runs a float64 copy of the model on the same batch and device.
 
     It raises MemoryError where that would not fit: the need is eager's peak times the ratio of the number sizes.
     """
 
     def run() -> Any:
-        weight = next(model.parameters())
-        needed = (peak_memory_bytes or 0) * 8 // weight.element_size()
-        free = _free_memory(weight.device)
+        tensor = next(leaf for leaf in (*model.parameters(), *tensors(batch)) if leaf.is_floating_point())
+        needed = (peak_memory_bytes or 0) * 8 // tensor.element_size()
+        free = _free_memory(tensor.device)
         if free is not None and needed > free:
             raise MemoryError(f"it needs about {fmt.size(needed)} and {fmt.size(free)} is free.")
         exact = copy.deepcopy(model).to(torch.float64)
-        inputs = {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
+        inputs = pytree.tree_map_only(torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, batch)
         with torch.no_grad():
             return exact(**inputs)
 
@@ -124,15 +126,11 @@ def _free_memory(device: torch.device) -> int | None:
 
 def _tensors(outputs: Any) -> list[torch.Tensor]:
     """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
-    leaves = torch.utils._pytree.tree_leaves(outputs)
-    return [
-        leaf.detach().cpu().double() for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-    ]
+    return [leaf.detach().cpu().double() for leaf in tensors(outputs) if leaf.is_floating_point()]
 
 
 def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
-    leaves = torch.utils._pytree.tree_leaves(outputs)
-    return [(leaf.shape, leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs) if leaf.is_floating_point()]
 
 
 def _close(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:

@@ -21,8 +21,7 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 import torch
 from PIL import Image
 
-from demo.backend import graph_breaks, machine, ways
-from demo.backend.subject import Subject
+from demo.backend import graph_breaks, machine, subjects, ways
 from demo.core import codec
 from demo.core.spec import RunSpec
 
@@ -33,8 +32,8 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
     One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
     it is another graph. Raises whatever the run would fail with.
     """
-    subject = Subject.read(spec, image)
-    model = subject.loaded.model
+    subject = subjects.read(spec, image)
+    model = subject.model
     with torch.no_grad():
         subject.eager()
         models = [model]

@@ -19,11 +19,10 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from demo.backend import compilation, timing
-from demo.backend.subject import Subject
+from demo.backend.subject import Batch, Subject, tensors
 from demo.backend.variants import Variants
 from demo.core.measurement import Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
@@ -68,7 +67,7 @@ def explained(
     except Exception as error:
         warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
     try:
-        result = replace(result, roofline=roofline(subject.loaded.model, subject.batch, subject.device))
+        result = replace(result, roofline=roofline(subject.model, subject.batch, subject.device))
     except Exception as error:
         warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
     return result, warnings
@@ -173,7 +172,7 @@ def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     )
 
 
-def roofline(model: Any, batch: dict[str, torch.Tensor], device: torch.device) -> Roofline:
+def roofline(model: Any, batch: Batch, device: torch.device) -> Roofline:
     """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
     operations, least_bytes = demand(model, batch)
     if device.type == "cuda":
@@ -182,7 +181,7 @@ def roofline(model: Any, batch: dict[str, torch.Tensor], device: torch.device) -
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 
-def demand(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+def demand(model: Any, batch: Batch) -> tuple[int, int]:
     """(operations, least bytes) of one call, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # which torch's counter does not know
     counter = FlopCounterMode(
@@ -191,8 +190,8 @@ def demand(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
     reads = _Reads(model)
     with reads, counter:
         outputs = model(**batch)
-    written = sum(_bytes(tensor) for tensor in _tensors(outputs))
-    return int(counter.get_total_flops()), sum(reads.bytes.values()) + sum(map(_bytes, batch.values())) + written
+    written = sum(_bytes(tensor) for tensor in tensors(outputs))
+    return int(counter.get_total_flops()), sum(reads.bytes.values()) + sum(map(_bytes, tensors(batch))) + written
 
 
 class _Reads(TorchDispatchMode):
@@ -207,7 +206,7 @@ class _Reads(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        for tensor in _tensors((args, kwargs or {})):
+        for tensor in tensors((args, kwargs or {})):
             place = tensor.untyped_storage().data_ptr()
             if place not in self._stored:
                 continue
@@ -216,10 +215,6 @@ class _Reads(TorchDispatchMode):
             else:
                 self.bytes[place] = self._stored[place]
         return out
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def _bytes(tensor: torch.Tensor) -> int:

@@ -30,6 +30,7 @@ from demo.backend import (
     profiling,
     protocols,
     settings,
+    subjects,
     timing,
     ways,
 )
@@ -38,12 +39,13 @@ from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.passes import examined
+from demo.backend.picture_subject import PictureSubject
 from demo.backend.subject import Subject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import images
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
-from demo.core.result import EndToEnd, Failure, RunResult, Status
+from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import RunSpec
 
 SECONDS_A_TENSOR = 0.08
@@ -52,7 +54,6 @@ MAX_RESTARTS = 2
 """Of a timing during which other programs took a core."""
 Made = tuple[Variant, Compilation | None, Variant | None]
 """The compiled variant; what was compiled, where the log will not tell it; and the one without the added break."""
-CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 
 
 class Run:
@@ -69,7 +70,6 @@ class Run:
         """Variants whose warm-up ended before their calls agreed."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
-        self.preprocess_seconds = self.copy_seconds = 0.0
         self.package: Path | None = None
         """With compiler "aot", once it is built."""
 
@@ -137,25 +137,23 @@ class Run:
 
     def load(self) -> Subject:
         self.enter("load", 0.02)
-        picture, image = images.read(Path(self.job.image))
-        self.result = replace(self.result, image=image)
+        picture, file = None, self.job.picture
+        if file is not None:
+            picture, image = images.read(file)
+            self.result = replace(self.result, image=image)
         device = machine.pick_device(self.spec.device)
         self.result = replace(self.result, spec=self.spec.on(device.type))
-        subject = Subject.load(self.spec, device, picture)
+        subject = subjects.load(self.spec, device, picture, file)
         self.result = replace(self.result, environment=machine.environment(device))
         self.warnings += caveats.of_subject(subject)
         return subject
 
     def prepare(self, subject: Subject) -> None:
-        """Makes the batch, and times what comes before the model: decoding, the processor, the copy to the device."""
+        """Makes the batch, and reads the settings in force back from it and the model."""
         self.enter("prepare", 0.08)
-        _ = subject.batch  # pays for lazy imports and for the first copy
-        image = Path(self.job.image)
-        self.preprocess_seconds = timing.median_of_few(lambda: images.decode(image), CPU_CLOCK)
-        self.preprocess_seconds += timing.median_of_few(subject.preprocess, CPU_CLOCK)
-        self.copy_seconds = timing.median_of_few(subject.copy, subject.clock)
+        batch = subject.batch
         if self.result.environment is not None:
-            in_force = settings.in_force(subject.loaded.model, subject.batch)
+            in_force = settings.in_force(subject.model, batch)
             self.result = replace(self.result, environment=replace(self.result.environment, settings=in_force))
 
     def give_way(self, subject: Subject, free_cores: int | None) -> None:
@@ -175,19 +173,19 @@ class Run:
 
     def warm_up_eager(self, subject: Subject) -> Eager:
         self.enter("warm up", 0.1)
-        model = subject.loaded.model
+        model = subject.model
         untouched = graph_breaks.twin(model)
         warmup = self.warm_up("eager", subject.eager, subject)
         changed = graph_breaks.changed(untouched, model)
         outputs = compilation.clone_outputs(subject.eager())
         # Already kept here, so that a failed compile still shows what eager does.
         self.result = replace(self.result, eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
-        if self.spec.weights == "pretrained":
-            try:
-                self.result = replace(self.result, predictions={"eager": subject.decode(outputs)})
-            except Exception as error:  # a processor of somebody's model: the timing needs no predictions
-                reason = compilation.first_line(error)
-                self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
+        try:
+            if (predictions := subject.predictions(outputs)) is not None:
+                self.result = replace(self.result, predictions={"eager": predictions})
+        except Exception as error:  # a processor of somebody's model: the timing needs no predictions
+            reason = compilation.first_line(error)
+            self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
         return Eager(subject.eager, warmup, model, outputs, untouched, changed)
 
     def warm_up(self, name: str, call: timing.Call, subject: Subject, **options: Any) -> list[float]:
@@ -201,7 +199,7 @@ class Run:
         """Compiles by warming up, or builds a package."""
         if subject.device.type == "cuda":
             torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
-        seconds = len(list(subject.loaded.model.parameters())) * SECONDS_A_TENSOR
+        seconds = len(list(subject.model.parameters())) * SECONDS_A_TENSOR
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
@@ -226,7 +224,7 @@ class Run:
 
     def compile_in_process(self, subject: Subject) -> Made:
         """With an added graph break first the model with it, then the one without."""
-        model, captured, unbroken = subject.loaded.model, None, None
+        model, captured, unbroken = subject.model, None, None
         min_calls = timing.min_warmup_calls(self.spec, subject.device)
 
         def warmed_up(name: str, model: Any, **more: Any) -> Variant:
@@ -381,20 +379,18 @@ class Run:
         self.result = replace(self.result, compiled=compiled)
 
     def check(self, subject: Subject, variants: Variants, lost_outputs: Any) -> None:
-        """Compares the outputs of both, and times turning them into predictions."""
+        """Compares the outputs of both, and times what a request needs beside the model."""
         outputs = lost_outputs if lost_outputs is not None else compilation.clone_outputs(variants.compiled.call())
         again = compilation.clone_outputs(variants.eager.call())
         pair = None
-        if self.result.predictions is not None:
-            pair = (self.result.predictions["eager"], subject.decode(outputs))
+        if self.result.predictions is not None and (theirs := subject.predictions(outputs)) is not None:
+            pair = (self.result.predictions["eager"], theirs)
             self.result = replace(self.result, predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
-        reference = parity.float64_reference(subject.loaded.model, subject.batch, peak_memory)
+        reference = parity.float64_reference(subject.model, subject.batch, peak_memory)
         agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
         self.result = replace(self.result, parity=agreement)
-        # Predictions of random weights mean nothing and are not kept; what finding them costs is known all the same.
-        seconds = timing.median_of_few(lambda: subject.find(outputs), CPU_CLOCK)
-        self.result = replace(self.result, end_to_end=EndToEnd(self.preprocess_seconds, self.copy_seconds, seconds))
+        self.result = replace(self.result, end_to_end=subject.end_to_end(outputs))
 
     def drop_unpaired_predictions(self) -> None:
         """Eager's alone would look like a failed compile."""
@@ -413,7 +409,7 @@ class Run:
         self.warnings += warnings
 
     def try_another_size(self, subject: Subject, variants: Variants) -> None:
-        if not self.spec.another_size:
+        if not self.spec.another_size or not isinstance(subject, PictureSubject):
             return
         self.events.doing("another_size", 0.945)
         for one in another_size.measured(subject, variants, self.log):
@@ -441,7 +437,7 @@ class Run:
         spec = replace(self.spec, threads=known.threads) if subject.device.type == "cpu" else self.spec
         eager_first = compiled.compiled_first is not None
         try:
-            warm = first_call.measure_elsewhere(spec, Path(self.job.image), eager_first, self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.picture, eager_first, self.package)
             self.result = replace(self.result, compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
             source = "the package" if self.package is not None else "the filled cache"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch._inductor.config
 
+from demo.backend.subject import tensors
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 
@@ -58,19 +59,21 @@ def memory_format_of(spec: RunSpec) -> torch.memory_format:
     return torch.channels_last if spec.channels_last else torch.contiguous_format
 
 
-def in_force(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, str]:
+def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """The settings in force, by name: read back from torch, the model and the batch, not from the spec."""
-    pixels = batch["pixel_values"]
-    last = pixels.is_contiguous(memory_format=torch.channels_last) and not pixels.is_contiguous()
+    inputs = tensors(batch)
+    pictures = [one for one in inputs if one.dim() == 4]
+    last = any(one.is_contiguous(memory_format=torch.channels_last) and not one.is_contiguous() for one in pictures)
+    config, weights = getattr(model, "config", None), [*model.parameters(), *inputs]
     settings = {
-        "attention": str(getattr(model.config, "_attn_implementation", None) or "none"),
+        "attention": str(getattr(config, "_attn_implementation", None) or "none"),
         "memory format": "channels last" if last else "contiguous",
-        "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "weights": str(weights[0].dtype).removeprefix("torch."),
         "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
     }
     if torch._inductor.config.freezing:
         settings["freezing"] = "on"
-    if pixels.is_cuda:
+    if inputs[0].is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:
         settings["spinning"] = spinning()

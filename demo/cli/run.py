@@ -27,7 +27,7 @@ from demo.cli.common import (
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import TASKS
+from demo.core.spec import OWN_MODEL, TASKS
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines, script
 from demo.runs.outcome import Files
@@ -40,6 +40,11 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture")
     parser.set_defaults(command=_run)
     parser.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
+    parser.add_argument(
+        "--model",
+        metavar="FILE.py:FUNCTION",
+        help="in place of a checkpoint a model of your own: a function that returns (module, inputs)",
+    )
     parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {listed(TASKS)}")
     add_options(parser)
@@ -54,6 +59,10 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
     given = given_options(options)
     if options.task is not None:
         given["task"] = options.task
+    if options.model is not None:
+        if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
+            raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
+        given |= {"checkpoint": options.model, "task": OWN_MODEL}
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":
@@ -63,7 +72,7 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(options: argparse.Namespace) -> int:
     spec = catalog.make_spec(folders=True, **asked(options))
-    image = picture(options.image or PICTURE)
+    image = None if spec.task == OWN_MODEL else picture(options.image or PICTURE)
     trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", what="package")
     files = Files(trace, package)

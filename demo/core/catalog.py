@@ -15,7 +15,7 @@ from typing import Any
 
 from demo.core import limits
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, TASKS, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, RunSpec
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def make_spec(
     checkpoint that is not in the catalogue. `folders` allows a local folder and any model of the Hub: for the command
     line, never for a visitor of the page.
     """
-    entry, named = _checkpoint(checkpoint, folders)
+    entry, named = _checkpoint(checkpoint, folders) if task != OWN_MODEL else (None, _own_model(checkpoint, folders))
     if entry is None and not task:
         raise BadInput(f"{named} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
     read = {name: OPTIONS[name].parsed(value) if name in OPTIONS else value for name, value in asked.items()}
@@ -323,6 +323,8 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
     entry = find(named)
     if entry is not None:
         return entry, named
+    if ".py:" in named:
+        _own_model(named, folders=False)
     if is_folder(named):
         if not folders:
             raise BadInput(f"{_shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
@@ -338,6 +340,27 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
     if not folders and not limits.current().hub_ids:
         raise BadInput(f"{named} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return None, named
+
+
+def own_model_parts(checkpoint: str) -> tuple[Path, str]:
+    """The file and the function of `FILE.py:FUNCTION`."""
+    file, _, function = checkpoint.rpartition(":")
+    return Path(file), function
+
+
+def _own_model(given: str, folders: bool) -> str:
+    """`given` with the file's full path. Raises BadInput where it names no function of a Python file."""
+    file, function = own_model_parts(given)
+    if not folders:
+        raise BadInput(
+            f"{_shown(given)} is a model of your own, which only the command line runs: python -m demo run --model."
+        )
+    if not function.isidentifier() or file.suffix != ".py":
+        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {_shown(given)}.")
+    file = file.expanduser().absolute()
+    if not file.is_file():
+        raise BadInput(f"There is no file {_shown(str(file))}. Check the path before the colon.")
+    return f"{file}:{function}"
 
 
 def _is_hub_id(named: str) -> bool:

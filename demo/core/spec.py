@@ -18,6 +18,8 @@ from demo.core.codec import shown
 from demo.core.errors import BadInput
 
 TASKS = ("image-classification", "object-detection", "image-segmentation")
+OWN_MODEL = "own-model"
+"""The task of a run of a user's own module: its checkpoint is `FILE.py:FUNCTION`. Only the command line asks for it."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
@@ -48,6 +50,8 @@ MAX_THREADS = 1024
 MAX_REPEATS = 20
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 PUBLISHED_CALLS = 300
+NOT_FOR_OWN_MODELS = ("batch_size", "weights", "text", "attention", "another_size")
+"""Options that have no meaning where a user's function makes model and inputs."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +287,8 @@ class RunSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
             raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
-        check_choice("task", self.task, TASKS)
+        if self.task != OWN_MODEL:
+            check_choice("task", self.task, TASKS)
         for option in OPTIONS.values():
             option.check(getattr(self, option.name))
         if self.protocol == "as published" and self.iterations is not None:
@@ -292,6 +297,11 @@ class RunSpec:
                 "or choose the protocol 'interleaved'."
             )
         self._check_way_to_compile()
+        if self.task == OWN_MODEL and (given := [name for name in self.departures() if name in NOT_FOR_OWN_MODELS]):
+            raise BadInput(
+                f"A model of your own takes its weights, inputs and batch from your function: leave out "
+                f"{', '.join(given)}."
+            )
 
     def _check_way_to_compile(self) -> None:
         """Raises BadInput for a combination that torch does not have."""
@@ -321,6 +331,11 @@ class RunSpec:
     def on(self, device: str) -> RunSpec:
         """The same spec with the device that 'auto' came to mean."""
         return dataclasses.replace(self, device=device)
+
+    @property
+    def unit(self) -> Literal["image", "call"]:
+        """What a rate counts: `batch_size` of them in a call."""
+        return "call" if self.task == OWN_MODEL else "image"
 
     @property
     def cached(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL
 from demo.present import script_pieces as pieces
 from demo.present.script import compile_arguments, device, dtype, literal, memory_format
 from demo.present.sentences import count, outcome
@@ -22,9 +23,10 @@ def worth(result: RunResult, lang: Language) -> str:
     costs = list(compiled.known_costs.values())
     times = [lang.plain_value(fmt.start_time(seconds)) for seconds in costs]
     evens = [result.break_even(seconds) for seconds in costs] if verdict == "faster" else []
-    images = [count(even.images, "image", lang) for even in evens if even is not None and even.images is not None]
-    if not images or len(images) != len(costs):
+    needed = [even.images for even in evens if even is not None and even.images is not None]
+    if not needed or len(needed) != len(costs):
         return lang.composed("worth_no", time=times[0])
+    images = [count(number, result.spec.unit, lang) for number in needed]
     if len(images) == 1:
         return lang.composed("worth_yes", images=images[0], time=times[0])
     kept = lang.plain("worth_kept_package" if result.spec.compiler == "aot" else "worth_kept_cache")
@@ -41,6 +43,8 @@ def code_lines(result: RunResult) -> str:
     """The lines for somebody's own code, with the settings of the run. `model` and `inputs` are theirs."""
     spec = result.spec
     lines = [f"model = model.to({literal(device(spec))}, {dtype(spec)}{memory_format(spec)}).eval()"]
+    if spec.task == OWN_MODEL:
+        lines.insert(0, f"model, inputs = {spec.checkpoint.rpartition(':')[2]}()  # inputs: the arguments by name")
     if spec.attention != "auto":
         lines.insert(0, f"# model: loaded with attn_implementation={literal(spec.attention)}")
     if spec.dtype == "tf32":

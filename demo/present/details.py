@@ -9,6 +9,7 @@ from demo.core import stats
 from demo.core.languages import Language
 from demo.core.measurement import Compilation, GraphBreak, Measurement
 from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.core.speedup import Speedup
 from demo.present.section_texts import (
     ceiling,
@@ -64,7 +65,7 @@ def _latencies(result: RunResult, lang: Language) -> list[Row]:
     for name, measured in timed(result).items():
         if measured is not None:
             seconds = latencies_shown[name] or measured.median_seconds
-            rows += _variant(lang.plain(f"variant_{name}"), measured, seconds, result.spec.batch_size, lang)
+            rows += _variant(lang.plain(f"variant_{name}"), measured, seconds, result.spec, lang)
     if overhead := launch_overhead(result, lang):
         rows.append((lang.plain("row_launch"), overhead, lang.plain("row_launch_why")))
     if interval := result.speedup:
@@ -106,26 +107,28 @@ def _processes(result: RunResult, speedup: Speedup, lang: Language) -> list[Row]
     return [(lang.plain("row_within"), lang.plain("between", low=low, high=high), lang.plain("row_within_why"))]
 
 
-def _variant(variant: str, measured: Measurement, seconds: float, batch: int, lang: Language) -> list[Row]:
+def _variant(variant: str, measured: Measurement, seconds: float, spec: RunSpec, lang: Language) -> list[Row]:
     """The rows of one variant; `seconds` is its latency."""
 
     def row(name: str, value: str, why: str) -> Row:
         return lang.composed(f"row_{name}", variant=variant), value, why
 
-    times = measured.wall_seconds
+    batch, times = spec.batch_size, measured.wall_seconds
     shown = {"median": measured.median_seconds, "p95": measured.p95_seconds, "least": min(times), "most": max(times)}
     spread = lang.plain("row_spread_value", **{name: fmt.latency(time) for name, time in shown.items()})
     rows = [
         row("latency", lang.plain_value(fmt.latency(seconds)), lang.plain("row_latency_why")),
         row("spread", spread, lang.plain("row_spread_why", calls=len(times))),
-        row("rate", rate(batch / seconds, lang), lang.plain("row_rate_why", size=batch)),
+        row("rate", rate(batch / seconds, spec, lang), lang.plain("row_rate_why", size=batch)),
     ]
     if run := measured.back_to_back:
         why = lang.plain("row_throughput_why", calls=run.calls)
-        rows.append(row("throughput", rate(run.calls * batch / run.seconds, lang), why))
+        rows.append(row("throughput", rate(run.calls * batch / run.seconds, spec, lang), why))
         if run.energy_joules is not None:
             joules = f"{run.energy_joules / (run.calls * batch):.3g} J"
-            rows.append(row("energy", lang.plain("row_energy_value", energy=joules), lang.plain("row_energy_why")))
+            rows.append(
+                row("energy", lang.plain(f"row_energy_value_{spec.unit}", energy=joules), lang.plain("row_energy_why"))
+            )
     if measured.median_device_seconds is not None:
         working = lang.plain_value(fmt.latency(measured.median_device_seconds))
         rows.append(row("gpu_time", working, lang.plain("row_gpu_time_why")))

@@ -23,7 +23,7 @@ def of_run(result: RunResult) -> str:
         ("latency", *map(fmt.latency, result.latencies.values())),
         ("median", *(fmt.latency(side.median_seconds) for side in sides.values())),
         ("95th percentile", *(fmt.latency(side.p95_seconds) for side in sides.values())),
-        ("images per second", *(fmt.rate(spec.batch_size / seconds) for seconds in result.latencies.values())),
+        (f"{spec.unit}s per second", *(fmt.rate(spec.batch_size / seconds) for seconds in result.latencies.values())),
         ("first compiled call", "", fmt.duration(compiled.first_call_seconds) if compiled else ""),
         ("speed-up", "", speedup(result)),
     ]

@@ -19,7 +19,7 @@ from demo.core.errors import BadInput
 from demo.core.key_mappings import KEY_MAPPINGS
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, PUBLISHED_CALLS, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, OWN_MODEL, PUBLISHED_CALLS, RunSpec
 from demo.present import script_pieces as pieces
 from demo.present import sentences
 
@@ -47,6 +47,8 @@ def script(result: RunResult) -> str:
             "does. Choose a run with a smaller batch."
         )
     spec = result.spec
+    if spec.task == OWN_MODEL:
+        raise BadInput("A run of a model of your own has no script: its model stands in your own file.")
     for name in spec.departures():
         if not (OPTIONS[name].in_script or OPTIONS[name].timing):
             raise BadInput(f"A script does not apply the option {name}, so none repeats this run.")

@@ -116,7 +116,7 @@ def latency_title(result: RunResult, lang: Language) -> str:
 def back_to_back(result: RunResult, lang: Language) -> str:
     """Throughput without waiting for each call, as of a server with a full queue; '' where it was not measured."""
     rates = {
-        name: rate(run.calls * result.spec.batch_size / run.seconds, lang)
+        name: rate(run.calls * result.spec.batch_size / run.seconds, result.spec, lang)
         for name, _, side in variants(result, lang)
         if (run := side.back_to_back) is not None
     }

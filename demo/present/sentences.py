@@ -123,7 +123,8 @@ def asked(spec: RunSpec, lang: Language) -> str:
 
     Only options with a text `asked_<name>` are listed.
     """
-    parts = [lang.plain_value(spec.checkpoint), lang.plain("asked_batch", size=spec.batch_size)]
+    parts = [lang.plain_value(spec.checkpoint)]
+    parts += [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit == "image" else []
     parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
         value = getattr(spec, option.name)
@@ -298,9 +299,9 @@ def break_reason(graph_break: GraphBreak) -> str:
     return graph_break.reason.replace(" Message: None", "")
 
 
-def rate(per_second: float, lang: Language) -> str:
+def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
     """'694 images/s'."""
-    return lang.plain("rate", rate=fmt.rate(per_second))
+    return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
 
 
 def lanes(eager: Timed, compiled: Timed, unbroken: Timed, graph_break: bool) -> dict[str, Timed]:

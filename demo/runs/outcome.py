@@ -13,7 +13,7 @@ from typing import Any
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import Repeat
 from demo.runs.process import Worker
 from demo.store import reruns
@@ -125,10 +125,12 @@ def _ending(code: int | None) -> str:
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     """Adds the compile cost that this run did not measure, cold or warm, from the latest run with the same settings.
 
+    Not to a user's own model, whose file may have changed since.
+
     Raises HistoryError.
     """
     compilation = result.compilation
-    if compilation is None or (compilation.cold and compilation.warm):
+    if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
         return result
     costs = history.compile_costs(result)
     filled = dataclasses.replace(

@@ -95,7 +95,7 @@ class Runner:
     def run(
         self,
         spec: RunSpec,
-        image: Path,
+        image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
@@ -110,7 +110,8 @@ class Runner:
         at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
         then.
 
-        `files` are where the run is to leave what its result does not hold.
+        `image` is None for a model that sees no picture. `files` are where the run is to leave what its result does not
+        hold.
         """
         with self._one_at_a_time:
             started = time.monotonic()
@@ -131,7 +132,7 @@ class Runner:
     def _run_one(
         self,
         spec: RunSpec,
-        image: Path,
+        image: Path | None,
         cancel: threading.Event | None,
         files: Files,
         earlier: tuple[Repeat, ...],
@@ -156,7 +157,7 @@ class Runner:
         yield result
 
     def _supervise(
-        self, run: OngoingRun, started: float, image: Path, cancel: threading.Event | None, files: Files
+        self, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None, files: Files
     ) -> Generator[Progress, None, RunResult]:
         """Gives the job to a worker, passes its progress on, and returns the result. Closes the worker at the end."""
         with contextlib.ExitStack() as stack:
@@ -241,15 +242,14 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
     )
 
 
-def _job(run: OngoingRun, image: Path, files: Files, worker: Worker) -> dict[str, Any]:
+def _job(run: OngoingRun, image: Path | None, files: Files, worker: Worker) -> dict[str, Any]:
     """The job as the worker reads it. Raises OSError where there is no room for an empty compile cache."""
     job = {
         "id": run.id,
         "started_at": run.started_at,
         "spec": codec.plain(run.spec),
-        "image": str(image.resolve()),
     }
-    job |= {name: str(file.resolve()) for name, file in vars(files).items() if file is not None}
+    job |= {name: str(file.resolve()) for name, file in [*vars(files).items(), ("image", image)] if file is not None}
     if run.spec.cache == "empty":
         job["cache_folder"] = worker.make_cache_folder()
     return job

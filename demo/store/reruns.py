@@ -19,7 +19,7 @@ import numpy as np
 
 from demo.core import codec
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.speedup import Spread
 from demo.core.stats import Interval
 
@@ -52,9 +52,11 @@ def reread(parts: Sequence[Any]) -> Rerun | None:
     try:
         # Results of before the spread between processes was taken in have no `within`: all of theirs was.
         interval = codec.load(Interval, within or speedup)
-        return _rerun(codec.load(RunSpec, spec), transformers, threads, interval)
+        read = codec.load(RunSpec, spec)
     except (ValueError, TypeError):
         return None
+    # The file of a user's own model may have changed since.
+    return None if read.task == OWN_MODEL else _rerun(read, transformers, threads, interval)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:

@@ -13,6 +13,7 @@ import torch
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
 from demo.backend import packages
+from demo.backend.own_model import OwnModel
 from demo.core.spec import RunSpec
 from demo.present.script import loading_lines
 
@@ -40,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     model = Model().eval()
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
-        yield model, packages.build(model, BATCH, SPEC, folder / "model.pt2")
+        yield model, packages.build(OwnModel(SPEC, torch.device("cpu"), model, BATCH), folder / "model.pt2")
 
 
 def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:

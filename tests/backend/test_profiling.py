@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 from samples import measurement, ok_result
 
-from demo.backend import models, profiling
+from demo.backend import profiling
 from demo.backend.events import Events
 from demo.backend.job import Job
+from demo.backend.own_model import OwnModel
 from demo.backend.run import Run
-from demo.backend.subject import Subject
 from demo.backend.variants import Eager, Variant, Variants
-from demo.core import catalog
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
@@ -168,11 +166,9 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked(asked: str, device: str, wan
 
 def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
-    loaded = models.Loaded(Small(), None, None, catalog.find("shapes-vit"), [])
-    subject = Subject(spec, CPU, Image.new("RGB", (1, 1)), loaded)
-    vars(subject)["batch"] = {"ids": torch.arange(3)}
-    eager = Eager(subject.eager, [], loaded.model, None, None, False)
-    variants = Variants(eager, Variant(subject.eager, [], loaded.model), [], True)
+    subject = OwnModel(spec, CPU, Small(), {"ids": torch.arange(3)})
+    eager = Eager(subject.eager, [], subject.model, None, None, False)
+    variants = Variants(eager, Variant(subject.eager, [], subject.model), [], True)
     run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 
     def refused(*_: Any) -> Any:

@@ -154,7 +154,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
     monkeypatch.setattr(machine, "pick_device", lambda asked: torch.device(device))
     monkeypatch.setattr(machine, "environment", lambda device: None)
     monkeypatch.setattr(settings, "apply", lambda *given: None)
-    monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(warnings=[]))
+    monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(model=None, warnings=[]))
     asked = Run(Job(catalog.make_spec("shapes-vit", mode="max-autotune"), str(SCENE)), Events(io.StringIO()))
     asked.load()
     assert any("multiprocessors" in warning for warning in asked.warnings) == (device == "cuda")
@@ -274,8 +274,8 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     models_built, loaded_elsewhere = [], []
 
-    def build(model: Any, batch: Any, spec: Any, path: Path) -> packages.Package:
-        models_built.append(model)
+    def build(subject: Any, path: Path) -> packages.Package:
+        models_built.append(subject.model)
         path.write_bytes(bytes(5000))
         return packages.Package(path, 0.5, 9.0)
 

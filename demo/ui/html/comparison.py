@@ -218,7 +218,7 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
 
     def throughput(result: RunResult) -> str:
         seconds = result.latencies.get("compiled")
-        return lang.marked(sentences.rate(result.spec.batch_size / seconds, lang)) if seconds else ""
+        return lang.marked(sentences.rate(result.spec.batch_size / seconds, result.spec, lang)) if seconds else ""
 
     yield line("history_started", lambda result: lang.value(result.started_at[:16].replace("T", " ")))
     for name, read in _FACTS.items():

@@ -42,7 +42,7 @@ def latency(result: RunResult, lang: Language) -> str:
     latencies = sentences.latencies(result)
     sides = [(name, side) for name, side in sentences.timed(result).items() if side is not None and side.wall_seconds]
     clock = any(side.median_device_seconds is not None for _, side in sides)
-    columns = ("head_latency", "head_p95", *(["head_gpu"] if clock else []), "head_rate")
+    columns = ("head_latency", "head_p95", *(["head_gpu"] if clock else []), f"head_rate_{result.spec.unit}")
     header = ["", *(lang.marked(lang.plain(column)) for column in columns)]
     rows = []
     for variant, side in sides:

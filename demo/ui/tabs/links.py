@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, TASKS, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, RunSpec
 from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
@@ -63,7 +63,12 @@ def _given(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Updates that make the form ask for `spec`. The picture stays: a link brings none along."""
+    """Updates that make the form ask for `spec`. The picture stays: a link brings none along.
+
+    The form cannot ask for a user's own model, and stays as it is.
+    """
+    if spec.task == OWN_MODEL:
+        return {}
     values: dict[str, Any] = {name: getattr(spec, name) for name in form.inputs if name in FIELDS}
     for name in OPTIONAL:
         values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])

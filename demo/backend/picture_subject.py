@@ -1,0 +1,63 @@
+"""A checkpoint that is called with one picture, repeated to a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from demo.backend import models, predictions, timing
+from demo.backend.subject import Subject
+from demo.core import images
+from demo.core.result import EndToEnd, Predictions
+
+CPU_CLOCK = timing.WallClock(torch.device("cpu"))
+
+
+@dataclass(frozen=True)
+class PictureSubject(Subject):
+    """`inputs` are made when they are first asked for."""
+
+    loaded: models.Loaded
+    picture: Image.Image
+    file: Path
+    """The picture's."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.loaded.warnings
+
+    def preprocess(self) -> dict[str, torch.Tensor]:
+        """The model's inputs for the one picture, on the CPU."""
+        return predictions.prepare(self.loaded, self.picture, self.spec.text)
+
+    @cached_property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        return self.preprocess()
+
+    def copy(self) -> dict[str, torch.Tensor]:
+        """The inputs repeated to a batch, on the device."""
+        return predictions.to_batch(self.inputs, self.spec, self.device)
+
+    def find(self, outputs: Any) -> Any:
+        """What the outputs show of the first picture of the batch: a tuple of Label, Box or Mask."""
+        return predictions.find(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
+
+    def predictions(self, outputs: Any) -> Predictions | None:
+        """Those of the first picture of the batch. Those of random weights would mean nothing."""
+        if self.spec.weights == "random":
+            return None
+        return predictions.decode(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
+
+    def end_to_end(self, outputs: Any) -> EndToEnd | None:
+        """With random weights too: what finding predictions costs is known all the same."""
+        decoding = timing.median_of_few(lambda: images.decode(self.file), CPU_CLOCK)
+        return EndToEnd(
+            preprocess_seconds=decoding + timing.median_of_few(self.preprocess, CPU_CLOCK),
+            copy_seconds=timing.median_of_few(self.copy, self.clock),
+            postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), CPU_CLOCK),
+        )

@@ -1,0 +1,47 @@
+"""From a spec to what its run times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from demo.backend import machine, models, own_model, settings, ways
+from demo.backend.picture_subject import PictureSubject
+from demo.backend.subject import Subject
+from demo.core import images
+from demo.core.errors import BadInput
+from demo.core.spec import OWN_MODEL, RunSpec
+
+
+def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file: Path | None) -> Subject:
+    """Sets how torch computes in this process, and loads the model. `device` is the one that the spec names.
+
+    `picture` and its `file` are None for a model that sees none. Raises BadInput where the model cannot be run as
+    asked.
+    """
+    if spec.mode not in machine.modes():
+        raise BadInput(
+            f"This torch ({torch.__version__}) has no mode {spec.mode!r}. Allowed: {', '.join(machine.modes())}."
+        )
+    machine.require_compiler()
+    settings.apply(spec, device)
+    subject: Subject
+    if spec.task == OWN_MODEL:
+        subject = own_model.load(spec, device)
+    elif picture is not None and file is not None:
+        loaded = models.load(spec, device)
+        subject = PictureSubject(spec, device, loaded.model, loaded, picture, file)
+    else:
+        raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
+    if spec.scope == "layers":
+        ways.require_layers(subject.model, spec.checkpoint)
+    return subject
+
+
+def read(spec: RunSpec, file: Path | None) -> Subject:
+    """The same from the picture's file, on the device that the spec asks for."""
+    picture = images.read(file)[0] if file is not None else None
+    device = machine.pick_device(spec.device)
+    return load(spec.on(device.type), device, picture, file)

@@ -1,0 +1,128 @@
+"""A user's own model: what its function may return, what is refused, and a whole run of one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from demo.backend import cores, own_model
+from demo.backend.events import Events
+from demo.backend.job import Job
+from demo.backend.run import Run
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL
+
+CPU = torch.device("cpu")
+SOURCE = """
+import torch
+from neighbour import WIDTH
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, WIDTH, 3)
+        self.register_buffer("steps", torch.arange(3))
+    def forward(self, x, parts=None, scale=1.0):
+        more = 0.0 if parts is None else parts["more"][0].sum()
+        return {"y": self.conv(x).relu() * scale + more, "steps": self.steps}
+
+class Bare(torch.nn.Module):
+    def forward(self, *given):
+        return given[0]
+
+X = torch.ones(2, 3, 8, 8)
+def one(): return Net(), X
+def by_position(): return Net(), (X, {"more": [X]}, 2.0)
+def by_name(): return Net(), {"x": X, "scale": 3}
+def half(): return Net().bfloat16(), X
+def meta(): return Net().to("meta"), X
+def alone(): return Net()
+def nothing(): pass
+def no_module(): return X, X
+def no_tensor(): return Net(), 5
+def misfit(): return Net(), {"pixels": X}
+def starred(): return Bare(), X
+def failing():
+    raise ValueError("no such size\\nmore")
+def leaving(): raise SystemExit("bye")
+no_function = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "neighbour.py").write_text("WIDTH = 4\n")
+    (folder / "mine.py").write_text(SOURCE)
+    (folder / "broken.py").write_text("import torch\nx = (\n")
+    (folder / "lacking.py").write_text("\nimport no_such_library\n")
+    return folder / "mine.py"
+
+
+def loaded(file: Path, function: str, **asked: Any) -> own_model.OwnModel:
+    return own_model.load(catalog.make_spec(f"{file}:{function}", OWN_MODEL, folders=True, **asked), CPU)
+
+
+def test_inputs_by_position_or_by_name_become_arguments_by_name(file: Path) -> None:
+    assert list(loaded(file, "one").batch) == ["x"]
+    assert list(loaded(file, "by_position").batch) == ["x", "parts", "scale"]
+    assert loaded(file, "by_name").eager()["y"].shape == (2, 4, 6, 6)
+    assert not loaded(file, "one").model.training
+
+
+def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Path) -> None:
+    subject = loaded(file, "by_position", dtype="bfloat16", channels_last=True)
+    assert subject.model.conv.weight.dtype == subject.batch["parts"]["more"][0].dtype == torch.bfloat16
+    assert subject.batch["x"].is_contiguous(memory_format=torch.channels_last)
+    assert subject.model.steps.dtype == torch.int64
+    assert loaded(file, "half", dtype="bfloat16").eager()["y"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("missing", "has no function missing"),
+        ("no_function", "has no function no_function"),
+        ("nothing", "returned nothing. It must return (module, inputs)"),
+        ("alone", "returned a Net"),
+        ("no_module", "returned a Tensor as its module"),
+        ("no_tensor", "hold no tensor, but a int"),
+        ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
+        ("starred", "takes 'given' by position only"),
+        ("meta", "lie on cpu, meta"),
+        ("half", "holds weights in bfloat16, and this run is in float32"),
+        ("failing", "failed: ValueError: no such size (line 31)"),
+        ("leaving", "failed: SystemExit: bye (line 32)"),
+    ],
+)
+def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: str, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        loaded(file, function)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("broken", "SyntaxError"), ("lacking", "ModuleNotFoundError: No module named 'no_such_library'")]
+)
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path, name: str, said: str) -> None:
+    with pytest.raises(BadInput, match=f"{name}.py cannot be imported: {said}.*\\(line 2\\)"):
+        loaded(file.with_name(f"{name}.py"), "build")
+
+
+def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "read", lambda: None)
+    torch._dynamo.reset()
+    spec = catalog.make_spec(f"{file}:by_position", OWN_MODEL, folders=True, device="cpu", iterations=10, profile="on")
+    result = Run(Job(spec), Events(io.StringIO())).execute()
+    assert (result.status, result.failure) == ("ok", None)
+    assert not any("could not" in warning or "gave nothing" in warning for warning in result.warnings)
+    assert result.speedup is not None and result.compilation.graphs == 1 and result.roofline is not None
+    assert result.parity.verdict == "match" and result.environment.settings["attention"] == "none"
+    assert (result.image, result.predictions, result.end_to_end) == (None, None, None)
+    assert RunResult.from_json(result.to_json()).spec == spec
