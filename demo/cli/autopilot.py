@@ -13,12 +13,12 @@ from typing import Any
 
 from demo.cli import sweep as sweep_command
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, given_options, picture, wanted
+from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, flag, given_options, picture, wanted
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, SWITCHES, RunSpec
+from demo.core.spec import SWITCHES, RunSpec
 from demo.present import sentences
 from demo.present.script import script
 from demo.runs.forecast import forecast_sweep
@@ -178,6 +178,6 @@ def again(spec: RunSpec, image: str | None = None) -> str:
     parts = [*PROGRAM.split(), "run", "--checkpoint", asked.pop("checkpoint")]
     parts += ["--task", asked.pop("task")] if "task" in asked else []
     for name, value in asked.items():
-        parts += [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
+        parts += flag(name, value)
     parts += ["--image", image] if image else []
     return shlex.join(parts)

@@ -40,6 +40,11 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
     return {name: ",".join(value) if OPTIONS[name].kind == "queries" else value for name, value in given.items()}
 
 
+def flag(name: str, value: Any) -> list[str]:
+    """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing']."""
+    return [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
+
+
 def _help(option: Option) -> str:
     """'auto (default), cpu or cuda. "auto" takes the GPU where there is one.', safe for argparse's formatting."""
     values = [f"{option.values[0]} (default)", *option.values[1:]] if option.values else []

@@ -13,9 +13,9 @@ from demo.cli.common import FAILED, OK
 from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.languages import ENGLISH
-from demo.core.numbers import whole_number
+from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.present import markdown, sentences
+from demo.present import advice, markdown, sentences
 from demo.store import export
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -44,10 +44,18 @@ def add_to(commands: Any) -> None:
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
+    history.add_argument(
+        "--traffic",
+        metavar="CALLS,RESTARTS[,PRICE]",
+        help="with an ID: what compiling saves or costs you a month at so many calls and restarts a day, and at the "
+        "machine's price an hour",
+    )
     history.add_argument("--yes", action="store_true", help="delete without asking")
 
 
 def _history(options: argparse.Namespace) -> int:
+    if options.traffic is not None and (len(options.words) != 1 or options.json):
+        raise BadInput("--traffic goes with the id of one result, and not with --json.")
     history = History()
     Journal(history).recover()
     match options.words:
@@ -87,9 +95,24 @@ def _list(history: History, options: argparse.Namespace) -> int:
 
 
 def _show(history: History, id: str, options: argparse.Namespace) -> int:
+    traffic = _traffic(options.traffic) if options.traffic is not None else None
     result = _get(history, id)
     print(result.dumps() if options.json else terminal.report(result))
+    if traffic is not None:
+        print(f"\n{advice.month(result, *traffic, ENGLISH) or 'This run does not tell what compiling saves.'}")
     return OK
+
+
+def _traffic(given: str) -> tuple[float, float, float | None]:
+    """Calls a day, restarts a day, and the price of an hour, if any."""
+    numbers = [number(part) for part in given.split(",")]
+    if len(numbers) not in (2, 3) or any(value is None or value < 0 for value in numbers):
+        raise BadInput(
+            "The traffic is calls a day, restarts a day and, if you like, the machine's price an hour, such as "
+            f"--traffic 50000,4,2.50. Given: {given[:80]!r}."
+        )
+    calls, restarts, *price = (value or 0.0 for value in numbers)
+    return calls, restarts, price[0] if price else None
 
 
 def _export(history: History, file: Path, options: argparse.Namespace) -> int:

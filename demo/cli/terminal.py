@@ -10,6 +10,7 @@ from importlib import metadata
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
+from demo.cli.common import flag
 from demo.core import format as fmt
 from demo.core import scenes
 from demo.core.catalog import Checkpoint
@@ -119,6 +120,10 @@ def report(result: RunResult) -> str:
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
     if result.warnings:
         sections.append([line for warning in result.warnings for line in _bullet(warning)])
+    if steps := advice.next_steps(result, ENGLISH):
+        texts = [f"{step.words} {' '.join(flag(step.option, step.value))}" for step in steps]
+        lines = [line for text in texts for line in _bullet(text)]
+        sections.append([advice.next_title(result, ENGLISH), *lines])
     if sentences.outcome(result) == "faster":
         lines = [f"  {line}" for line in advice.code_lines(result).split("\n")]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])

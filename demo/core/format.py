@@ -52,9 +52,9 @@ def start_time(seconds: float) -> str:
 
 
 def work_time(seconds: float) -> str:
-    """An amount of work, which may be hours: '28 s', '4 min 20 s', '42 min', '3.5 h', '120 h'."""
+    """An amount of work, from a call to hours: '9.20 ms', '28 s', '4 min 20 s', '42 min', '3.5 h', '120 h'."""
     if seconds < 600:
-        return duration(seconds)
+        return start_time(seconds)
     if seconds < 2 * 3600:
         return f"{seconds / 60:.0f} min"
     hours = seconds / 3600

@@ -19,7 +19,7 @@ from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import AnotherSize, BreakEven, Compilation, Measurement, Roofline
 from demo.core.spec import RunSpec
-from demo.core.speedup import STUDENT_REPEATS, Basis, Repeat, Speedup, Spread
+from demo.core.speedup import STUDENT_REPEATS, Basis, Gain, Repeat, Speedup, Spread
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -196,6 +196,8 @@ class RunResult:
     """None in results of before it was taken in."""
     earlier: tuple[Repeat, ...] = ()
     """With `spec.repeats`: the runs before this one that the answer rests on, too."""
+    gains: tuple[Gain, ...] = ()
+    """What was known here of other ways to compile when the run ended."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property

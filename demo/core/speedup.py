@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from demo.core import stats
 
@@ -33,6 +33,19 @@ class Spread:
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None
     """Degrees of freedom from which it is known; None takes it as exact."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What another way to compile brought in earlier runs on the same machine with the same versions."""
+
+    option: str
+    """A field of `RunSpec`."""
+    value: Any
+    ratio: float
+    """Its speed-up over that of the option's value in this run, as a geometric mean over the checkpoints."""
+    checkpoints: tuple[str, ...]
+    """Where it was measured: this run's own, or others where that was not tried."""
 
 
 @dataclass(frozen=True)

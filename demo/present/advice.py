@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
 from demo.core import format as fmt
+from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import script_pieces as pieces
 from demo.present.script import compile_arguments, device, dtype, literal, memory_format
-from demo.present.sentences import count, outcome
+from demo.present.sentences import count, named_setting, outcome
 
 
 def worth(result: RunResult, lang: Language) -> str:
@@ -33,10 +38,81 @@ def worth(result: RunResult, lang: Language) -> str:
     return lang.composed("worth_either", images=images[0], fewer=images[1], kept=kept, time=times[0], less=times[1])
 
 
+MIN_GAIN = 1.05
+"""A smaller difference between two runs is not worth a try: reruns differ by some 3 %."""
+MAX_STEPS = 3
+UNTRIED = {
+    "cpu": (("freezing", True), ("compiler", "aot"), ("scope", "layers")),
+    "cuda": (("mode", "reduce-overhead"), ("mode", "max-autotune"), ("compiler", "aot")),
+}
+"""Ways to compile by device that a run may be tried with where nothing is known of them."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to try next: an option, and why, as a sentence."""
+
+    option: str
+    value: Any
+    setting: str
+    """'Freezing: on'."""
+    words: str
+
+
+def next_steps(result: RunResult, lang: Language) -> list[Step]:
+    """The ways to compile that brought most here, best first, and then those that nobody has tried on this model."""
+    if outcome(result) in (None, "void"):
+        return []
+    steps = []
+    for gain in sorted(result.gains, key=lambda gain: -gain.ratio):
+        if gain.ratio >= MIN_GAIN and _possible(result.spec, gain.option, gain.value):
+            own = gain.checkpoints == (result.spec.checkpoint,)
+            where = lang.plain("next_here") if own else lang.plain_value(", ".join(gain.checkpoints[:3]))
+            ratio = lang.plain_value(fmt.ratio(gain.ratio))
+            setting = named_setting(gain.option, gain.value, lang)
+            words = lang.composed("next_gained", setting=setting, ratio=ratio, where=where)
+            steps.append(Step(gain.option, gain.value, setting, words))
+    known = {(gain.option, gain.value) for gain in result.gains}
+    for option, value in UNTRIED[device(result.spec)]:
+        untried = (option, value) not in known and getattr(result.spec, option) != value
+        if untried and _possible(result.spec, option, value):
+            setting = named_setting(option, value, lang)
+            steps.append(Step(option, value, setting, lang.composed("next_untried", setting=setting)))
+    return steps[:MAX_STEPS]
+
+
+def next_title(result: RunResult, lang: Language) -> str:
+    """'What to try next? Freezing: on'; '' where there is nothing."""
+    steps = next_steps(result, lang)
+    return lang.composed("section_next", answer=steps[0].setting) if steps else ""
+
+
+def _possible(spec: RunSpec, option: str, value: Any) -> bool:
+    try:
+        dataclasses.replace(spec, **{option: value})
+    except (BadInput, TypeError):  # a stored result may hold anything
+        return False
+    return True
+
+
 def start_seconds(result: RunResult) -> float | None:
     """What one start of a process costs: the first call from a filled cache, or of a loaded package, where measured."""
     costs = result.compilation.known_costs if result.compilation is not None else {}
     return costs.get("warm", costs.get("cold"))
+
+
+def month(result: RunResult, calls: float, restarts: float, price: float | None, lang: Language) -> str:
+    """What compiling saves or costs in 30 days of so many calls and restarts a day, at a price an hour; '' where it is
+    not known. The page works out the same in the browser."""
+    start = start_seconds(result)
+    if start is None or outcome(result) not in ("faster", "slower"):
+        return ""
+    eager, compiled = result.latencies.values()
+    saved = 30 * (calls * (eager - compiled) - restarts * start)
+    words = lang.plain("traffic_saves" if saved >= 0 else "traffic_costs", time=fmt.work_time(abs(saved)))
+    if price is None:
+        return words
+    return f"{words} {lang.plain('traffic_money', money=f'{abs(saved) / 3600 * price:.2f}')}"
 
 
 def code_lines(result: RunResult) -> str:

@@ -34,6 +34,7 @@ def of_run(result: RunResult) -> str:
     rests = f"95 % confidence, {sentences.basis(result, ENGLISH)}"
     notes = [rests, sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
     notes.append(advice.worth(result, ENGLISH))
+    notes += [step.words for step in advice.next_steps(result, ENGLISH)]
     below = " ".join(
         [f"{belongs_to(result)}.", *(escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note)]
     )

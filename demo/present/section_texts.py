@@ -13,6 +13,7 @@ from demo.core.languages import Language
 from demo.core.machine import Environment, GpuSample
 from demo.core.measurement import AnotherSize, BreakEven, Compilation
 from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL
 from demo.present.sentences import (
     calls_to_pay,
     cost_key,
@@ -170,6 +171,8 @@ def _pays_when(result: RunResult, lang: Language) -> str:
 def another_size_title(result: RunResult, lang: Language) -> str:
     """'Another size? Batch 2, 224 × 224: first call 6.1 s, then 1.21×'; '' for a run that cannot try one."""
     if result.failure is not None or result.compilation is None or result.spec.compiler == "aot":
+        return ""
+    if result.spec.task == OWN_MODEL:
         return ""
     answer = lang.plain("another_size_untried")
     if result.another_sizes:

@@ -6,7 +6,7 @@ All are plain text in the language asked for; `Language.marked` makes HTML of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from demo.core import format as fmt
 from demo.core import stats
@@ -362,3 +362,12 @@ def rounded_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{5 * round(seconds / 5)} s"
     return f"{round(seconds / 60)} min"
+
+
+def named_setting(name: str, value: Any, lang: Language) -> str:
+    """An option and its value as the form names them: 'Freezing: on'."""
+    if isinstance(value, bool):
+        shown = lang.plain("choice_on" if value else "choice_off")
+    else:
+        shown = lang.plain(key) if (key := f"choice_{value}") in lang.texts else lang.plain_value(value)
+    return lang.composed("setting", name=lang.plain(name), value=shown)

@@ -17,6 +17,7 @@ from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import Repeat
 from demo.runs.process import Worker
 from demo.store import reruns
+from demo.store.gains import gains
 from demo.store.history import History, HistoryError
 
 _log = logging.getLogger(__name__)
@@ -152,15 +153,15 @@ def with_repeats(result: RunResult, earlier: tuple[Repeat, ...]) -> RunResult:
     return dataclasses.replace(result, earlier=alike, warnings=warnings)
 
 
-def with_spread(result: RunResult, history: History | None) -> RunResult:
-    """Adds what is known of the spread of its speed-up from process to process."""
+def with_earlier_runs(result: RunResult, history: History | None) -> RunResult:
+    """Adds what earlier runs here tell: of the spread of its speed-up from process to process, and of other ways."""
     if result.speedup is None:
         return result
     others: list[reruns.Rerun] = []
     if history is not None:
         with contextlib.suppress(HistoryError):
             others = history.reruns(result)
-    return dataclasses.replace(result, spread=reruns.spread(result, others))
+    return dataclasses.replace(result, spread=reruns.spread(result, others), gains=gains(result, others))
 
 
 def redacted(result: RunResult) -> RunResult:

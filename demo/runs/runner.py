@@ -24,7 +24,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import Repeat
-from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_repeats, with_spread
+from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs, with_repeats
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
@@ -200,7 +200,7 @@ class Runner:
         returned result only."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = with_repeats(result, earlier)
-        result = with_spread(result, self._history)
+        result = with_earlier_runs(result, self._history)
         if self._history is None:
             return result
         with contextlib.suppress(HistoryError):

@@ -68,15 +68,20 @@ def _rerun(spec: RunSpec, transformers: str, threads: int, within: Interval) -> 
     return Rerun(compiled_spec(spec), (spec.protocol, transformers, threads), within)
 
 
+def rerun_of(result: RunResult) -> Rerun | None:
+    """None without a speed-up."""
+    if result.speedup is None or result.environment is None:
+        return None
+    return _rerun(result.spec, result.environment.transformers, result.environment.threads, result.speedup.within)
+
+
 def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
     """What `others` tell of the spread of a rerun of `of`: earlier runs on its device with its torch."""
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for one in others:
         groups[one.spec, one.settings].append(one.within)
-    same: list[Interval] = []
-    if of.speedup is not None and of.environment is not None:
-        own = _rerun(of.spec, of.environment.transformers, of.environment.threads, of.speedup.within)
-        same = groups[own.spec, own.settings]
+    own = rerun_of(of)
+    same = groups[own.spec, own.settings] if own is not None else []
     if len(same) > ENOUGH:
         return Spread("same runs", deviation([same]), len(same) - 1)
     repeated = [group for group in groups.values() if len(group) > 1]

@@ -64,3 +64,12 @@ def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixtu
     (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
     assert main(["history"]) == 1
     assert "history.sqlite3" in capsys.readouterr().err
+
+
+def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]) -> None:
+    History().append(ok_result())
+    assert main(["history", ok_result().id, "--traffic", "100000,0,2"]) == 0
+    assert capsys.readouterr().out.endswith("Compiling saves 51 min of work a month. At that price: 1.70.\n")
+    for given in (["--traffic", "100000,0"], [ok_result().id, "--traffic", "5"], [ok_result().id, "--traffic", "-1,0"]):
+        assert main(["history", *given]) == 2
+        assert "raffic" in capsys.readouterr().err

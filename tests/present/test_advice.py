@@ -12,6 +12,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.result import Parity, RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Gain
 from demo.present import advice
 from demo.present.sentences import grouped
 
@@ -116,3 +117,41 @@ def test_the_lines_for_ones_own_code_have_the_measured_settings(asked: dict[str,
     assert [line for line in lines if line not in written] == []
     assert 3 <= len(written) <= 6
     compile("\n".join(written), "lines", "exec")
+
+
+OTHER = ("microsoft/resnet-50", "shapes-segformer")
+
+
+def steps(*gains: Gain, **asked: Any) -> list[str]:
+    one = dataclasses.replace(of(**{"device": "cpu", **asked}), gains=gains)
+    return [step.words for step in advice.next_steps(one, ENGLISH)]
+
+
+def test_what_gained_most_here_is_tried_next_and_then_what_nobody_tried() -> None:
+    known = (
+        Gain("freezing", True, 1.4, OTHER),
+        Gain("mode", "lite", 1.02, ("shapes-vit",)),
+        Gain("compiler", "aot", 1.6, ("shapes-vit",)),
+    )
+    assert steps(*known) == [
+        "“Compiler: aot” made compiled 1.60× as fast here, on this model.",
+        "“Freezing: on” made compiled 1.40× as fast here, on microsoft/resnet-50, shapes-segformer.",
+        "“Compile: layers” was not tried here with this model.",
+    ]
+
+
+def test_what_lost_or_cannot_be_combined_is_not_offered() -> None:
+    assert (
+        steps(Gain("freezing", True, 0.8, ("shapes-vit",)), Gain("scope", "layers", 2.0, OTHER), compiler="aot") == []
+    )
+    assert all("CUDA" not in said and "reduce-overhead" not in said for said in steps())
+    assert any("reduce-overhead" in said for said in steps(device="cuda"))
+    assert advice.next_steps(result(compiled=None), ENGLISH) == []
+
+
+def test_a_month_of_traffic_saves_or_costs_as_on_the_page() -> None:
+    one = result()  # saves 1 ms a call, and a start costs 20 s
+    assert advice.month(one, 100_000, 0, None, ENGLISH) == "Compiling saves 51 min of work a month."
+    said = advice.month(one, 0, 6, 2.0, ENGLISH)
+    assert said == "Compiling costs 60 min of work more a month. At that price: 2.00."
+    assert advice.month(result(compiled=None), 1, 1, None, ENGLISH) == ""

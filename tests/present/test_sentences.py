@@ -210,7 +210,7 @@ def test_counts_are_grouped_and_agree_with_their_noun() -> None:
 
 
 def test_a_rate_names_what_it_counts() -> None:
-    assert sentences.rate(694.2, ENGLISH) == "694 images/s"
+    assert sentences.rate(694.2, ok_result().spec, ENGLISH) == "694 images/s"
 
 
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:

@@ -49,6 +49,11 @@ def remedies(result: RunResult, lang: Language) -> str:
     return _each(result.spec, result.failure.change, lang) if result.failure is not None else ""
 
 
+def step(result: RunResult, option: str, value: Any, lang: Language) -> str:
+    """A button that runs the same with one option changed; '' if the page cannot run that."""
+    return _again(result.spec, {option: value}, lang)
+
+
 def another_size(result: RunResult, lang: Language) -> str:
     """A button that runs the same with other sizes after the timing."""
     return _each(result.spec, {"another_size": True}, lang)
@@ -78,13 +83,5 @@ def _again(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
     elif name not in lang.texts:
         return ""
     else:
-        words = lang.marked(lang.composed("again_with", setting=lang.plain(name), value=_named(value, lang)))
+        words = lang.marked(lang.composed("again_with", setting=sentences.named_setting(name, value, lang)))
     return link(changed, words, "run")
-
-
-def _named(value: Any, lang: Language) -> str:
-    """A setting's value as the form names it."""
-    if isinstance(value, bool):
-        return lang.plain("choice_on" if value else "choice_off")
-    key = f"choice_{value}"
-    return lang.plain(key) if key in lang.texts else lang.plain_value(value)

@@ -13,7 +13,7 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.measurement import GraphBreak, Measurement
 from demo.core.result import RunResult
-from demo.present import charts, details, section_texts, sentences
+from demo.present import advice, charts, details, section_texts, sentences
 from demo.ui.html import actions
 from demo.ui.html.elements import esc, facts, lane_name, percentage
 
@@ -125,6 +125,13 @@ def another_size(result: RunResult, lang: Language) -> str:
     return _facts(details.another_sizes(result, lang), lang) + _sentences([lang.plain("another_size_note")], lang)
 
 
+def next_steps(result: RunResult, lang: Language) -> str:
+    """Other ways to compile, each with a button that tries it where the page can."""
+    steps = advice.next_steps(result, lang)
+    buttons = "".join(actions.step(result, step.option, step.value, lang) for step in steps)
+    return _sentences([step.words for step in steps], lang) + buttons
+
+
 def memory(result: RunResult, lang: Language) -> str:
     """A bar for each variant: peak allocated memory, and hatched behind it what the allocator reserved."""
     known = [(variant, side, side.peak_memory_bytes) for variant, side in _sides(result)]
@@ -212,6 +219,7 @@ SECTIONS = (
     Section("compiled", section_texts.compiled_title, compiled),
     Section("pays", section_texts.pays_title, pays, charts.break_even, "package"),
     Section("another_size", section_texts.another_size_title, another_size),
+    Section("next", advice.next_title, next_steps),
     Section("memory", section_texts.memory_title, memory),
     Section("request", section_texts.request_title, request),
     Section("machine", _machine_title, machine),
