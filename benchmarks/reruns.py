@@ -13,7 +13,7 @@ condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint
 15 runs a share of one checkpoint alone is known to +-0.1 only, so it is shown and has no aim.
 
 `--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on where it
-stopped. The table is written when all runs are there.
+stopped, and judges the kept runs by the statistics of today. The table is written when all runs are there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from demo.core.speedup import Speedup
 from demo.runs.runner import Runner
 from demo.store import measured
 from demo.store.history import History
-from demo.store.reruns import deviation
+from demo.store.reruns import NEWEST, Rerun, deviation, rerun_of, spread
 
 RUNS, GUIDE_RUNS = 15, 5
 IDLE, BUSY = "idle", "one core busy half of the time"
@@ -154,6 +154,18 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
             file=sys.stderr,
             flush=True,
         )
+
+
+def judged_today(kept: Iterable[Kept]) -> list[Kept]:
+    """With the spread of each run taken anew from those before it in its history."""
+    histories: dict[tuple[str, str], list[Rerun]] = {}
+    judged = []
+    for one in kept:
+        earlier = histories.setdefault((one.place.condition, one.place.protocol), [])
+        result = dataclasses.replace(one.result, spread=spread(one.result, earlier[-NEWEST:]))
+        judged.append(dataclasses.replace(one, result=result))
+        earlier += filter(None, [rerun_of(result)])
+    return judged
 
 
 def _run(runner: Runner, spec: RunSpec) -> RunResult:
@@ -352,6 +364,7 @@ def main() -> None:
         path = options.keep or Path(folder) / "runs.jsonl"
         kept = read_kept(path)
         run_remaining(remaining(places(options.only), options.count, kept), path, kept, Path(folder))
+    kept = judged_today(kept)
     if len(machines(kept)) > 1:
         sys.exit(f"the runs are of several machines or versions: {sorted(machines(kept))}")
     left = len(remaining(places(), RUNS, kept))

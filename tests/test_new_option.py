@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_FILES = 6
-DECLARED = """    shiny: bool = switch("Polish every kernel.", fold_place=99)
+DECLARED = """    shiny: bool = switch("Polish every kernel.", fold="timing")
 
     def __post_init__(self)"""
 CHILD = """

@@ -74,8 +74,8 @@ class Option:
     """Of a number, both allowed."""
     aliases: tuple[str, ...] = ()
     """Further flags of the command line, the one to show first; `--name` always works."""
-    fold_place: int | None = None
-    """The form's fold 'Advanced' shows its options by this number, ascending. None: the form lays it out itself."""
+    fold: Literal["machine", "compile", "timing"] | None = None
+    """Its group in the form's fold 'Advanced'; None: the form lays it out itself."""
     timing: bool = False
     """It decides how a run is timed and examined, but not what is compiled."""
     in_script: bool = False
@@ -164,15 +164,15 @@ class RunSpec:
     )
     mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.", fold_place=5, in_script=True
+        "Fail instead of falling back to eager where the graph breaks.", fold="compile", in_script=True
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True)
-    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold_place=2, in_script=True)
+    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold="machine", in_script=True)
     """A result carries the device that was used."""
     weights: str = choice(
         WEIGHTS,
         '"random" needs no download: latency stays true, predictions mean nothing.',
-        fold_place=1,
+        fold="machine",
         in_script=True,
     )
     text: tuple[str, ...] = queries("For a zero-shot detector: what to look for, separated by commas.", in_script=True)
@@ -183,7 +183,7 @@ class RunSpec:
         f"Timed calls of each variant, {MIN_ITERATIONS} to {MAX_ITERATIONS}; without it, until the speed-up is known "
         "well enough.",
         title="The number of timed calls",
-        fold_place=17,
+        fold="timing",
         timing=True,
     )
     """Rounded up to whole A B B A blocks."""
@@ -191,7 +191,7 @@ class RunSpec:
         PROTOCOLS,
         f'"as published" is the guide\'s: {PUBLISHED_CALLS} calls of eager, then {PUBLISHED_CALLS} of compiled, and '
         "their means.",
-        fold_place=13,
+        fold="timing",
         timing=True,
     )
     precision: float = number(
@@ -199,7 +199,7 @@ class RunSpec:
         MIN_PRECISION,
         MAX_PRECISION,
         "Stop when the 95 % interval is within this share of the speed-up on both sides; 0.01 is +-1 %.",
-        fold_place=14,
+        fold="timing",
         timing=True,
     )
     most_seconds: float = number(
@@ -208,16 +208,16 @@ class RunSpec:
         MAX_SECONDS,
         "Stop timing after so many seconds all the same, twice that where the verdict is unsure.",
         aliases=("--max-seconds",),
-        fold_place=15,
+        fold="timing",
         timing=True,
     )
-    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold_place=8, in_script=True)
+    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold="machine", in_script=True)
     """As convolutions on tensor cores like them."""
     attention: str = choice(
         ATTENTIONS,
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
         title="attention implementation",
-        fold_place=9,
+        fold="machine",
         in_script=True,
     )
     threads: int | None = whole(
@@ -226,7 +226,7 @@ class RunSpec:
         MAX_THREADS,
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
         title="The number of threads",
-        fold_place=10,
+        fold="machine",
         in_script=True,
     )
     """Intra-op threads."""
@@ -234,16 +234,16 @@ class RunSpec:
         CACHES,
         '"empty" compiles with an empty cache, and once more in a further process from the filled one.',
         title="compile cache",
-        fold_place=11,
+        fold="compile",
         timing=True,
     )
     graph_break: bool = switch(
         "Add one graph break after the model's largest part, and time compiled with and without it.",
-        fold_place=12,
+        fold="compile",
         in_script=True,
     )
     profile: str = choice(
-        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold_place=16, timing=True
+        PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing", timing=True
     )
     """'auto' leaves it out on a CPU, where there are no launches to explain and it would lengthen a short run."""
     repeats: int = whole(
@@ -252,35 +252,35 @@ class RunSpec:
         MAX_REPEATS,
         f"1 to {MAX_REPEATS} fresh processes; from three on the interval is that of their spread.",
         title="The number of repeats",
-        fold_place=18,
+        fold="timing",
         timing=True,
     )
     """The answer rests on so many runs, of which each is stored."""
     compiler: str = choice(
         COMPILERS,
         '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
-        fold_place=3,
+        fold="compile",
         in_script=True,
     )
     scope: str = choice(
         SCOPES,
         '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
-        fold_place=4,
+        fold="compile",
         in_script=True,
     )
-    freezing: bool = switch("Inductor's freezing: weights become constants of the graph.", fold_place=6, in_script=True)
+    freezing: bool = switch("Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True)
     """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
     dynamic: str = choice(
         DYNAMICS,
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
         title="dynamic",
-        fold_place=7,
+        fold="compile",
         in_script=True,
     )
 
     another_size: bool = switch(
         "After the timing, call the compiled model with another batch size and in other proportions, too.",
-        fold_place=19,
+        fold="timing",
         timing=True,
     )
 

@@ -3,6 +3,7 @@
 Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
 says, since memory, cores and pages fall differently in each process. Their spread, without the part that their own
 intervals explain, is taken from runs of the same spec, else from all specs that were run again here, else assumed.
+What a few runs show is drawn towards the assumed spread, since by chance they often show none at all.
 Not covered: what changes from day to day, unless the runs lie on several days.
 """
 
@@ -26,7 +27,7 @@ from demo.core.stats import Interval
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""
 ENOUGH = 5
-"""Degrees of freedom from which a spread is taken: with fewer, Student's t makes an interval of no use."""
+"""Degrees of freedom from which a spread is taken from runs, and as which the assumed spread counts beside it."""
 ASSUMED = 0.03
 """Between the 0 and the 5 % that 15 reruns of each of five checkpoints showed on two cores of a CPU, see
 `benchmarks/results/reruns.md`; nothing was measured on a GPU."""
@@ -83,12 +84,21 @@ def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
     own = rerun_of(of)
     same = groups[own.spec, own.settings] if own is not None else []
     if len(same) > ENOUGH:
-        return Spread("same runs", deviation([same]), len(same) - 1)
+        return Spread("same runs", *moderated(deviation([same]), len(same) - 1))
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom >= ENOUGH:
-        return Spread("this machine", deviation(repeated), freedom)
+        return Spread("this machine", *moderated(deviation(repeated), freedom))
     return Spread("assumed", ASSUMED)
+
+
+def moderated(measured: float, freedom: int) -> tuple[float, float]:
+    """A measured deviation and its degrees of freedom, with the assumed one counted in as `ENOUGH` of them.
+
+    Source: the moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
+    """
+    variance = (freedom * measured**2 + ENOUGH * ASSUMED**2) / (freedom + ENOUGH)
+    return math.sqrt(variance), freedom + ENOUGH
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:

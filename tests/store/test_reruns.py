@@ -15,7 +15,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
-from demo.store.reruns import ASSUMED, spread
+from demo.store.reruns import ASSUMED, ENOUGH, deviation, spread
 
 NUMBERS = iter(range(10_000))
 
@@ -52,8 +52,8 @@ def test_without_a_history_the_spread_is_assumed(tmp_path: Path) -> None:
 def test_runs_of_the_same_spec_come_first(tmp_path: Path) -> None:
     others = reruns(0.08, 9, spec=vit(4))
     found = spread_after([*others, *reruns(0.02, 10)], tmp_path)
-    assert (found.basis, found.freedom) == ("same runs", 9)
-    assert found.deviation == pytest.approx(0.02, rel=0.02)
+    assert (found.basis, found.freedom) == ("same runs", 9 + ENOUGH)
+    assert found.deviation == pytest.approx(math.sqrt((9 * 0.02**2 + 5 * 0.03**2) / 14), rel=0.02)
 
 
 def test_how_it_was_timed_makes_no_other_spec_but_the_protocol_does(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_how_it_was_timed_makes_no_other_spec_but_the_protocol_does(tmp_path: Pa
 def test_specs_that_were_repeated_here_are_pooled(tmp_path: Path) -> None:
     batches = [one for batch in (2, 3, 4, 5) for one in reruns(0.05, 3, spec=vit(batch))]
     found = spread_after([*batches, run(spec=vit(6))], tmp_path)
-    assert (found.basis, found.freedom) == ("this machine", 8)
-    assert found.deviation == pytest.approx(0.05, rel=0.02)
+    assert (found.basis, found.freedom) == ("this machine", 8 + ENOUGH)
+    assert found.deviation == pytest.approx(math.sqrt((8 * 0.05**2 + 5 * 0.03**2) / 13), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_other_machines_versions_and_failures_do_not_count(changes: dict[str, An
     assert spread_after(reruns(0.02, 20, **changes), tmp_path).basis == "assumed"
 
 
-def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(tmp_path: Path) -> None:
+def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None:
     times = np.random.default_rng(2).normal(0, 0.05, (30, 12))  # of each run's blocks: means that differ by chance
     noisy = [
         run(compiled=dataclasses.replace(measurement(0.001), wall_seconds=tuple(np.repeat(0.001 * np.exp(row), 4))))
@@ -91,7 +91,7 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(tmp_path:
     ]
     between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
     assert between > 0.01
-    assert spread_after(noisy, tmp_path).deviation < 0.5 * between
+    assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
 
 
 def test_a_row_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:

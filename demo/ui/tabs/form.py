@@ -28,11 +28,11 @@ TASKS = (
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
 )
-FOLDED = sorted(
-    (option for option in OPTIONS.values() if option.fold_place is not None), key=lambda option: option.fold_place or 0
-)
+FOLDED = {
+    group: [option for option in OPTIONS.values() if option.fold == group] for group in ("machine", "compile", "timing")
+}
 """The options in the fold 'Advanced', in the order in which it shows them."""
-OPTIONAL = tuple(option.name for option in FOLDED if option.kind in ("whole", "number"))
+OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
@@ -303,7 +303,10 @@ class Form:
                 mode_note = gr.HTML(written(lambda lang: results.mode_note("default", lang)), apply_default_css=False)
             inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
             with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
-                inputs |= {option.name: _folded(option) for option in FOLDED}
+                for group, options in FOLDED.items():
+                    heading = written(lambda lang, group=group: f"<h3>{lang.html(f'advanced_{group}')}</h3>")
+                    gr.HTML(heading, apply_default_css=False, elem_classes="group")
+                    inputs |= {option.name: _folded(option) for option in options}
         advanced.expand(None, js=INTO_VIEW, api_visibility="private")
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
