@@ -21,6 +21,7 @@ from benchmarks import report
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
+from demo.core.result import RunResult
 from demo.present import sentences
 from demo.runs.runner import Runner
 from demo.store.history import History
@@ -67,6 +68,30 @@ def row(place: tuple[str, str], cell: Cell) -> list[str]:
     return [*place, first, again, *latencies, sentences.speedup_in_full(result, ENGLISH), memory]
 
 
+def in_short(found: dict[tuple[str, str], Cell]) -> str:
+    """A line for each checkpoint: the first call from nothing and the speed-up of each way, as README shows it."""
+    rows = []
+    for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in found):
+        rows.append([checkpoint])
+        for way in WAYS:
+            rows[-1].append(_cost_and_gain(found[checkpoint, way].result))
+    return report.table(["checkpoint", *WAYS], rows)
+
+
+def _cost_and_gain(result: RunResult | None) -> str:
+    if result is None or result.speedup is None or result.compilation is None:
+        return "–"
+    return f"{fmt.start_time(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
+
+
+def probes(found: dict[tuple[str, str], Cell]) -> str:
+    """How long inductor's probe of the processor took, which every first call from nothing holds: '6.5 to 8.1 s'."""
+    compiled = [cell.result.compilation for cell in found.values() if cell.result and cell.result.compilation]
+    seconds = [cost.cold.parts.get("instruction probe") for cost in compiled if cost.cold]
+    known = [one for one in seconds if one is not None]
+    return f"{min(known):.1f} to {max(known):.1f} s" if known else "an unknown time"
+
+
 def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
     """The aims that were missed, as sentences."""
     missed = []
@@ -108,8 +133,10 @@ def main() -> None:
                 found[places[event.place]] = event.cell
                 print(*places[event.place], event.cell.value, sep=" · ", file=sys.stderr, flush=True)
     text = (
+        f"The first call from nothing, and the speed-up:\n\n{in_short(found)}\n\n"
         "One run each, every one a fresh process with an empty cache. The next process finds the cache filled, or the "
-        "package. Memory is the largest resident set of the process that timed.\n\n"
+        f"package. {probes(found)} of each first call from nothing are inductor's probe of the processor's "
+        "instructions. Memory is the largest resident set of the process that timed.\n\n"
         + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
     )
     report.publish("ways", "The ways to compile", text)

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation
+from demo.backend import compilation, own_model
 from demo.backend.load_errors import NO_ROOM
 from demo.core import format as fmt
+from demo.core.catalog import own_model_parts
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 
 BFLOAT16_CAPABILITY = (8, 0)
 REMEDIES = {
@@ -29,11 +30,15 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     """`result` is what is known so far: its spec, and its environment where the model was loaded."""
     if is_out_of_memory(error):
         return "out_of_memory", _out_of_memory(phase, result)
-    text = compilation.first_line(error)
+    own = result.spec.task == OWN_MODEL
+    text = own_model.where(error, own_model_parts(result.spec.checkpoint)[0]) if own else compilation.first_line(error)
     if phase == "compile":
         return "compile_failed", _compile_failed(text, result.spec)
     remedy, change = REMEDIES[phase], {}
-    if phase == "warm up":
+    if own:
+        remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
+        change = {} if result.spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
+    elif phase == "warm up":
         if result.spec.dtype in ("float32", "tf32"):
             remedy = "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json."
         else:
@@ -60,12 +65,14 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
     smaller = max(1, spec.batch_size // 4)
     where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
-    first = f"batch size {smaller}" if spec.batch_size > 1 else "a smaller checkpoint"
+    own = spec.task == OWN_MODEL
+    first = f"batch size {smaller}" if spec.batch_size > 1 else "smaller inputs" if own else "a smaller checkpoint"
     change: dict[str, Any] = {"batch_size": smaller} if spec.batch_size > 1 else {}
     remedy = f"Try {first}."
     if narrower := _narrower_dtype(spec):
         change["dtype"], remedy = narrower, f"Try {first}, or dtype {narrower}."
-    what = f"Batch size {spec.batch_size} ran out of memory on {where} while {PHASE_DOING[phase]}."
+    asked = "The model" if own else f"Batch size {spec.batch_size}"
+    what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
 
 

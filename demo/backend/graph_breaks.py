@@ -26,6 +26,18 @@ def twin(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
+def twin_where_possible(model: Any, warnings: list[str]) -> Any | None:
+    """None, and a further warning, for a module that cannot be copied, such as one that holds a lock."""
+    try:
+        return twin(model)
+    except Exception as error:
+        why = compilation.first_line(error)
+        warnings.append(
+            f"The model cannot be copied ({why}), so compiling it before its first eager call was not tried."
+        )
+        return None
+
+
 def changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
@@ -143,7 +155,7 @@ def warning(broken: Compilation) -> str:
         ran += f", with {counted(len(others), 'break')} of its own"
     return (
         f"A graph break was added {place}, as asked. {ran}. This shows what a break costs, and is not how the "
-        "checkpoint runs by itself."
+        "model runs by itself."
     )
 
 

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,82 +34,115 @@ SHAPE = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tup
 @dataclass(frozen=True)
 class OwnModel(Subject):
     inputs: Batch
-    """On the device, in the run's number and memory format."""
 
-    def copy(self) -> Batch:
+    def make_batch(self) -> Batch:
         return self.inputs
 
 
 def load(spec: RunSpec, device: torch.device) -> OwnModel:
     """Calls the user's function. Raises BadInput for a file, a function or an answer that cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
+    called = f"{name}() of {file.name}"
+    torch.manual_seed(SEED)
     function = getattr(_imported(file), name, None)
     if not callable(function):
-        raise BadInput(
-            f"{file.name} has no function {name}. Give the name of one after the colon: --model {file}:NAME."
-        )
+        raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
     torch.manual_seed(SEED)
     try:
         with torch.enable_grad():  # as in the user's own process: a run holds no_grad
             answer = function()
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{name}() of {file.name} failed: {_where(error, file)}. Mend it, and run it again.") from error
+        raise BadInput(f"{called} failed: {where(error, file)}. Fix it, and run it again.") from error
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise BadInput(f"{name}() of {file.name} returned {_kind(answer)}. {SHAPE}.")
+        raise BadInput(f"{called} returned {_kind(answer)}. {SHAPE}.")
     model, given = answer
     if not isinstance(model, torch.nn.Module):
-        raise BadInput(f"{name}() of {file.name} returned {_kind(model)} as its module. {SHAPE}.")
-    batch = _by_name(model, given, file, name)
-    _check_devices(model, batch, file, name)
-    dtype = _dtype(spec, model, file, name)
+        raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
+    if isinstance(model, torch._dynamo.OptimizedModule):
+        raise BadInput(f"{called} returned a module that torch.compile has wrapped already. Return the plain one.")
+    batch = _by_name(model, given, called)
+    _check_devices(model, batch, called)
+    return OwnModel(spec, device, _placed(model, spec, device, called), _inputs(batch, spec, device))
+
+
+def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
+    """On the device, in eval mode; weights of float32 in the asked number format.
+
+    Raises BadInput where the module has another format already, or complex numbers, which `.to(dtype)` makes real.
+    """
+    asked, weights = settings.dtype_of(spec), [*model.parameters(), *model.buffers()]
+    found = {tensor.dtype for tensor in model.parameters() if tensor.is_floating_point()}
+    if not found <= {torch.float32, asked}:
+        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
+        raise BadInput(
+            f"The module of {called} holds weights in {names}, and this run is in {spec.dtype}. Build it in float32 "
+            "and choose with --dtype."
+        )
+    model.eval()
+    model = model.to(device)
+    if found - {asked}:
+        if any(tensor.is_complex() for tensor in weights):
+            raise BadInput(f"The module of {called} holds complex numbers: choose dtype float32.")
+        model = model.to(asked)
+    return model.to(memory_format=torch.channels_last) if spec.channels_last else model
+
+
+def _inputs(batch: Batch, spec: RunSpec, device: torch.device) -> Batch:
+    """On the device, those of float32 in the asked number format."""
 
     def placed(tensor: torch.Tensor) -> torch.Tensor:
-        moved = tensor.detach().to(device, dtype if tensor.is_floating_point() else None)
-        return moved.contiguous(memory_format=settings.memory_format_of(spec)) if moved.dim() == 4 else moved
+        dtype = settings.dtype_of(spec) if tensor.dtype == torch.float32 else None
+        moved = tensor.detach().to(device, dtype)
+        last = spec.channels_last and moved.dim() == 4
+        return moved.contiguous(memory_format=torch.channels_last) if last else moved
 
-    ready: Any = model.eval()
-    ready = ready.to(device, dtype, memory_format=settings.memory_format_of(spec))
-    return OwnModel(spec, device, ready, pytree.tree_map_only(torch.Tensor, placed, batch))
+    inputs: Batch = pytree.tree_map_only(torch.Tensor, placed, batch)
+    return inputs
 
 
 def _imported(file: Path) -> ModuleType:
-    """The file as a module, imported as `python file.py` would see its neighbours."""
+    """The file as a module that finds its neighbours."""
     sys.path.insert(0, str(file.parent))
-    found = importlib.util.spec_from_file_location(file.stem, file)
+    # torch.export looks up classes by their module, so it is registered; never in place of another one.
+    name = file.stem if file.stem not in sys.modules else f"own_{file.stem}"
+    found = importlib.util.spec_from_file_location(name, file)
     if found is None or found.loader is None:
         raise BadInput(f"{file.name} is no Python file. Name one that ends in .py.")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[file.stem] = module  # torch.export looks up classes by their module
+    module = sys.modules[name] = importlib.util.module_from_spec(found)
     try:
         found.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{file.name} cannot be imported: {_where(error, file)}. Mend it, and run it again.") from error
+        raise BadInput(f"{file.name} cannot be imported: {where(error, file)}. Fix it, and run it again.") from error
     return module
 
 
-def _where(error: BaseException, file: Path) -> str:
-    """'ValueError: no such size (line 7)': the last line of the user's file that took part."""
+def where(error: BaseException, file: Path) -> str:
+    """'ValueError: no such size (mine.py, line 7)': the last line of the user's file that took part, if any did."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(file)]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{f' (line {line})' if line else ''}"
+    place = f" ({file.name}, line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return "nothing" if value is None else f"an object of class {type(value).__name__}"
 
 
-def _by_name(model: torch.nn.Module, given: Any, file: Path, name: str) -> Batch:
+def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
     """The inputs as arguments by name. Raises BadInput where they do not fit the module's `forward`."""
-    by_position = () if isinstance(given, dict) else tuple(given) if isinstance(given, tuple | list) else (given,)
-    by_name = given if isinstance(given, dict) else {}
+    by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
+    several = isinstance(given, list | tuple) and not hasattr(given, "_fields")  # a named tuple is one argument
+    by_position = () if isinstance(given, Mapping) else tuple(given) if several else (given,)
     if not tensors((by_position, by_name)):
-        raise BadInput(f"The inputs of {name}() of {file.name} hold no tensor, but {_kind(given)}. {SHAPE}.")
+        raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {SHAPE}.")
     try:
-        bound = inspect.signature(model.forward).bind(*by_position, **by_name)
-    except TypeError as error:
-        raise BadInput(f"The inputs of {name}() of {file.name} do not fit its module's forward: {error}.") from error
-    kinds = inspect.signature(model.forward).parameters
+        signature = inspect.signature(model.forward)
+        bound = signature.bind(*by_position, **by_name)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"The inputs of {called} do not fit its module's forward: {error}.") from error
+    kinds = signature.parameters
     batch: Batch = {}
     for argument, value in bound.arguments.items():
         match kinds[argument].kind:
@@ -124,24 +158,11 @@ def _by_name(model: torch.nn.Module, given: Any, file: Path, name: str) -> Batch
     return batch
 
 
-def _check_devices(model: torch.nn.Module, batch: Batch, file: Path, name: str) -> None:
+def _check_devices(model: torch.nn.Module, batch: Batch, called: str) -> None:
     """Raises BadInput where module and inputs lie on different devices, or hold no data."""
     places = {tensor.device for tensor in (*model.parameters(), *model.buffers(), *tensors(batch))}
     if len(places) > 1 or "meta" in {place.type for place in places}:
         raise BadInput(
-            f"The module and the inputs of {name}() of {file.name} lie on {', '.join(sorted(map(str, places)))}. Make "
+            f"The module and the inputs of {called} lie on {', '.join(sorted(map(str, places)))}. Make "
             "both on one device, such as the CPU: the run moves them to its own."
         )
-
-
-def _dtype(spec: RunSpec, model: torch.nn.Module, file: Path, name: str) -> torch.dtype:
-    """The asked number format. Raises BadInput where the module already has another one than float32."""
-    asked = settings.dtype_of(spec)
-    found = {tensor.dtype for tensor in model.parameters() if tensor.is_floating_point()}
-    if found <= {torch.float32, asked}:
-        return asked
-    names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
-    raise BadInput(
-        f"The module of {name}() of {file.name} holds weights in {names}, and this run is in {spec.dtype}. Build it in "
-        "float32 and choose with --dtype."
-    )

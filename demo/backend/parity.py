@@ -47,6 +47,8 @@ def compare(
     task = task_agreement(*predictions) if predictions else {}
     if _kinds(eager) != _kinds(compiled):
         return Parity("differ", None, "Compiled returns tensors of other shapes or number formats than eager.", task)
+    if not ours:
+        return Parity("not comparable", None, "The outputs hold no tensor of floating-point numbers to compare.", task)
     if not _close(ours, second):
         return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
@@ -104,6 +106,8 @@ def float64_reference(model: Any, batch: Batch, peak_memory_bytes: int | None) -
         free = _free_memory(tensor.device)
         if free is not None and needed > free:
             raise MemoryError(f"it needs about {fmt.size(needed)} and {fmt.size(free)} is free.")
+        if any(tensor.is_complex() for tensor in (*model.parameters(), *model.buffers())):
+            raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         exact = copy.deepcopy(model).to(torch.float64)
         inputs = pytree.tree_map_only(torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, batch)
         with torch.no_grad():
@@ -126,11 +130,19 @@ def _free_memory(device: torch.device) -> int | None:
 
 def _tensors(outputs: Any) -> list[torch.Tensor]:
     """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
-    return [leaf.detach().cpu().double() for leaf in tensors(outputs) if leaf.is_floating_point()]
+    return [_real(leaf.detach().cpu()).double() for leaf in tensors(outputs) if _is_number(leaf)]
 
 
 def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
-    return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs) if leaf.is_floating_point()]
+    return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs) if _is_number(leaf)]
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _close(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:

@@ -39,7 +39,7 @@ class PictureSubject(Subject):
     def inputs(self) -> dict[str, torch.Tensor]:
         return self.preprocess()
 
-    def copy(self) -> dict[str, torch.Tensor]:
+    def make_batch(self) -> dict[str, torch.Tensor]:
         """The inputs repeated to a batch, on the device."""
         return predictions.to_batch(self.inputs, self.spec, self.device)
 
@@ -58,6 +58,6 @@ class PictureSubject(Subject):
         decoding = timing.median_of_few(lambda: images.decode(self.file), CPU_CLOCK)
         return EndToEnd(
             preprocess_seconds=decoding + timing.median_of_few(self.preprocess, CPU_CLOCK),
-            copy_seconds=timing.median_of_few(self.copy, self.clock),
+            copy_seconds=timing.median_of_few(self.make_batch, self.clock),
             postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), CPU_CLOCK),
         )

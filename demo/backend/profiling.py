@@ -177,7 +177,7 @@ def roofline(model: Any, batch: Batch, device: torch.device) -> Roofline:
     operations, least_bytes = demand(model, batch)
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    dtype = next(model.parameters()).dtype
+    dtype = next(one.dtype for one in (*model.parameters(), *tensors(batch)) if one.is_floating_point())
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 

@@ -174,9 +174,9 @@ class Run:
     def warm_up_eager(self, subject: Subject) -> Eager:
         self.enter("warm up", 0.1)
         model = subject.model
-        untouched = graph_breaks.twin(model)
+        untouched = graph_breaks.twin_where_possible(model, self.warnings)
         warmup = self.warm_up("eager", subject.eager, subject)
-        changed = graph_breaks.changed(untouched, model)
+        changed = untouched is not None and graph_breaks.changed(untouched, model)
         outputs = compilation.clone_outputs(subject.eager())
         # Already kept here, so that a failed compile still shows what eager does.
         self.result = replace(self.result, eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))

@@ -38,8 +38,8 @@ class Subject(ABC):
     """On the device, in eval mode."""
 
     @abstractmethod
-    def copy(self) -> Batch:
-        """A new batch, on the device."""
+    def make_batch(self) -> Batch:
+        """The arguments of a call, on the device."""
 
     @property
     def warnings(self) -> list[str]:
@@ -60,7 +60,7 @@ class Subject(ABC):
 
     @cached_property
     def batch(self) -> Batch:
-        return self.copy()
+        return self.make_batch()
 
     def eager(self) -> Any:
         """One call of the model as it is."""

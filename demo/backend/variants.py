@@ -24,7 +24,7 @@ class Eager(Variant):
     outputs: Any
     """Of one call, cloned."""
     untouched: Any
-    """A twin of the model from before its first call."""
+    """A twin of the model from before its first call; None where it cannot be copied."""
     first_call_changed_model: bool
 
 

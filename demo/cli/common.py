@@ -41,8 +41,9 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 
 
 def flag(name: str, value: Any) -> list[str]:
-    """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing']."""
-    return [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
+    """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing'], none for a
+    switch that is off."""
+    return [] if value is False else [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
 
 
 def _help(option: Option) -> str:

@@ -55,23 +55,26 @@ def add_to(commands: Any) -> None:
 
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `make_spec` for what was given on the command line, as it was typed."""
+    """The arguments of `make_spec`, or of `own_model_spec`, for what was given on the command line, as it was typed."""
     given = given_options(options)
     if options.task is not None:
         given["task"] = options.task
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
             raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
-        given |= {"checkpoint": options.model, "task": OWN_MODEL}
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":
         raise BadInput("A package is what AOTInductor builds: leave out --compiler jit, or --package.")
-    return {"checkpoint": options.checkpoint or "", **given}
+    return given if options.model is not None else {"checkpoint": options.checkpoint or "", **given}
 
 
 def _run(options: argparse.Namespace) -> int:
-    spec = catalog.make_spec(folders=True, **asked(options))
+    given = asked(options)
+    if options.model is None:
+        spec = catalog.make_spec(folders=True, **given)
+    else:
+        spec = catalog.own_model_spec(options.model, **given)
     image = None if spec.task == OWN_MODEL else picture(options.image or PICTURE)
     trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", what="package")

@@ -121,7 +121,9 @@ def report(result: RunResult) -> str:
     if result.warnings:
         sections.append([line for warning in result.warnings for line in _bullet(warning)])
     if steps := advice.next_steps(result, ENGLISH):
-        texts = [f"{step.words} {' '.join(flag(step.option, step.value))}" for step in steps]
+        texts = [
+            f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps
+        ]
         lines = [line for text in texts for line in _bullet(text)]
         sections.append([advice.next_title(result, ENGLISH), *lines])
     if sentences.outcome(result) == "faster":

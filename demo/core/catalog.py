@@ -53,6 +53,9 @@ TEXT_MISSING = (
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 
+OWN_MODEL_ELSEWHERE = (
+    "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
+)
 _NOT_NAMED = "other (not named on its card)"
 
 # `input_size` is what the processor makes of a landscape photograph of 640 x 480 pixels. Three checkpoints keep the
@@ -294,16 +297,35 @@ def make_spec(
     checkpoint that is not in the catalogue. `folders` allows a local folder and any model of the Hub: for the command
     line, never for a visitor of the page.
     """
-    entry, named = _checkpoint(checkpoint, folders) if task != OWN_MODEL else (None, _own_model(checkpoint, folders))
+    if task == OWN_MODEL:
+        raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))
+    entry, named = _checkpoint(checkpoint, folders)
     if entry is None and not task:
         raise BadInput(f"{named} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
-    read = {name: OPTIONS[name].parsed(value) if name in OPTIONS else value for name, value in asked.items()}
-    spec = RunSpec(checkpoint=named, task=task or (entry.task if entry else ""), **read)
+    spec = RunSpec(checkpoint=named, task=task or (entry.task if entry else ""), **_read(asked))
     if spec.batch_size > (most := limits.current().batch):
         raise BadInput(f"Batch size may be at most {most} here. Given: {spec.batch_size}.")
     if entry is not None:
         _fits(spec, entry)
     return spec
+
+
+def own_model_spec(model: str, **asked: Any) -> RunSpec:
+    """A checked spec for `FILE.py:FUNCTION`. Raises BadInput where that names no function of a Python file."""
+    file, function = own_model_parts(model)
+    if not function.isidentifier() or file.suffix != ".py":
+        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {_shown(model)}.")
+    try:
+        file = file.expanduser().absolute()
+    except RuntimeError as error:  # the home of a user that does not exist
+        raise BadInput(f"There is no folder for {_shown(str(file))}: {error}") from error
+    if not os.path.isfile(file):
+        raise BadInput(f"There is no file {_shown(str(file))}. Check the path before the colon.")
+    return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_read(asked))
+
+
+def _read(asked: dict[str, Any]) -> dict[str, Any]:
+    return {name: OPTIONS[name].parsed(value) if name in OPTIONS else value for name, value in asked.items()}
 
 
 def refusal(given: str) -> str:
@@ -324,7 +346,7 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
     if entry is not None:
         return entry, named
     if ".py:" in named:
-        _own_model(named, folders=False)
+        raise BadInput(OWN_MODEL_ELSEWHERE.format(given=_shown(named)))
     if is_folder(named):
         if not folders:
             raise BadInput(f"{_shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
@@ -346,21 +368,6 @@ def own_model_parts(checkpoint: str) -> tuple[Path, str]:
     """The file and the function of `FILE.py:FUNCTION`."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
-
-
-def _own_model(given: str, folders: bool) -> str:
-    """`given` with the file's full path. Raises BadInput where it names no function of a Python file."""
-    file, function = own_model_parts(given)
-    if not folders:
-        raise BadInput(
-            f"{_shown(given)} is a model of your own, which only the command line runs: python -m demo run --model."
-        )
-    if not function.isidentifier() or file.suffix != ".py":
-        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {_shown(given)}.")
-    file = file.expanduser().absolute()
-    if not file.is_file():
-        raise BadInput(f"There is no file {_shown(str(file))}. Check the path before the colon.")
-    return f"{file}:{function}"
 
 
 def _is_hub_id(named: str) -> bool:

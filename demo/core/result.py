@@ -28,7 +28,7 @@ PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "do
 PHASE_DOING = {
     "start": "starting",
     "load": "loading the model",
-    "prepare": "preparing the picture",
+    "prepare": "preparing the inputs",
     "warm up": "warming up",
     "compile": "compiling",
     "time": "timing",
@@ -196,8 +196,8 @@ class RunResult:
     """None in results of before it was taken in."""
     earlier: tuple[Repeat, ...] = ()
     """With `spec.repeats`: the runs before this one that the answer rests on, too."""
-    gains: tuple[Gain, ...] = ()
-    """What was known here of other ways to compile when the run ended."""
+    gains: tuple[Gain, ...] | None = None
+    """What was known here of other ways to compile when the run ended. None in results of before it was kept."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property

@@ -50,6 +50,8 @@ MAX_THREADS = 1024
 MAX_REPEATS = 20
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 PUBLISHED_CALLS = 300
+FOLDS = ("machine", "compile", "timing")
+"""The groups of the form's fold 'Advanced', in its order."""
 NOT_FOR_OWN_MODELS = ("batch_size", "weights", "text", "attention", "another_size")
 """Options that have no meaning where a user's function makes model and inputs."""
 
@@ -74,8 +76,8 @@ class Option:
     """Of a number, both allowed."""
     aliases: tuple[str, ...] = ()
     """Further flags of the command line, the one to show first; `--name` always works."""
-    fold: Literal["machine", "compile", "timing"] | None = None
-    """Its group in the form's fold 'Advanced'; None: the form lays it out itself."""
+    fold: str | None = None
+    """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
     """It decides how a run is timed and examined, but not what is compiled."""
     in_script: bool = False
@@ -211,7 +213,9 @@ class RunSpec:
         fold="timing",
         timing=True,
     )
-    channels_last: bool = switch("Weights and pictures in memory with the channels last.", fold="machine", in_script=True)
+    channels_last: bool = switch(
+        "Weights and pictures in memory with the channels last.", fold="machine", in_script=True
+    )
     """As convolutions on tensor cores like them."""
     attention: str = choice(
         ATTENTIONS,
@@ -268,7 +272,9 @@ class RunSpec:
         fold="compile",
         in_script=True,
     )
-    freezing: bool = switch("Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True)
+    freezing: bool = switch(
+        "Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True
+    )
     """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
     dynamic: str = choice(
         DYNAMICS,

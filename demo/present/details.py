@@ -119,7 +119,7 @@ def _variant(variant: str, measured: Measurement, seconds: float, spec: RunSpec,
     rows = [
         row("latency", lang.plain_value(fmt.latency(seconds)), lang.plain("row_latency_why")),
         row("spread", spread, lang.plain("row_spread_why", calls=len(times))),
-        row("rate", rate(batch / seconds, spec, lang), lang.plain("row_rate_why", size=batch)),
+        row("rate", rate(batch / seconds, spec, lang), lang.plain(f"row_rate_why_{spec.unit}", size=batch)),
     ]
     if run := measured.back_to_back:
         why = lang.plain("row_throughput_why", calls=run.calls)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from demo.core.catalog import is_folder
 from demo.core.result import RunResult
 from demo.core.speedup import Gain
 from demo.core.stats import geometric_mean
@@ -24,13 +25,15 @@ def gains(of: RunResult, others: Iterable[Rerun]) -> tuple[Gain, ...]:
     """For each other value of a way to compile what it brought in place of the value that `of` has.
 
     From runs of the same checkpoint where there are any, else from those of others. `others` are earlier runs on the
-    same device with the same torch.
+    same device with the same torch. Folders count for themselves only.
     """
     own = rerun_of(of)
     if own is None:
         return ()
     ratios: dict[tuple[str, str, Any], dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in (own, *others):
+    # The name of a folder is not for other models' readers.
+    shown = [one for one in others if one.spec.checkpoint == own.spec.checkpoint or not is_folder(one.spec.checkpoint)]
+    for one in (own, *shown):
         fields = vars(one.spec)
         for way in WAYS:
             alike = (*(value for name, value in fields.items() if name != way), *one.settings)

@@ -16,11 +16,10 @@ from demo.backend.run import Run
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL
 
 CPU = torch.device("cpu")
 SOURCE = """
-import torch
+import collections, threading, torch
 from neighbour import WIDTH
 
 class Net(torch.nn.Module):
@@ -32,6 +31,15 @@ class Net(torch.nn.Module):
         more = 0.0 if parts is None else parts["more"][0].sum()
         return {"y": self.conv(x).relu() * scale + more, "steps": self.steps}
 
+class Wave(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turn = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+        self.lock = threading.Lock()
+        self.fine = torch.nn.Buffer(torch.ones(3, dtype=torch.float64))
+    def train(self, mode=True): pass
+    def forward(self, x): return (x.sum() * self.turn, torch.arange(3))
+
 class Bare(torch.nn.Module):
     def forward(self, *given):
         return given[0]
@@ -40,6 +48,10 @@ X = torch.ones(2, 3, 8, 8)
 def one(): return Net(), X
 def by_position(): return Net(), (X, {"more": [X]}, 2.0)
 def by_name(): return Net(), {"x": X, "scale": 3}
+def by_mapping(): return Net(), collections.UserDict(x=X)
+def wave(): return Wave(), X
+def raising(): return Net(), torch.ones(2, 5, 8, 8)
+def wrapped(): return torch.compile(Net()), X
 def half(): return Net().bfloat16(), X
 def meta(): return Net().to("meta"), X
 def alone(): return Net()
@@ -66,13 +78,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loaded(file: Path, function: str, **asked: Any) -> own_model.OwnModel:
-    return own_model.load(catalog.make_spec(f"{file}:{function}", OWN_MODEL, folders=True, **asked), CPU)
+    return own_model.load(catalog.own_model_spec(f"{file}:{function}", **asked), CPU)
 
 
 def test_inputs_by_position_or_by_name_become_arguments_by_name(file: Path) -> None:
     assert list(loaded(file, "one").batch) == ["x"]
     assert list(loaded(file, "by_position").batch) == ["x", "parts", "scale"]
     assert loaded(file, "by_name").eager()["y"].shape == (2, 4, 6, 6)
+    assert list(loaded(file, "by_mapping").batch) == ["x"]
     assert not loaded(file, "one").model.training
 
 
@@ -90,15 +103,16 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
         ("missing", "has no function missing"),
         ("no_function", "has no function no_function"),
         ("nothing", "returned nothing. It must return (module, inputs)"),
-        ("alone", "returned a Net"),
-        ("no_module", "returned a Tensor as its module"),
-        ("no_tensor", "hold no tensor, but a int"),
+        ("alone", "returned an object of class Net. It must return"),
+        ("no_module", "returned an object of class Tensor as its module"),
+        ("no_tensor", "hold no tensor: an object of class int"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("starred", "takes 'given' by position only"),
         ("meta", "lie on cpu, meta"),
+        ("wrapped", "torch.compile has wrapped already"),
         ("half", "holds weights in bfloat16, and this run is in float32"),
-        ("failing", "failed: ValueError: no such size (line 31)"),
-        ("leaving", "failed: SystemExit: bye (line 32)"),
+        ("failing", "failed: ValueError: no such size (mine.py, line 44)"),
+        ("leaving", "failed: SystemExit: bye (mine.py, line 45)"),
     ],
 )
 def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: str, said: str) -> None:
@@ -111,18 +125,41 @@ def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: st
     ("name", "said"), [("broken", "SyntaxError"), ("lacking", "ModuleNotFoundError: No module named 'no_such_library'")]
 )
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path, name: str, said: str) -> None:
-    with pytest.raises(BadInput, match=f"{name}.py cannot be imported: {said}.*\\(line 2\\)"):
+    with pytest.raises(BadInput, match=f"{name}.py cannot be imported: {said}.*\\({name}.py, line 2\\)"):
         loaded(file.with_name(f"{name}.py"), "build")
 
 
 def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "read", lambda: None)
-    torch._dynamo.reset()
-    spec = catalog.make_spec(f"{file}:by_position", OWN_MODEL, folders=True, device="cpu", iterations=10, profile="on")
-    result = Run(Job(spec), Events(io.StringIO())).execute()
+    result = run_of(file, "by_position", profile="on")
     assert (result.status, result.failure) == ("ok", None)
     assert not any("could not" in warning or "gave nothing" in warning for warning in result.warnings)
     assert result.speedup is not None and result.compilation.graphs == 1 and result.roofline is not None
     assert result.parity.verdict == "match" and result.environment.settings["attention"] == "none"
     assert (result.image, result.predictions, result.end_to_end) == (None, None, None)
-    assert RunResult.from_json(result.to_json()).spec == spec
+    assert RunResult.from_json(result.to_json()).spec == result.spec
+
+
+def run_of(file: Path, function: str, **asked: Any) -> RunResult:
+    torch._dynamo.reset()
+    spec = catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **asked)
+    return Run(Job(spec), Events(io.StringIO())).execute()
+
+
+def test_complex_numbers_and_a_model_that_cannot_be_copied_are_timed_as_they_are(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "read", lambda: None)
+    subject = loaded(file, "wave")
+    assert subject.model.turn.dtype == torch.complex64 and subject.model.fine.dtype == torch.float64
+    with pytest.raises(BadInput, match="holds complex numbers"):
+        loaded(file, "wave", dtype="bfloat16")
+    result = run_of(file, "wave")
+    assert (result.status, result.parity.verdict) == ("ok", "match")
+    assert any("cannot be copied" in warning for warning in result.warnings)
+
+
+def test_a_forward_that_fails_is_told_with_its_line(file: Path) -> None:
+    result = run_of(file, "raising")
+    assert (result.status, result.failure.phase) == ("failed", "warm up")
+    assert "(mine.py, line " in result.failure.message and "your function returns" in result.failure.remedy

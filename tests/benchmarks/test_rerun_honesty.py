@@ -10,6 +10,7 @@ import pytest
 from benchmarks import rerun_honesty
 from benchmarks.rerun_honesty import DOUBLE, EARLIER, FIVE, HALF, KNOWN, PROCESSES, THREE, TWO, Counted
 from demo.core.stats import Interval, t_quantile
+from demo.store.reruns import ASSUMED
 
 
 def processes(ratios: list[float]) -> list[Interval]:
@@ -28,7 +29,8 @@ def test_each_case_is_given_the_processes_it_may_know() -> None:
     assert half(found[KNOWN]) == pytest.approx(1.96 * 0.03, rel=1e-3)
     assert half(found[HALF]) * 2 == half(found[DOUBLE]) / 2 == pytest.approx(half(found[KNOWN]))
     assert half(found[TWO]) == pytest.approx(half(found[KNOWN]) / math.sqrt(2))
-    assert half(found[EARLIER]) == pytest.approx(t_quantile(5) * logs[1:7].std(ddof=1))
+    with_assumed = np.sqrt((5 * logs[1:7].var(ddof=1) + 5 * ASSUMED**2) / 10)
+    assert half(found[EARLIER]) == pytest.approx(t_quantile(10) * with_assumed)
     assert half(found[THREE]) == pytest.approx(t_quantile(2) * logs[:3].std(ddof=1) / math.sqrt(3))
     assert half(found[FIVE]) == pytest.approx(t_quantile(4) * logs[:5].std(ddof=1) / math.sqrt(5))
 

@@ -33,7 +33,7 @@ def known(
         history.append(one)
     result = with_earlier_runs(of, history)
     assert RunResult.from_json(result.to_json()).gains == result.gains
-    return {(gain.option, gain.value): (pytest.approx(gain.ratio), gain.checkpoints) for gain in result.gains}
+    return {(gain.option, gain.value): (pytest.approx(gain.ratio), gain.checkpoints) for gain in result.gains or ()}
 
 
 def way(spec: RunSpec, **changed: Any) -> RunSpec:
@@ -52,6 +52,13 @@ def test_runs_of_this_model_come_before_those_of_others(tmp_path: Path) -> None:
         ("freezing", True): (1.5, ("shapes-vit",)),
         ("mode", "lite"): (0.5, ("microsoft/resnet-50",)),
     }
+
+
+def test_folders_count_for_themselves_only(tmp_path: Path) -> None:
+    folder = way(VIT, checkpoint="/home/somebody/secret")
+    earlier = [run(folder, 1.0), run(way(folder, freezing=True), 3.0)]
+    assert known(run(VIT, 2.0), earlier, tmp_path) == {}
+    assert known(run(folder, 1.0), [], tmp_path) == {("freezing", True): (3.0, ("/home/somebody/secret",))}
 
 
 def test_only_what_differs_in_that_one_way_counts(tmp_path: Path) -> None:

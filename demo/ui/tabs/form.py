@@ -18,7 +18,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.scenes import scenes
-from demo.core.spec import DTYPES, MODES, OPTIONS, Option, RunSpec
+from demo.core.spec import DTYPES, FOLDS, MODES, OPTIONS, Option, RunSpec
 from demo.ui.html import results
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, of, written
@@ -28,10 +28,8 @@ TASKS = (
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
 )
-FOLDED = {
-    group: [option for option in OPTIONS.values() if option.fold == group] for group in ("machine", "compile", "timing")
-}
-"""The options in the fold 'Advanced', in the order in which it shows them."""
+FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
+"""The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
@@ -152,6 +150,12 @@ def choices(values: Iterable[str]) -> list[tuple[str, str]]:
     """Choices of a radio: (label, value), with the label in the visitor's language where it has one."""
     keys = {value: f"choice_{value.replace(' ', '_')}" for value in values}
     return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
+
+
+def _heading(group: str) -> None:
+    """Above the options of a group in the fold; its text has the key `advanced_<group>`."""
+    html = written(lambda lang: f"<h3>{lang.html(f'advanced_{group}')}</h3>")
+    gr.HTML(html, apply_default_css=False, elem_classes="group")
 
 
 def _folded(option: Option) -> gr.components.Component:
@@ -304,8 +308,7 @@ class Form:
             inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
             with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
                 for group, options in FOLDED.items():
-                    heading = written(lambda lang, group=group: f"<h3>{lang.html(f'advanced_{group}')}</h3>")
-                    gr.HTML(heading, apply_default_css=False, elem_classes="group")
+                    _heading(group)
                     inputs |= {option.name: _folded(option) for option in options}
         advanced.expand(None, js=INTO_VIEW, api_visibility="private")
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
