@@ -35,10 +35,11 @@ class Wave(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.turn = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+        self.scale = torch.nn.Parameter(torch.ones(1))
         self.lock = threading.Lock()
         self.fine = torch.nn.Buffer(torch.ones(3, dtype=torch.float64))
     def train(self, mode=True): pass
-    def forward(self, x): return (x.sum() * self.turn, torch.arange(3))
+    def forward(self, x): return (x.sum() * self.turn * self.scale, torch.arange(3))
 
 class Bare(torch.nn.Module):
     def forward(self, *given):
@@ -111,8 +112,8 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
         ("meta", "lie on cpu, meta"),
         ("wrapped", "torch.compile has wrapped already"),
         ("half", "holds weights in bfloat16, and this run is in float32"),
-        ("failing", "failed: ValueError: no such size (mine.py, line 44)"),
-        ("leaving", "failed: SystemExit: bye (mine.py, line 45)"),
+        ("failing", "failed: ValueError: no such size (mine.py, line 45)"),
+        ("leaving", "failed: SystemExit: bye (mine.py, line 46)"),
     ],
 )
 def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: str, said: str) -> None:
