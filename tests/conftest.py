@@ -13,6 +13,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # as many as are free just then, which differs from run to run, and so do the kernels compiled for it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Else inductor compiles a program for each set of vector instructions, in every process with an empty cache: seconds.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
 # The page's uploads of these tests: an app of the same user that runs meanwhile has its own, and tests remove old ones.
 _uploads = tempfile.TemporaryDirectory(prefix="uploads-of-tests-", ignore_cleanup_errors=True)
 os.environ["GRADIO_TEMP_DIR"] = os.path.realpath(_uploads.name)

@@ -148,7 +148,10 @@ def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: An
     assert any("Random weights" in warning for warning in result.warnings)
 
 
-def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_names_it(scene: Any, tmp_path: Path):
+def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_names_it(
+    scene: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("TORCHINDUCTOR_VEC_ISA_OK")
     arguments = ["--checkpoint", "shapes-vit", "--image", str(scene[1]), "--iterations", "10", "--json"]
     settings = ["--channels-last", "--threads", "1", "--attention", "eager"]
     first = run(tmp_path, *arguments, *settings, "--cache", "empty")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch._inductor.config
+import torch.fx.experimental._config
 
 from demo.backend.subject import tensors
 from demo.core.errors import BadInput
@@ -16,7 +17,7 @@ TF32_CAPABILITY = (8, 0)
 
 
 def apply(spec: RunSpec, device: torch.device) -> None:
-    """Sets this process's threads, freezing and TF32 switches. Raises BadInput for tf32 where the device has none.
+    """Sets this process's threads, and the switches of freezing, equal sizes and TF32. Raises BadInput for tf32 where the device has none.
 
     With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
     """
@@ -31,6 +32,8 @@ def apply(spec: RunSpec, device: torch.device) -> None:
     # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are
     # the weights constants of the graph.
     torch._inductor.config.freezing = spec.freezing
+    # Else dynamo takes sizes that are equal at first, such as those of a square picture, to be equal always.
+    torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
 

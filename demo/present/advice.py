@@ -130,6 +130,8 @@ def code_lines(result: RunResult) -> str:
         lines.append(f"torch.set_num_threads({spec.threads})")
     if spec.freezing:
         lines.append("torch._inductor.config.freezing = True  # import torch._inductor.config")
+    if spec.dynamic == "on" and spec.compiler == "jit":
+        lines.append("torch.fx.experimental._config.use_duck_shape = False  # a square picture says nothing of others")
     if result.compilation is not None and result.compilation.compiled_first is not None:
         lines.append("model(**inputs)  # once in eager before compiling: else it becomes other graphs")
     if spec.compiler == "aot":

@@ -294,6 +294,8 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
         lines.append(f"torch.set_num_threads({known.threads})  # as in the run: other programs kept cores busy")
     if spec.freezing:
         lines.append("torch._inductor.config.freezing = True")
+    if spec.dynamic == "on" and spec.compiler == "jit":
+        lines.append("torch.fx.experimental._config.use_duck_shape = False")
     if spec.dtype == "tf32":
         lines.append('torch.set_float32_matmul_precision("high")')
     elif device(spec) == "cuda":

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from demo.backend import ways
+from demo.backend import settings, ways
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 
@@ -51,6 +52,25 @@ def no_grad() -> Iterator[None]:
     with torch.no_grad():
         yield
     torch._dynamo.reset()
+
+
+class Pointwise(torch.nn.Module):
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        return pixel_values.sin() + 1
+
+
+@pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("off", 2)])
+def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_recompile(
+    dynamic: str, graphs: int, no_grad: None
+) -> None:
+    asked = spec(dynamic=dynamic)
+    settings.apply(asked, torch.device("cpu"))
+    model = ways.compiled(Pointwise(), asked)
+    counters.clear()
+    for sides in ((8, 8), (8, 12)):
+        model(pixel_values=torch.ones(2, 3, *sides))
+    assert counters["stats"]["unique_graphs"] == graphs
+    settings.apply(spec(), torch.device("cpu"))
 
 
 def test_the_layers_are_the_innermost_that_transformers_marks() -> None:
