@@ -41,11 +41,11 @@ def worth(result: RunResult, lang: Language) -> str:
 MIN_GAIN = 1.09
 """Two runs of equal ways, each with a spread of 3 % from process to process, differ by less in 95 of 100 pairs."""
 MAX_STEPS = 3
-UNTRIED = {
+CANDIDATES = {
     "cpu": (("freezing", True), ("compiler", "aot")),
     "cuda": (("mode", "reduce-overhead"), ("mode", "max-autotune"), ("compiler", "aot")),
 }
-"""Ways to compile by device that a run may be tried with where nothing is known of them."""
+"""Ways to compile, by device, to be tried where nothing is known of them."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
             steps.append(Step(gain.option, gain.value, setting, words))
     known = {(gain.option, gain.value) for gain in result.gains}
     # Of a user's own model no earlier run counts: its file may have changed.
-    for option, value in UNTRIED[device(result.spec)] if result.spec.task != OWN_MODEL else ():
-        untried = (option, value) not in known and getattr(result.spec, option) != value
-        if untried and _possible(result.spec, option, value):
+    for option, value in CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ():
+        unknown = (option, value) not in known and getattr(result.spec, option) != value
+        if unknown and _possible(result.spec, option, value):
             setting = named_setting(option, value, lang)
             steps.append(Step(option, value, setting, lang.composed("next_unknown", setting=setting)))
     return steps[:MAX_STEPS]
