@@ -168,7 +168,7 @@ def test_the_readme_leads_to_every_page() -> None:
 @pytest.mark.parametrize(
     ("page", "heading", "results"),
     [
-        (README, "A result", ("default_run", "reruns")),
+        (README, "A result", ("default_run", "reruns", "ways")),
         (
             ROOT / "docs" / "measuring.md",
             "Figures of the protocol",
