@@ -19,7 +19,8 @@ TF32_CAPABILITY = (8, 0)
 def apply(spec: RunSpec, device: torch.device) -> None:
     """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
 
-    Raises BadInput for tf32 where the device has none. With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
+    With dtype float32 TF32 is off for convolutions too, where torch allows it by default. Raises BadInput for tf32
+    where the device has none.
     """
     if spec.dtype == "tf32":
         if device.type != "cuda":
