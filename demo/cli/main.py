@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     streams.open_closed()
     streams.write_any_character()
     try:
-        options = parser().parse_args(arguments)
+        options = _parsed(arguments)
         code: int = options.command(options)
         sys.stdout.flush()
         return code
@@ -51,6 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
         streams.silence_output()
         return FAILED
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """As `parse_args`, and takes words behind an option too: `history delete --yes ID`."""
+    program = parser()
+    options, rest = program.parse_known_args(arguments)
+    if rest and (not hasattr(options, "words") or any(word.startswith("-") for word in rest)):
+        program.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.words += rest
+    return options
 
 
 def parser() -> argparse.ArgumentParser:

@@ -66,6 +66,13 @@ def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixtu
     assert "history.sqlite3" in capsys.readouterr().err
 
 
+def test_ids_may_stand_behind_an_option() -> None:
+    for result in (ok_result(), failed_result()):
+        History().append(result)
+    assert main(["history", "delete", "--yes", ok_result().id, failed_result().id]) == 0
+    assert History().count() == 0
+
+
 def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]) -> None:
     History().append(ok_result())
     assert main(["history", ok_result().id, "--traffic", "100000,0,2"]) == 0
