@@ -172,7 +172,7 @@ def test_the_readme_leads_to_every_page() -> None:
         (
             ROOT / "docs" / "measuring.md",
             "Figures of the protocol",
-            ("reruns", "honesty", "rerun_honesty", "overhead", "watching"),
+            ("reruns", "honesty", "rerun_honesty", "fidelity", "overhead", "watching"),
         ),
         (ROOT / "docs" / "page.md", "Speed of the page", ("page_start", "first_view")),
         (SECURITY, "Measured under load", ("load", "soak", "kills")),
