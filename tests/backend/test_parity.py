@@ -174,3 +174,10 @@ def test_a_reference_that_fails_in_any_way_leaves_the_question_open() -> None:
 
     found = parity.compare({"x": BASE}, {"x": BASE}, {"x": BASE + 0.1}, "float32", fails, None)
     assert found.verdict == "not comparable" and "no float64 here" in found.reason
+
+
+def test_outputs_without_a_floating_point_number_are_not_called_a_match() -> None:
+    whole = {"ids": torch.arange(3)}
+    assert parity.compare(whole, whole, whole, "float32", None, None).verdict == "not comparable"
+    turned = torch.ones(2, dtype=torch.complex64)
+    assert parity.compare(turned, turned, turned * 1j, "float32", None, None).verdict == "differ"
