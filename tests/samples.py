@@ -16,7 +16,8 @@ from demo.core.measurement import (
     Profile,
     Roofline,
 )
-from demo.core.result import Box, EndToEnd, Failure, ImageInfo, Label, Parity, Predictions, RunResult, Segment
+from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
+from demo.core.result import Failure, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import Gain
 

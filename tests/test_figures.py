@@ -19,7 +19,8 @@ from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost, Measurement
-from demo.core.result import EndToEnd, Progress, RunResult
+from demo.core.outputs import EndToEnd
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.core.stats import Interval

@@ -37,7 +37,8 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
-from demo.core.result import MASK_SIDE, RunResult
+from demo.core.outputs import MASK_SIDE
+from demo.core.result import RunResult
 from demo.core.spec import (
     ATTENTIONS,
     CACHES,

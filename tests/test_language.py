@@ -21,7 +21,8 @@ from samples import failed_result, full_result, measurement, ok_result
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, CompiledFirst, GraphBreak
-from demo.core.result import PROGRESS_CODES, STATUSES, EndToEnd, Parity, Predictions, Progress, RunResult
+from demo.core.outputs import EndToEnd, Parity, Predictions
+from demo.core.result import PROGRESS_CODES, STATUSES, Progress, RunResult
 from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, guide_charts, sentences

@@ -88,7 +88,7 @@ from tools.evidence_tables import Book, result_of, write_tables
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 QUERIES = ("a cat", "a remote control")
-GUIDES = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled)
+GUIDES = tuple(checkpoint.id for checkpoint in catalog.PUBLISHED)
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
 FIDELITY = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 CONVOLUTIONAL = ("ConvNeXT", "ResNet", "MobileNet", "DETR", "Resnet-101", "Conditional-DETR")

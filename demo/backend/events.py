@@ -25,6 +25,8 @@ TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 
 MESSAGES = {
     "fewer_threads": "Another program took a core: timing again with fewer threads",
+    "prefill": "Timing how long the prompt takes",
+    "generate": "Timing the whole of generate()",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "capture": "Capturing the model as it is before its first eager call",
     "another_size": "Calling both with another size",

@@ -71,7 +71,7 @@ def measure(spec: RunSpec, image: Path | None, eager_first: bool, package: Path 
         if eager_first:
             subject.eager()
         if spec.graph_break:
-            model, _ = graph_breaks.with_break(model, subject.batch)
+            model, _ = graph_breaks.with_break(model, subject)
         log = compilation.CompileLog()
         seconds = subject.clock.time(subject.call(ways.compiled(model, spec)))
         log.first_call_ended()

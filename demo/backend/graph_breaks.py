@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from demo.backend import compilation
-from demo.backend.subject import Batch
+from demo.backend.subject import Subject
 from demo.core.measurement import Compilation, CompiledFirst, GraphBreak
 
 
@@ -63,7 +63,7 @@ def _comparable(value: Any) -> Any:
     return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
 
 
-def compiled_first(untouched: Any, batch: Batch) -> CompiledFirst:
+def compiled_first(untouched: Any, subject: Subject) -> CompiledFirst:
     """What torch.compile captures of a model that was never called, without generating code.
 
     Resets dynamo: everything that this process has compiled is compiled again at its next call. Call it after the
@@ -71,21 +71,21 @@ def compiled_first(untouched: Any, batch: Batch) -> CompiledFirst:
     """
     breaking = twin(untouched)
     try:
-        return CompiledFirst(*_capture(untouched, batch, fullgraph=True))
+        return CompiledFirst(*_capture(untouched, subject, fullgraph=True))
     except torch._dynamo.exc.TorchDynamoException as refusal:
-        return CompiledFirst(*_capture(breaking, batch), compilation.break_reason(f"\n{refusal}"))
+        return CompiledFirst(*_capture(breaking, subject), compilation.break_reason(f"\n{refusal}"))
 
 
 def captured_otherwise(
-    untouched: Any, batch: Batch, add_break: bool, usual: tuple[int, tuple[GraphBreak, ...]]
+    untouched: Any, subject: Subject, add_break: bool, usual: tuple[int, tuple[GraphBreak, ...]]
 ) -> CompiledFirst | None:
     """`compiled_first`, where it captures something else than `usual`: the graphs and breaks after an eager call.
 
     With `add_break` of the model with an added break. A capture of shapes-vit takes about as long as its warm-up.
     """
     if add_break:
-        untouched, _ = with_break(untouched, batch)
-    first = compiled_first(untouched, batch)
+        untouched, _ = with_break(untouched, subject)
+    first = compiled_first(untouched, subject)
     graphs, breaks = usual
     same = (first.graphs, _locations(first.graph_breaks)) == (graphs, _locations(breaks))
     return None if same else first
@@ -96,14 +96,14 @@ def _locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
     return [one.location for one in breaks]
 
 
-def _capture(model: Any, batch: Batch, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
+def _capture(model: Any, subject: Subject, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
     torch._dynamo.reset()
     log = compilation.CompileLog()
-    torch.compile(model, backend="eager", fullgraph=fullgraph)(**batch)
+    subject.call(torch.compile(model, backend="eager", fullgraph=fullgraph))()
     return log.captured()
 
 
-def with_break(model: Any, batch: Batch) -> tuple[Any, str]:
+def with_break(model: Any, subject: Subject) -> tuple[Any, str]:
     """A twin of `model` whose forward breaks once, after its largest direct part; and the name of that part.
 
     Between two layers the graph would also break in every function around them, and dynamo cannot resume inside a
@@ -117,7 +117,7 @@ def with_break(model: Any, batch: Batch) -> tuple[Any, str]:
     counted = twin(model)
     for name, part in counted.named_children():
         part.register_forward_hook(lambda *_, name=name: calls.update([name]))
-    counted(**batch)
+    subject.once(counted)
     broken = twin(model)
     parts = {name: part for name, part in broken.named_children() if calls[name] == 1}
     name = max(parts, key=lambda name: sum(tensor.numel() for tensor in parts[name].parameters()), default="")

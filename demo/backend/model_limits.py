@@ -28,6 +28,8 @@ MAX_TENSORS = 20_000
 MAX_IN_CONFIG = 10_000_000
 """The sum of all whole numbers in a config. Some become lists and loops before the first parameter is made."""
 MAX_CONFIG_BYTES = 10_000_000
+MAX_TOKENIZER_BYTES = 50_000_000
+"""Of tokenizer.json, which lists the words. Gemma 3's has 33 MB."""
 WEIGHTS_INDEX = "model.safetensors.index.json"
 SMALL_FILES = (
     "config.json",
@@ -42,7 +44,7 @@ SMALL_FILES = (
     "added_tokens.json",
     "chat_template.jinja",
 )
-"""The files that loading reads beside the weights, of at most `MAX_CONFIG_BYTES` each."""
+"""The files that loading reads beside the weights, of at most `MAX_CONFIG_BYTES` each, or `MAX_TOKENIZER_BYTES`."""
 REDIRECTS = {"config.json": "configuration_files", "tokenizer_config.json": "fast_tokenizer_files"}
 """Files with an entry that names other files to be read in their place, whose sizes are not checked."""
 MAX_SIDE = 4096
@@ -65,10 +67,11 @@ def refuse_large_files(source: Source) -> None:
 
     sizes = {name: size(name) for name in SMALL_FILES}
     for name, bytes_of_file in sizes.items():
-        if bytes_of_file > MAX_CONFIG_BYTES:
+        limit = MAX_TOKENIZER_BYTES if name == "tokenizer.json" else MAX_CONFIG_BYTES
+        if bytes_of_file > limit:
             raise BadInput(
-                f"The file {name} of {source.name} has {fmt.size(bytes_of_file)}, the limit is "
-                f"{fmt.size(MAX_CONFIG_BYTES)}; {OTHER}."
+                f"The file {name} of {source.name} has {fmt.size(bytes_of_file)}, the limit is {fmt.size(limit)}; "
+                f"{OTHER}."
             )
     for name, entry in REDIRECTS.items():
         if sizes[name]:

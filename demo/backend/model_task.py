@@ -11,7 +11,7 @@ from demo.backend.model_config import MAX_LABEL
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 
 CANDIDATES: dict[str, tuple[tuple[str, Any], ...]] = {
     "image-classification": (
@@ -21,6 +21,7 @@ CANDIDATES: dict[str, tuple[tuple[str, Any], ...]] = {
         ("AutoModelForObjectDetection", modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES),
         ("AutoModelForZeroShotObjectDetection", modeling_auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES),
     ),
+    TEXT_GENERATION: (("AutoModelForCausalLM", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),),
     "image-segmentation": (
         ("AutoModelForSemanticSegmentation", modeling_auto.MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES),
         ("AutoModelForUniversalSegmentation", modeling_auto.MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING_NAMES),
@@ -66,7 +67,7 @@ def describe(spec: RunSpec, config: Any) -> Checkpoint:
         family=config.model_type,
         title=spec.checkpoint,
         revision=None,
-        input_size=(0, 0),
+        input_size=catalog.NO_PICTURE,
         parameters=0,
         licence="unknown",
         auto_class=auto_class,

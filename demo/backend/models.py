@@ -20,7 +20,7 @@ from demo.backend.model_source import Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 
 SEED = 0
 """Random weights are the same in every run."""
@@ -34,6 +34,7 @@ GUESSED_SEGMENTATION = (
 class Loaded:
     model: Any
     processor: Any
+    """None for a model that sees no picture."""
     tokenizer: Any | None
     """None for a model without text, and for random weights: see `predictions.prepare`."""
     checkpoint: Checkpoint
@@ -59,9 +60,9 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         if entry is None:
             model_limits.refuse_large_model(kind, config, spec.checkpoint)
         model, missing = _model(spec, kind, source, config)
-        with_tokenizer = checkpoint.takes_text and spec.weights == "pretrained"
-        tokenizer = _tokenizer(source, config) if with_tokenizer else None
-        processor = _processor(source, config)
+        reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
+        tokenizer = _tokenizer(source, config) if reads_text and _has_tokenizer(spec, entry) else None
+        processor = _processor(source, config) if spec.sees_picture else None
         model_limits.refuse_large_inputs(processor, spec.checkpoint)
         warnings = missing_weights.warnings(model, processor, checkpoint.takes_text, missing)
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
@@ -91,13 +92,18 @@ def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, 
     return model, report["missing_keys"]
 
 
+def _has_tokenizer(spec: RunSpec, entry: Checkpoint | None) -> bool:
+    """A bundled checkpoint's lies at hand with random weights, too."""
+    return spec.weights == "pretrained" or (entry is not None and entry.bundled)
+
+
 def _tokenizer(source: Source, config: Any) -> Any:
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         source.name, config=config, trust_remote_code=False, **source.options
     )
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Where the files are missing, transformers makes one without words: every query would be the same.
-        raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read the queries; {OTHER}.")
+        raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import torch
 from PIL import Image
 
 from demo.backend import models, predictions, timing
-from demo.backend.subject import Subject
-from demo.core import images
-from demo.core.result import EndToEnd, Predictions
+from demo.backend.subject import Change, OtherSize, Subject
+from demo.core import images, limits
+from demo.core.outputs import EndToEnd, Predictions
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 
@@ -43,6 +44,19 @@ class PictureSubject(Subject):
         """The inputs repeated to a batch, on the device."""
         return predictions.to_batch(self.inputs, self.spec, self.device)
 
+    def of_other_sizes(self) -> Iterator[OtherSize]:
+        """Another batch size and, where the model's input follows the picture, the picture in other proportions."""
+        spec = self.spec
+        size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
+        others: list[tuple[Change, PictureSubject]] = [
+            ("batch size", replace(self, spec=replace(spec, batch_size=size))),
+            ("picture", replace(self, picture=in_other_proportions(self.picture))),
+        ]
+        for changed, other in others:
+            height, width = other.inputs["pixel_values"].shape[-2:]
+            if changed == "batch size" or (height, width) != self.inputs["pixel_values"].shape[-2:]:
+                yield OtherSize(changed, other, height=height, width=width)
+
     def find(self, outputs: Any) -> Any:
         """What the outputs show of the first picture of the batch: a tuple of Label, Box or Mask."""
         return predictions.find(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
@@ -61,3 +75,11 @@ class PictureSubject(Subject):
             copy_seconds=timing.median_of_few(self.make_batch, self.clock),
             postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), CPU_CLOCK),
         )
+
+
+def in_other_proportions(picture: Image.Image) -> Image.Image:
+    """A quarter turn, which changes portrait and landscape; of a square the upper three quarters."""
+    width, height = picture.size
+    if width != height:
+        return picture.transpose(Image.Transpose.ROTATE_90)
+    return picture.crop((0, 0, width, max(1, height * 3 // 4)))

@@ -18,7 +18,7 @@ from demo.backend.model_limits import MAX_SIDE
 from demo.backend.models import Loaded
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.result import Box, Label, Predictions, Segment
+from demo.core.outputs import Box, Label, Predictions, Segment
 from demo.core.spec import RunSpec
 
 TOP = 5

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from demo.backend import compilation, timing
-from demo.backend.subject import Batch, Subject, tensors
+from demo.backend.subject import Subject, tensors
 from demo.backend.variants import Variants
 from demo.core.measurement import Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
@@ -67,7 +67,7 @@ def explained(
     except Exception as error:
         warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
     try:
-        result = replace(result, roofline=roofline(subject.model, subject.batch, subject.device))
+        result = replace(result, roofline=roofline(subject))
     except Exception as error:
         warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
     return result, warnings
@@ -172,26 +172,27 @@ def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     )
 
 
-def roofline(model: Any, batch: Batch, device: torch.device) -> Roofline:
+def roofline(subject: Subject) -> Roofline:
     """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
-    operations, least_bytes = demand(model, batch)
+    operations, least_bytes = demand(subject)
+    model, device = subject.model, subject.device
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    dtype = next(one.dtype for one in (*model.parameters(), *tensors(batch)) if one.is_floating_point())
+    dtype = next(one.dtype for one in (*model.parameters(), *tensors(subject.batch)) if one.is_floating_point())
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 
-def demand(model: Any, batch: Batch) -> tuple[int, int]:
+def demand(subject: Subject) -> tuple[int, int]:
     """(operations, least bytes) of one call, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # which torch's counter does not know
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
     )
-    reads = _Reads(model)
+    reads = _Reads(subject.model)
     with reads, counter:
-        outputs = model(**batch)
-    written = sum(_bytes(tensor) for tensor in tensors(outputs))
-    return int(counter.get_total_flops()), sum(reads.bytes.values()) + sum(map(_bytes, tensors(batch))) + written
+        outputs = subject.once(subject.model)
+    given_and_taken = sum(_bytes(tensor) for tensor in tensors((subject.batch, outputs)))
+    return int(counter.get_total_flops()), sum(reads.bytes.values()) + given_and_taken
 
 
 class _Reads(TorchDispatchMode):

@@ -27,6 +27,7 @@ from demo.backend import (
     machine,
     packages,
     parity,
+    prefill,
     profiling,
     protocols,
     settings,
@@ -39,8 +40,8 @@ from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
 from demo.backend.monitor import Observer
 from demo.backend.passes import examined
-from demo.backend.picture_subject import PictureSubject
 from demo.backend.subject import Subject
+from demo.backend.text_subject import TextSubject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import images
 from demo.core.errors import BadInput
@@ -88,6 +89,10 @@ class Run:
                 observer = Observer(subject.device)
                 lost_outputs = self.time(subject, variants, observer)
                 together = lost_outputs is None
+                if together and isinstance(subject, TextSubject):
+                    with self.figures_kept():
+                        for known in prefill.measured(subject, variants, self.result, self.log, self.events):
+                            self.result = known
                 with self.figures_kept():
                     self.examine(subject, variants, observer, together)
                 with self.figures_kept():
@@ -177,7 +182,7 @@ class Run:
         untouched = graph_breaks.twin_where_possible(model, self.warnings)
         warmup = self.warm_up("eager", subject.eager, subject)
         changed = untouched is not None and graph_breaks.changed(untouched, model)
-        outputs = compilation.clone_outputs(subject.eager())
+        outputs = subject.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.result = replace(self.result, eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         try:
@@ -234,7 +239,7 @@ class Run:
 
         timed_model, break_after = model, ""
         if self.spec.graph_break:
-            timed_model, break_after = graph_breaks.with_break(model, subject.batch)
+            timed_model, break_after = graph_breaks.with_break(model, subject)
         compiled = warmed_up("compiled", timed_model, first_call_ended=self.log.first_call_ended)
         if self.spec.graph_break:
             # Read before the model without the break is compiled: the log's counters would tell of both.
@@ -336,7 +341,7 @@ class Run:
         samples = timing.Samples(half, compiled=timing.time_one(compiled, subject.clock, plan, half))
         self.keep_compiled(subject, variants, samples)
         self.examine_compiled(subject, variants, observer)
-        outputs = compilation.clone_outputs(compiled())
+        outputs = subject.outputs(variants.compiled.model)
         compilation.reset_compiler()
         observer.sample()
         samples.eager = timing.time_one(variants.eager.call, subject.clock, plan, half)
@@ -380,14 +385,14 @@ class Run:
 
     def check(self, subject: Subject, variants: Variants, lost_outputs: Any) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
-        outputs = lost_outputs if lost_outputs is not None else compilation.clone_outputs(variants.compiled.call())
-        again = compilation.clone_outputs(variants.eager.call())
+        outputs = lost_outputs if lost_outputs is not None else subject.outputs(variants.compiled.model)
+        again = subject.outputs(variants.eager.model)
         pair = None
         if self.result.predictions is not None and (theirs := subject.predictions(outputs)) is not None:
             pair = (self.result.predictions["eager"], theirs)
             self.result = replace(self.result, predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
-        reference = parity.float64_reference(subject.model, subject.batch, peak_memory)
+        reference = parity.float64_reference(subject, peak_memory)
         agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
         self.result = replace(self.result, parity=agreement)
         self.result = replace(self.result, end_to_end=subject.end_to_end(outputs))
@@ -409,7 +414,7 @@ class Run:
         self.warnings += warnings
 
     def try_another_size(self, subject: Subject, variants: Variants) -> None:
-        if not self.spec.another_size or not isinstance(subject, PictureSubject):
+        if not self.spec.another_size:
             return
         self.events.doing("another_size", 0.945)
         for one in another_size.measured(subject, variants, self.log):
@@ -422,9 +427,7 @@ class Run:
         if compiled is None or not whole or not eager.first_call_changed_model:
             return
         self.events.doing("capture", 0.95)
-        first = graph_breaks.captured_otherwise(
-            eager.untouched, subject.batch, self.spec.graph_break, self.log.first_capture
-        )
+        first = graph_breaks.captured_otherwise(eager.untouched, subject, self.spec.graph_break, self.log.first_capture)
         self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
 
     def compile_again(self, subject: Subject) -> None:

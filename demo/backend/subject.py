@@ -1,21 +1,22 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
-`PictureSubject` is a checkpoint with a picture, `OwnModel` a function of a user's file; `demo.backend.subjects` makes
-either from a spec.
+`PictureSubject` is a checkpoint with a picture, `TextSubject` one with a prompt, `OwnModel` a function of a user's
+file; `demo.backend.subjects` makes each from a spec.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils import _pytree as pytree
 
-from demo.backend import timing
-from demo.core.result import EndToEnd, Predictions
+from demo.backend import compilation, timing
+from demo.core.outputs import EndToEnd, Predictions
 from demo.core.spec import RunSpec
 
 Batch = dict[str, Any]
@@ -25,6 +26,20 @@ Batch = dict[str, Any]
 def tensors(nested: Any) -> list[torch.Tensor]:
     """Every tensor in a batch, or in a model's outputs, in a fixed order."""
     return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
+
+
+Change = Literal["batch size", "picture", "prompt", "cache"]
+
+
+@dataclass(frozen=True)
+class OtherSize:
+    changed: Change
+    subject: Subject
+    height: int = 0
+    width: int = 0
+    """Pixels of the model's input."""
+    prompt_tokens: int = 0
+    cache_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,12 +77,34 @@ class Subject(ABC):
     def batch(self) -> Batch:
         return self.make_batch()
 
-    def eager(self) -> Any:
-        """One call of the model as it is."""
-        return self.model(**self.batch)
+    @cached_property
+    def eager(self) -> timing.Call:
+        """A call of the model as it is."""
+        return self.call(self.model)
 
-    def call(self, model: Any, batch: Batch | None = None) -> timing.Call:
-        """A call of `model`: the subject's, a twin of it, or one of these compiled. `batch` is the subject's own by
-        default."""
-        inputs = self.batch if batch is None else batch
-        return lambda: model(**inputs)
+    def call(self, model: Any) -> timing.Call:
+        """What is timed, with `model`: the subject's, a twin of it, or one of these compiled."""
+        batch = self.batch
+        return lambda: model(**batch)
+
+    def once(self, model: Any) -> Any:
+        """One call of `model` with the batch, whatever was called before."""
+        return model(**self.batch)
+
+    def outputs(self, model: Any) -> Any:
+        """What eager and compiled are compared by. Cloned: the next call of a CUDA graph overwrites its outputs.
+
+        Eager's are asked first.
+        """
+        return compilation.clone_outputs(self.call(model)())
+
+    def exact_outputs(self, exact: Any) -> Any:
+        """The same of `exact`, a copy of the model in float64."""
+        double = pytree.tree_map_only(
+            torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, self.batch
+        )
+        return exact(**double)
+
+    def of_other_sizes(self) -> Iterator[OtherSize]:
+        """Subjects over the same model whose inputs have other sizes."""
+        return iter(())

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from demo.backend import machine, models, own_model, settings, ways
+from demo.backend import machine, models, own_model, settings, text_subject, ways
 from demo.backend.picture_subject import PictureSubject
 from demo.backend.subject import Subject
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 
 
 def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file: Path | None) -> Subject:
@@ -30,6 +30,8 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
     subject: Subject
     if spec.task == OWN_MODEL:
         subject = own_model.load(spec, device)
+    elif spec.task == TEXT_GENERATION:
+        subject = text_subject.load(spec, device)
     elif picture is not None and file is not None:
         loaded = models.load(spec, device)
         subject = PictureSubject(spec, device, loaded.model, loaded, picture, file)

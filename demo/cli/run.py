@@ -27,7 +27,7 @@ from demo.cli.common import (
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, TASKS
+from demo.core.spec import TASKS
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines, script
 from demo.runs.outcome import Files
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         spec = catalog.make_spec(folders=True, **given)
     else:
         spec = catalog.own_model_spec(options.model, **given)
-    image = None if spec.task == OWN_MODEL else picture(options.image or PICTURE)
+    image = picture(options.image or PICTURE) if spec.sees_picture else None
     trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", what="package")
     files = Files(trace, package)

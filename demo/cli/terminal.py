@@ -16,7 +16,8 @@ from demo.core import scenes
 from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
-from demo.core.result import Predictions, Progress, RunResult
+from demo.core.outputs import Predictions
+from demo.core.result import Progress, RunResult
 from demo.present import advice, details, section_texts, sentences
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.store import published

@@ -14,7 +14,7 @@ import numpy as np
 
 from demo.core import format as fmt
 from demo.core import images
-from demo.core.result import Box, Parity, Predictions, Segment
+from demo.core.outputs import Box, Parity, Predictions, Segment
 
 T = TypeVar("T")
 SAME_BOX_IOU = 0.9
@@ -55,11 +55,20 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
         lost = len(reference.boxes) + len(other.boxes) - 2 * len(pairs(reference.boxes, other.boxes, BOX_IOU))
         if lost:
             return f"has {lost} boxes more, fewer or elsewhere than plain eager"
+    if reference.token_ids is not None and other.token_ids is not None:
+        same = same_tokens(reference.token_ids, other.token_ids)
+        if same < min(len(reference.token_ids), len(other.token_ids)):
+            return f"writes another text than plain eager from token {same + 1} on"
     if reference.segments is not None and other.segments is not None:
         overlap = _overlap(reference.segments, other.segments)
         if overlap < MASK_IOU:
             return f"has masks that overlap plain eager's by {fmt.percent(overlap)} only"
     return None
+
+
+def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two answers begin with that are the same."""
+    return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
 
 
 def pairs(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[Box, Box]]:

@@ -1,4 +1,4 @@
-"""The checkpoints to choose from: the guide's twelve, and three small ones that ship with the project.
+"""The checkpoints to choose from: the guide's, and four small ones that ship with the project.
 
 Says what a checkpoint is and where its config lies. `demo.backend` loads it: neither torch nor transformers is imported
 here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking for a run uses it.
@@ -15,7 +15,7 @@ from typing import Any
 
 from demo.core import limits
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Checkpoint:
     title: str
     revision: str | None
     input_size: tuple[int, int]
-    """Height and width that the processor feeds the model for a 4:3 photograph."""
+    """Height and width that the processor feeds the model for a 4:3 photograph; `NO_PICTURE` for a text model."""
     parameters: int
     """As `model.parameters()` counts them; 0 where they were not counted."""
     licence: str
@@ -53,6 +53,9 @@ TEXT_MISSING = (
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 
+NO_PICTURE = (0, 0)
+PROMPT = "The picture shows"
+"""Where the page, a link or a preset names none. The command line and the API refuse a run without a prompt."""
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
 )
@@ -242,7 +245,33 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
         bundled=True,
         drawn_only=True,
     ),
+    Checkpoint(
+        id="google/gemma-2b",
+        task=TEXT_GENERATION,
+        family="Gemma",
+        title="Gemma, 2 B",
+        revision=None,
+        input_size=NO_PICTURE,
+        parameters=2_506_172_416,
+        licence="gemma",
+        auto_class="AutoModelForCausalLM",
+    ),
+    Checkpoint(
+        id="shapes-gemma",
+        task=TEXT_GENERATION,
+        family="Gemma",
+        title="Shapes Gemma, bundled",
+        revision=None,
+        input_size=NO_PICTURE,
+        parameters=0,
+        licence="apache-2.0",
+        auto_class="AutoModelForCausalLM",
+        bundled=True,
+        drawn_only=True,
+    ),
 )
+PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
+"""The twelve of the guide's tables."""
 
 
 def find(id: str) -> Checkpoint | None:

@@ -25,7 +25,7 @@ from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.format import printable
 from demo.core.format import size as size_text
-from demo.core.result import MASK_SIDE, ImageInfo
+from demo.core.outputs import MASK_SIDE, ImageInfo
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""

@@ -149,14 +149,40 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Prefill:
+    """The call that reads a text model's prompt: the time to the first token of the answer."""
+
+    eager: Measurement
+    compiled: Measurement
+    control_times: Measurement | None = None
+    """Eager against eager in the same blocks."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a text model was asked for beside its timed steps."""
+
+    prompt_tokens: int
+    cache_tokens: int
+    """Places of the static cache: prompt and answer."""
+    cache_bytes: int
+    """Keys and values of all layers, at this batch."""
+    generate_seconds: float | None = None
+    """The user's whole call of transformers' generate(), over a static cache and without compiling; None where it was
+    not measured."""
+    automatic_seconds: float | None = None
+    """The same with the compile that generate() does by itself: on a GPU. None where it does none."""
+
+
+@dataclass(frozen=True)
 class AnotherSize:
     """Both variants called with inputs of another size than the timed one, after the timing and in its process."""
 
-    changed: Literal["batch size", "picture"]
+    changed: Literal["batch size", "picture", "prompt", "cache"]
     batch_size: int
     height: int
     width: int
-    """Pixels of the model's input."""
+    """Pixels of the model's input; 0 for a text model."""
     first_call_seconds: float
     """Wall time of the compiled model's first call with this size: it may compile again."""
     recompiles: int
@@ -165,6 +191,9 @@ class AnotherSize:
     """Functions that dynamo gave up at this size and left to eager, such as at its recompile limit."""
     eager: Measurement
     compiled: Measurement
+    prompt_tokens: int = 0
+    cache_tokens: int = 0
+    """Of a text model."""
 
     @property
     def speedup(self) -> stats.Interval:

@@ -17,8 +17,9 @@ from demo.core import stats
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import AnotherSize, BreakEven, Compilation, Measurement, Roofline
-from demo.core.spec import RunSpec
+from demo.core.measurement import AnotherSize, BreakEven, Compilation, Generation, Measurement, Prefill, Roofline
+from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import STUDENT_REPEATS, Basis, Gain, Repeat, Speedup, Spread
 
 SCHEMA_VERSION = 1
@@ -36,88 +37,10 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("fewer_threads", "explain", "another_size", "capture", "compile_again")
+PROGRESS_CODES = ("fewer_threads", "prefill", "generate", "explain", "another_size", "capture", "compile_again")
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
-
-
-@dataclass(frozen=True)
-class Parity:
-    """Whether eager and compiled agree: raw outputs as PyTorch's dynamo benchmarks judge them, and predictions."""
-
-    verdict: Literal["match", "differ", "not comparable"]
-    max_abs_error: float | None
-    """Largest absolute difference of any output element; None where it is not finite or not comparable."""
-    reason: str
-    """One sentence: which test decided."""
-    task: dict[str, float] = field(default_factory=dict)
-    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'box_iou' (worst pair), 'score_difference'
-    (largest of a pair), 'mask_iou', 'changed_pixels'."""
-
-
-@dataclass(frozen=True)
-class Label:
-    label: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Box:
-    label: str
-    score: float
-    box: tuple[float, float, float, float]
-    """x0, y0, x1, y1 in pixels of the upright input image."""
-
-
-@dataclass(frozen=True)
-class Segment:
-    label: str
-    score: float | None
-    """None for a semantic model, which gives none."""
-    area: float
-    """Share of the image, 0 to 1."""
-    mask_png: str
-    """Base64 of a 1-bit PNG; the image's aspect ratio, its long side at most `MASK_SIDE` pixels."""
-
-
-MASK_SIDE = 640
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """What one variant saw. The task decides which of the three is filled."""
-
-    labels: tuple[Label, ...] | None = None
-    boxes: tuple[Box, ...] | None = None
-    segments: tuple[Segment, ...] | None = None
-    segmentation: str | None = None
-    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'. None in results of before it was kept."""
-
-
-@dataclass(frozen=True)
-class ImageInfo:
-    """The picture that was used, upright and in RGB."""
-
-    name: str
-    width: int
-    height: int
-    sha256: str
-    """Of the file's bytes."""
-    preview_jpeg: str
-    """Base64 of a JPEG, long side at most `MASK_SIDE` pixels: lets a stored result be drawn again."""
-
-
-@dataclass(frozen=True)
-class EndToEnd:
-    """Median seconds of the steps of a request around the forward pass."""
-
-    preprocess_seconds: float
-    """One picture, decoded, through the checkpoint's processor."""
-    copy_seconds: float
-    """The whole batch to the device."""
-    postprocess_seconds: float
-    """Outputs to labels, boxes or segments, for one picture."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +100,9 @@ class RunResult:
     """The compiled model without the added graph break, in the same blocks; None where `spec.graph_break` is False."""
     another_sizes: tuple[AnotherSize, ...] = ()
     """With `spec.another_size`."""
+    prefill: Prefill | None = None
+    """Of a text model, whose other figures are those of one step: one token at this batch."""
+    generation: Generation | None = None
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
     compilation: Compilation | None = None
@@ -268,14 +194,48 @@ class RunResult:
     @cached_property
     def control(self) -> stats.Interval | None:
         """Eager over eager by the same protocol: the ratio that this machine shows where the true one is 1."""
-        if self.eager is None or self.control_times is None:
-            return None
-        return stats.control_ratio(self.eager.wall_seconds, self.control_times.wall_seconds, self.eager.calls_per_block)
+        return _control(self.eager, self.control_times)
 
     @cached_property
     def speedup(self) -> Speedup | None:
         within = self._estimate[0] if self._estimate is not None else None
         return self._judged(within, [run.within for run in self.earlier])
+
+    @cached_property
+    def _prefill_estimate(self) -> tuple[stats.Interval, float, float] | None:
+        return None if self.prefill is None else self._compared(self.prefill.eager, self.prefill.compiled)
+
+    @cached_property
+    def prefill_speedup(self) -> Speedup | None:
+        """Of a text model's time to the first token."""
+        if self._prefill_estimate is None or self.prefill is None:
+            return None
+        control = _control(self.prefill.eager, self.prefill.control_times)
+        return self._judged(self._prefill_estimate[0], [run.prefill for run in self.earlier], control)
+
+    @property
+    def prefill_latencies(self) -> tuple[float, float] | None:
+        """Seconds to the first token, eager and compiled, whose quotient is the estimate; None where not measured."""
+        if self._prefill_estimate is None:
+            return None
+        known = [*(run.prefill_seconds for run in self.earlier), self._prefill_estimate[1:]]
+        eager, compiled = zip(*filter(None, known), strict=True)
+        return stats.geometric_mean(eager), stats.geometric_mean(compiled)
+
+    @property
+    def answer_seconds(self) -> tuple[float, float] | None:
+        """Seconds of a text model's whole answer, eager and compiled: its prompt, and a step for each further token."""
+        if self.prefill_latencies is None or len(self.latencies) < 2:
+            return None
+        steps = self.spec.tokens - 1
+        eager, compiled = (
+            first + steps * step for first, step in zip(self.prefill_latencies, self.latencies.values(), strict=True)
+        )
+        return eager, compiled
+
+    def answers_to_pay(self, compile_seconds: float) -> int | None:
+        """Whole answers after which a first call of so many seconds has paid for itself; None: never."""
+        return None if self.answer_seconds is None else stats.break_even_calls(compile_seconds, *self.answer_seconds)
 
     @cached_property
     def break_cost(self) -> Speedup | None:
@@ -292,8 +252,16 @@ class RunResult:
         """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
         return self.environment is not None and self.environment.crowded(self.machine_states)
 
-    def _judged(self, within: stats.Interval | None, earlier: Sequence[stats.Interval | None]) -> Speedup | None:
-        """For a rerun, with its verdict: from this process's own interval and those of the repeats before it."""
+    def _judged(
+        self,
+        within: stats.Interval | None,
+        earlier: Sequence[stats.Interval | None],
+        control: stats.Interval | None = None,
+    ) -> Speedup | None:
+        """For a rerun, with its verdict: from this process's own interval and those of the repeats before it.
+
+        `control` is the noise floor, that of the run's own calls if None.
+        """
         if within is None:
             return None
         processes = [*filter(None, earlier), within]
@@ -306,7 +274,7 @@ class RunResult:
                 stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
                 self.spread.basis,
             )
-        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, self.control)
+        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, control or self.control)
         return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
 
     def as_repeats(self) -> tuple[Repeat, ...]:
@@ -315,7 +283,11 @@ class RunResult:
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
-        return (*self.earlier, Repeat(self.id, eager, compiled, within, broken, self.threads))
+        prefill = self._prefill_estimate
+        first, *both = prefill or (None,)
+        seconds = (both[0], both[1]) if both else None
+        own = Repeat(self.id, eager, compiled, within, broken, self.threads, first, seconds)
+        return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""
@@ -358,12 +330,20 @@ class RunResult:
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a whole request, eager and compiled: every picture prepared, copied, run and decoded."""
+        """Seconds of a whole request, eager and compiled: every picture prepared, copied, run and decoded.
+
+        With a text model every prompt, and the whole answer to it.
+        """
         parts, batch, latencies = self.end_to_end, self.spec.batch_size, self.latencies
         if parts is None or len(latencies) < 2:
             return None
+        calls = (latencies["eager"], latencies["compiled"])
+        if self.spec.task == TEXT_GENERATION:
+            if self.answer_seconds is None:
+                return None
+            calls = self.answer_seconds
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
-        return around + latencies["eager"], around + latencies["compiled"]
+        return around + calls[0], around + calls[1]
 
     def to_json(self) -> dict[str, Any]:
         """The documented JSON: every stored field, and the figures derived from them.
@@ -373,6 +353,7 @@ class RunResult:
         verdict is 'unsure'.
         """
         data = plain(self)
+        rate = "tokens_per_second" if self.spec.task == TEXT_GENERATION else "images_per_second"
         for variant in ("eager", "compiled"):
             measured: Measurement | None = getattr(self, variant)
             if measured is not None:
@@ -380,7 +361,7 @@ class RunResult:
                     "median_ms": milliseconds(measured.median_seconds),
                     "mean_ms": milliseconds(measured.mean_seconds),
                     "p95_ms": milliseconds(measured.p95_seconds),
-                    "images_per_second": self.spec.batch_size / self.latencies[variant],
+                    rate: self.spec.batch_size / self.latencies[variant],
                     "launch_ms": None if measured.launch_seconds is None else milliseconds(measured.launch_seconds),
                 }
                 if measured.profile is not None:
@@ -389,7 +370,7 @@ class RunResult:
                         "roofline_share": self.roofline_share(measured),
                     }
                 if run := measured.back_to_back:
-                    data[variant] |= {"images_per_second_back_to_back": run.calls * self.spec.batch_size / run.seconds}
+                    data[variant] |= {f"{rate}_back_to_back": run.calls * self.spec.batch_size / run.seconds}
         for one, size in zip(self.another_sizes, data["another_sizes"], strict=True):
             size |= {"speedup": plain(one.speedup), "calls_to_pay": one.calls_to_pay}
         data["speedup"] = plain(self.speedup)
@@ -408,7 +389,25 @@ class RunResult:
             data[f"{variant}_ms"] = milliseconds(seconds) if seconds is not None else None
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
+        if self.spec.task == TEXT_GENERATION:
+            data |= self._text_figures(data)
         return data
+
+    def _text_figures(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The parts of the JSON that only a text model's run has; `data` are the others."""
+        names = ("eager", "compiled")
+        decode = {name: {"ms": data[f"{name}_ms"]} for name in names} | {"speedup": data["speedup"]}
+        prefill = data["prefill"]
+        if prefill is not None:
+            latencies = self.prefill_latencies or (None, None)
+            for name, seconds in zip(names, latencies, strict=True):
+                prefill[name] |= {"ms": None if seconds is None else milliseconds(seconds)}
+            prefill |= {"speedup": plain(self.prefill_speedup)}
+        answer, paid = self.answer_seconds, None
+        if self.own_break_even is not None and self.compilation is not None:
+            paid = self.answers_to_pay(self.compilation.first_call_seconds)
+        both = answer and dict(zip(names, map(milliseconds, answer), strict=True))
+        return {"decode": decode, "prefill": prefill, "answer_ms": both, "break_even_answers": paid}
 
     def dumps(self) -> str:
         """One line of strict JSON. NaN and infinity raise ValueError: they are programming mistakes."""
@@ -421,3 +420,9 @@ class RunResult:
         Raises ValueError where a needed key is missing or of the wrong kind.
         """
         return load(cls, data)
+
+
+def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:
+    if eager is None or again is None:
+        return None
+    return stats.control_ratio(eager.wall_seconds, again.wall_seconds, eager.calls_per_block)

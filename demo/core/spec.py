@@ -1,8 +1,8 @@
 """What is asked of one run, and the table of options from which every way of asking is made.
 
-A field of `RunSpec` that `choice`, `switch`, `whole`, `number` or `queries` declares is an `Option`. The command line,
-the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared here, applied
-in `demo.backend`, and named in `demo/core/languages/`.
+A field of `RunSpec` that `choice`, `switch`, `whole`, `number`, `queries` or `passage` declares is an `Option`. The
+command line, the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared
+here, applied in `demo.backend`, and named in `demo/core/languages/`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from demo.core import numbers
 from demo.core.codec import shown
 from demo.core.errors import BadInput
 
-TASKS = ("image-classification", "object-detection", "image-segmentation")
+TEXT_GENERATION = "text-generation"
+TASKS = ("image-classification", "object-detection", "image-segmentation", TEXT_GENERATION)
 OWN_MODEL = "own-model"
 """The task of a run of a user's own module: its checkpoint is `FILE.py:FUNCTION`. Only the command line asks for it."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
@@ -49,11 +50,17 @@ MIN_SECONDS, MAX_SECONDS = 0.5, 300.0
 MAX_THREADS = 1024
 MAX_REPEATS = 20
 MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
+MAX_PROMPT = 20_000
+"""Characters."""
+MIN_TOKENS, MAX_TOKENS = 2, 4096
+"""Of an answer: the first comes with the prompt, from the second on each is a step of its own."""
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
 NOT_FOR_OWN_MODELS = ("batch_size", "weights", "text", "attention", "another_size")
 """Options that have no meaning where a user's function makes model and inputs."""
+FOR_TEXT_GENERATION = ("prompt", "tokens")
+"""Options that have a meaning for that task alone."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Option:
     """The field of `RunSpec`: also the name in links, grids, the API and the JSON of a result."""
     default: Any
     """None for a number that may be left out."""
-    kind: Literal["choice", "switch", "whole", "number", "queries"]
+    kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
     """In English, one sentence or two, for `--help` and the API's documentation."""
     title: str = ""
@@ -113,6 +120,8 @@ class Option:
                 self._check_number(value)
             case "queries":
                 _check_queries(value)
+            case "passage":
+                _check_passage(value)
 
     def _check_number(self, value: Any) -> None:
         allowed, called = (int, "whole number") if self.kind == "whole" else (int | float, "number")
@@ -146,6 +155,11 @@ def queries(help: str, **facts: Any) -> Any:
     return field(default=(), metadata={"kind": "queries", "help": help, **facts})
 
 
+def passage(help: str, **facts: Any) -> Any:
+    """A field with a text of any form."""
+    return field(default="", metadata={"kind": "passage", "help": help, **facts})
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """What is asked of one run. Checks itself; raises `BadInput` with what was given and what is allowed.
@@ -160,7 +174,7 @@ class RunSpec:
         1,
         1,
         MAX_BATCH_SIZE,
-        f"1 to {MAX_BATCH_SIZE}; the picture is repeated so many times.",
+        f"1 to {MAX_BATCH_SIZE}; the picture, or the prompt, is repeated so many times.",
         title="Batch size",
         in_script=True,
     )
@@ -289,6 +303,15 @@ class RunSpec:
         fold="timing",
         timing=True,
     )
+    prompt: str = passage("For text generation: the text that the model goes on from.", in_script=True)
+    tokens: int = whole(
+        64,
+        MIN_TOKENS,
+        MAX_TOKENS,
+        f"For text generation: tokens to generate, {MIN_TOKENS} to {MAX_TOKENS}.",
+        title="The number of tokens",
+        in_script=True,
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint.strip():
@@ -303,11 +326,25 @@ class RunSpec:
                 "or choose the protocol 'interleaved'."
             )
         self._check_way_to_compile()
+        self._check_text()
         if self.task == OWN_MODEL and (given := [name for name in self.departures() if name in NOT_FOR_OWN_MODELS]):
             raise BadInput(
                 f"A model of your own takes its weights, inputs and batch from your function: leave out "
                 f"{', '.join(given)}."
             )
+
+    def _check_text(self) -> None:
+        """Raises BadInput where task and text do not go together."""
+        if self.task != TEXT_GENERATION:
+            if given := [name for name in self.departures() if name in FOR_TEXT_GENERATION]:
+                raise BadInput(f"Only {TEXT_GENERATION} has {' and '.join(given)}. Leave out what this task lacks.")
+            return
+        if not self.prompt.strip():
+            raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")
+        if self.channels_last:
+            raise BadInput("Channels last is for pictures, and text generation sees none: switch channels_last off.")
+        if self.compiler == "aot":
+            raise BadInput("Text generation is not built as a package here: choose compiler jit.")
 
     def _check_way_to_compile(self) -> None:
         """Raises BadInput for a combination that torch does not have."""
@@ -339,9 +376,13 @@ class RunSpec:
         return dataclasses.replace(self, device=device)
 
     @property
-    def unit(self) -> Literal["image", "call"]:
+    def unit(self) -> Literal["image", "call", "token"]:
         """What a rate counts: `batch_size` of them in a call."""
-        return "call" if self.task == OWN_MODEL else "image"
+        return {OWN_MODEL: "call", TEXT_GENERATION: "token"}.get(self.task, "image")  # type: ignore[return-value]
+
+    @property
+    def sees_picture(self) -> bool:
+        return self.task not in (OWN_MODEL, TEXT_GENERATION)
 
     @property
     def cached(self) -> bool:
@@ -390,6 +431,17 @@ def _parse_queries(given: Any) -> Any:
     if not isinstance(given, Iterable):
         return (given,)
     return tuple(query.strip() if isinstance(query, str) else query for query in given)
+
+
+def _check_passage(text: Any) -> None:
+    if not isinstance(text, str):
+        raise BadInput(f"The prompt is a text. Given: {shown(text)}.")
+    if len(text) > MAX_PROMPT:
+        raise BadInput(f"The prompt may have {MAX_PROMPT:,} characters. Given: {len(text):,}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput("The prompt holds half a character (a lone surrogate). Type it anew.") from error
 
 
 def _check_queries(text: Any) -> None:

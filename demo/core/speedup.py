@@ -60,3 +60,7 @@ class Repeat:
     break_cost: stats.Interval | None = None
     """Of that process; None where no graph break was added."""
     threads: int | None = None
+    prefill: stats.Interval | None = None
+    """A text model's time to the first token, eager over compiled, in that process."""
+    prefill_seconds: tuple[float, float] | None = None
+    """The same of eager and of compiled."""

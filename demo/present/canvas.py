@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 
 from demo.core.format import percent
 from demo.core.images import decode_mask
-from demo.core.result import Box, ImageInfo, Segment
+from demo.core.outputs import Box, ImageInfo, Segment
 from demo.present.fonts import Font, font_for, printable_label, without_missing_accents
 from demo.present.palette import CHANGED, INK, PAD, PAPER, VARIANTS, Variant, rgb, text_on
 

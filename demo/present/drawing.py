@@ -16,7 +16,7 @@ from PIL import Image
 from demo.core import agreement
 from demo.core.format import percent
 from demo.core.images import decode_mask
-from demo.core.result import Box, ImageInfo, Predictions, Segment
+from demo.core.outputs import Box, ImageInfo, Predictions, Segment
 from demo.present.canvas import Canvas, around_box, around_point
 from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
 

@@ -57,7 +57,7 @@ class Grid:
 
 PRESETS = {
     "published": Grid(
-        tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled),
+        tuple(checkpoint.id for checkpoint in catalog.PUBLISHED),
         (1, 4, 16),
         ("default", "reduce-overhead"),
         settings={"text": catalog.QUERIES},

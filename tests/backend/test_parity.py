@@ -8,7 +8,7 @@ import torch
 
 from demo.backend import parity
 from demo.core import images
-from demo.core.result import Box, Label, Predictions, Segment
+from demo.core.outputs import Box, Label, Predictions, Segment
 
 BASE = torch.linspace(-2, 2, 100)
 

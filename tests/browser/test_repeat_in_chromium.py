@@ -13,7 +13,8 @@ import pytest
 from samples import MACHINE, measurement, ok_result
 from troubles import heard
 
-from demo.core.result import ImageInfo, Progress, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History

@@ -12,7 +12,8 @@ from scripted_runner import RUN
 from demo.cli import terminal
 from demo.cli.main import main
 from demo.core import format as fmt
-from demo.core.result import Predictions, Progress
+from demo.core.outputs import Predictions
+from demo.core.result import Progress
 from demo.core.stats import Interval
 
 

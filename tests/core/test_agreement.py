@@ -10,7 +10,7 @@ from PIL import Image
 
 from demo.backend import parity
 from demo.core import agreement
-from demo.core.result import Box, ImageInfo, Predictions
+from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.present import drawing
 
 

@@ -14,7 +14,8 @@ from samples import BOXES, LABELS, SEGMENTS, failed_result, ok_result
 
 from demo.core.codec import load, plain
 from demo.core.measurement import Compilation, GraphBreak, Measurement
-from demo.core.result import EndToEnd, Parity, RunResult
+from demo.core.outputs import EndToEnd, Parity
+from demo.core.result import RunResult
 from demo.core.spec import (
     DEVICES,
     DTYPES,

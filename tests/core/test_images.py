@@ -18,7 +18,7 @@ from PIL import Image, PngImagePlugin
 from demo.core import images, limits
 from demo.core.errors import BadInput
 from demo.core.images import MAX_ASPECT, decode_mask, decode_preview, encode_mask, read
-from demo.core.result import MASK_SIDE
+from demo.core.outputs import MASK_SIDE
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
 PILLOW_S_LIMIT = Image.MAX_IMAGE_PIXELS

@@ -12,7 +12,8 @@ from samples import failed_result, measurement, ok_result
 
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement
-from demo.core.result import EndToEnd, RunResult
+from demo.core.outputs import EndToEnd
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 

@@ -10,7 +10,8 @@ from samples import measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation, CompileCost
-from demo.core.result import Parity, RunResult
+from demo.core.outputs import Parity
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Gain
 from demo.present import advice

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageFont
 
 from demo.core.images import encode_mask
-from demo.core.result import Box, ImageInfo, Label, Predictions, Segment
+from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import canvas, fonts, palette
 from demo.present.canvas import MAX_ASPECT, MIN_SIDE
 from demo.present.drawing import difference, draw, draw_boxes, draw_labels, draw_segments

@@ -8,7 +8,8 @@ from samples import failed_result, measurement, ok_result
 from demo.cli import terminal
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
-from demo.core.result import Failure, ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 from demo.present.guide_comparison import GuideComparison, compare_with_guide, nearest_rows, terminal_lines
 from demo.store import published

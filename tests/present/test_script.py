@@ -35,7 +35,8 @@ from demo.cli.main import main
 from demo.core import catalog, images
 from demo.core.errors import BadInput
 from demo.core.measurement import CompiledFirst, GraphBreak
-from demo.core.result import ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import DTYPES, MODES, RunSpec
 from demo.present import script
 from demo.store.history import History

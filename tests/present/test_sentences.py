@@ -12,7 +12,8 @@ from demo.cli import terminal
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
-from demo.core.result import STATUSES, EndToEnd, Parity, RunResult
+from demo.core.outputs import EndToEnd, Parity
+from demo.core.result import STATUSES, RunResult
 from demo.core.spec import RunSpec
 from demo.present import details, markdown, section_texts, sentences
 from demo.ui.html import sections

@@ -17,7 +17,7 @@ import pytest
 from samples import failed_result, measurement, ok_result
 
 from demo.core.measurement import CompileCost
-from demo.core.result import ImageInfo
+from demo.core.outputs import ImageInfo
 from demo.core.spec import RunSpec
 from demo.store.database import FILE_VERSION
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError, default_folder

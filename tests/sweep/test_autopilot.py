@@ -20,7 +20,8 @@ from demo.core import agreement, catalog
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.measurement import GraphBreak
-from demo.core.result import Box, Failure, Label, Parity, Predictions, RunResult
+from demo.core.outputs import Box, Label, Parity, Predictions
+from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Repeat
 from demo.core.stats import Interval

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, MACHINE, ok_result
 
-from demo.core.result import ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Repeat
 from demo.core.stats import Interval

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from samples import MACHINE, ok_result
 
-from demo.core.result import ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.precompiler import Precompiler, should_precompile
 from demo.runs.runner import Runner

@@ -20,7 +20,8 @@ from demo.backend import caveats
 from demo.core import catalog
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, Roofline
-from demo.core.result import Parity, RunResult
+from demo.core.outputs import Parity
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store import measured
 from tools import evidence_tables, gpu_evidence

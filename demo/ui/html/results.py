@@ -15,7 +15,8 @@ from demo.core import format as fmt
 from demo.core.catalog import Checkpoint
 from demo.core.images import decode_preview
 from demo.core.languages import Language
-from demo.core.result import ImageInfo, Predictions, RunResult
+from demo.core.outputs import ImageInfo, Predictions
+from demo.core.result import RunResult
 from demo.core.speedup import Speedup
 from demo.present import drawing, palette, sentences
 from demo.present.details import all_figures

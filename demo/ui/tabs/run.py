@@ -13,7 +13,8 @@ from demo.core import catalog, hub
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
-from demo.core.result import ImageInfo, Progress, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import Progress, RunResult
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal

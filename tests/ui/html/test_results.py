@@ -21,7 +21,8 @@ from demo.cli import terminal
 from demo.core import catalog
 from demo.core.languages import ENGLISH
 from demo.core.measurement import GraphBreak
-from demo.core.result import Failure, ImageInfo, Label, Predictions, Progress, RunResult
+from demo.core.outputs import ImageInfo, Label, Predictions
+from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.ui.html import progress, results
 from demo.ui.tabs import form

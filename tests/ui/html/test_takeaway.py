@@ -20,7 +20,8 @@ import pytest
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.result import ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import advice, markdown
 from demo.present.script import script

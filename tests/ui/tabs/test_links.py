@@ -21,7 +21,7 @@ from page_support import (
 from samples import failed_result, ok_result
 
 from demo.core import limits
-from demo.core.result import ImageInfo
+from demo.core.outputs import ImageInfo
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
 from demo.ui.tabs import form, links

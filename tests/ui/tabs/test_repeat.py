@@ -15,7 +15,8 @@ from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
 from demo.core import limits
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
-from demo.core.result import ImageInfo, RunResult
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
 from demo.core.spec import MAX_REPEATS, RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History

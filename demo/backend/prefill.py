@@ -1,0 +1,89 @@
+"""A text model's prompt and its whole answer, timed beside the steps of the decoding.
+
+The prefill, the call that reads the prompt, by the interleaved protocol; and transformers' own generate(), which
+compiles by itself where it has a GPU and a static cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from demo.backend import timing
+from demo.backend.compilation import CompileLog
+from demo.backend.events import Events
+from demo.backend.text_subject import TextSubject
+from demo.backend.variants import Variants
+from demo.core.measurement import Generation, Prefill
+from demo.core.result import RunResult
+
+SHARE = 0.5
+"""Of the time for the steps, which are what most of an answer's time goes into."""
+LONGEST_ANSWER = 10.0
+"""Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
+GENERATE_CALLS = 3
+
+
+def measured(
+    subject: TextSubject, variants: Variants, result: RunResult, log: CompileLog, events: Events
+) -> Iterator[RunResult]:
+    """The result with the prompt's figures, then with those of generate() as well."""
+    events.doing("prefill", 0.85, phase="time")
+    result = replace(result, prefill=timed(subject, variants, log))
+    yield result
+    events.doing("generate", 0.88, phase="time")
+    answer = result.answer_seconds
+    yield replace(result, generation=generation(subject, answer and answer[0]))
+
+
+def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
+    """Both variants read the prompt in turns. They are compiled by now."""
+    decoding, clock = subject.decoding, subject.clock
+
+    def calls(model: Any) -> timing.Call:
+        return lambda: decoding.prefill(model)
+
+    eager, compiled = calls(variants.eager.model), calls(variants.compiled.model)
+    min_calls = timing.min_warmup_calls(subject.spec, subject.device)
+    warmup, _ = timing.warm_up(compiled, clock, log.events, min_calls)
+    eager_warmup, _ = timing.warm_up(eager, clock, log.events)
+    plan = timing.Plan.of(subject.spec)
+    plan = replace(plan, max_seconds=plan.max_seconds * SHARE)
+    half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
+    samples = timing.time_interleaved(eager, compiled, clock, plan, half, lambda _: None)
+    control = samples.measurement("control") if samples.control else None
+    return Prefill(samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control)
+
+
+def generation(subject: TextSubject, answer_seconds: float | None) -> Generation:
+    """`answer_seconds` is what eager's answer takes by its parts."""
+    decoding, generate, automatic = subject.decoding, None, None
+    if answer_seconds is not None and answer_seconds <= LONGEST_ANSWER:
+        generate = _generate(subject, disable_compile=True)
+        if subject.device.type == "cuda":
+            automatic = _generate(subject, disable_compile=False)
+    places = subject.ids.shape[1] + subject.spec.tokens
+    return Generation(subject.ids.shape[1], places, decoding.bytes(), generate, automatic)
+
+
+def _generate(subject: TextSubject, disable_compile: bool) -> float:
+    """Median seconds of generate() for the whole answer, after a call that is not counted."""
+    spec, prompt = subject.spec, subject.decoding.prompt
+
+    def call() -> torch.Tensor:
+        answer: torch.Tensor = subject.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=spec.tokens,
+            min_new_tokens=spec.tokens,
+            do_sample=False,
+            cache_implementation="static",
+            disable_compile=disable_compile,
+        )
+        return answer
+
+    call()
+    return timing.median_of_few(call, subject.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)

@@ -1,0 +1,276 @@
+"""A causal language model that answers a prompt over a static cache, token by token.
+
+A call is one step of the decoding: a token in, the next one out, greedily. Eager and compiled take turns over one cache
+and one place in it. The prompt's own call, the prefill, is timed apart: see `demo.backend.prefill`.
+
+Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
+answer. Not covered: models that keep another state, padding, sampling, and an answer that ends before its last token.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from transformers import StaticCache
+
+from demo.backend import models, timing
+from demo.backend.load_errors import OTHER, named
+from demo.backend.picture_subject import CPU_CLOCK
+from demo.backend.subject import Batch, Change, OtherSize, Subject
+from demo.core import limits
+from demo.core.errors import BadInput
+from demo.core.outputs import EndToEnd, Predictions
+from demo.core.spec import MAX_TOKENS, MIN_TOKENS, RunSpec
+
+COMPARED_TOKENS = 64
+"""Of an answer: those whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
+KEY_VALUE_LAYERS = ("full_attention", "sliding_attention", "chunked_attention")
+
+
+class Decoding:
+    """A static cache, the prompt that it begins with, and how far the answer has come.
+
+    The cache is laid out by one eager call: only the model knows the sizes of its keys and values, and a cache that is
+    first filled in a compiled call has no fixed address, which a CUDA graph needs.
+    """
+
+    def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
+        """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
+        self.prompt = prompt
+        self.steps = tokens - 1
+        """Of an answer: its first token comes with the prompt."""
+        self.step = 0
+        self.first = self.token = prompt[:, -1:]
+        """The answer's first token, and the last one chosen; [batch, 1]."""
+        self.eager: torch.Tensor | None = None
+        """The tokens of eager's answer, once they are known: [answer tokens], on the CPU."""
+        self.cache = StaticCache(config=model.config, max_cache_len=prompt.shape[1] + tokens)
+        self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
+        self._logits(model, prompt[:, :1])
+        self._rewind(0)
+
+    def prefill(self, model: Any) -> torch.Tensor:
+        """Reads the prompt and chooses the answer's first token. Returns the logits, [batch, 1, vocabulary]."""
+        self._rewind(0)
+        logits = self._logits(model, self.prompt)
+        self.first = self.token = chosen(logits)
+        self.step = 0
+        return logits
+
+    def decode(self, model: Any) -> torch.Tensor:
+        """The next token's logits, [batch, 1, vocabulary]; after the last one of the answer those of its second."""
+        if self.step == self.steps:
+            self.restart()
+        logits = self._logits(model, self.token)
+        self.token = chosen(logits)
+        self.step += 1
+        return logits
+
+    def restart(self) -> None:
+        """Goes back to the first token of the answer. What the cache holds of the prompt stays."""
+        self._rewind(self.prompt.shape[1])
+        self.token, self.step = self.first, 0
+
+    def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tokens that the model chooses, and the logits of the first `COMPARED_TOKENS` of them.
+
+        [answer tokens] and [compared, vocabulary], of the batch's first row, on the CPU. With `forced` (one row of
+        tokens) the model is fed these in place of those it chooses.
+        """
+        rows, tokens = [], []
+        for index in range(self.steps + 1):
+            logits = self.prefill(model) if index == 0 else self.decode(model)
+            tokens.append(self.token[0].clone())
+            if index < COMPARED_TOKENS:
+                rows.append(logits[0, -1:].cpu().clone())
+            if forced is not None:
+                self.token = forced[index].to(self.token).expand_as(self.token)
+        self.restart()
+        return torch.cat(tokens).cpu(), torch.cat(rows)
+
+    def bytes(self) -> int:
+        """Of keys and values."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
+
+    def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = model(input_ids=tokens, **self.options).logits
+        return logits
+
+    def _rewind(self, length: int) -> None:
+        """The keys and values behind it stay where they are: the mask hides them until they are written anew."""
+        for layer in self.cache.layers:
+            layer.cumulative_length.fill_(length)
+            if layer.is_sliding:
+                layer.cumulative_length_int = length
+
+
+def chosen(logits: torch.Tensor) -> torch.Tensor:
+    """The likeliest token of each row, [batch, 1]."""
+    return logits[:, -1].argmax(-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class TextSubject(Subject):
+    loaded: models.Loaded
+    ids: torch.Tensor
+    """The prompt's tokens, [1, prompt tokens], on the CPU."""
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.loaded.warnings
+
+    def on_device(self) -> torch.Tensor:
+        """The prompt repeated to a batch."""
+        return self.ids.repeat(self.spec.batch_size, 1).to(self.device)
+
+    @cached_property
+    def decoding(self) -> Decoding:
+        return Decoding(self.model, self.on_device(), self.spec.tokens)
+
+    def make_batch(self) -> Batch:
+        """The arguments of one step."""
+        return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
+
+    def call(self, model: Any) -> timing.Call:
+        """A step. The first one of each call that is made here reads the prompt before, so that a compiled model's
+        first call compiles both, in the order in which an answer needs them."""
+        decoding, begun = self.decoding, False
+
+        def step() -> torch.Tensor:
+            nonlocal begun
+            if not begun:
+                decoding.prefill(model)
+                begun = True
+            return decoding.decode(model)
+
+        return step
+
+    def once(self, model: Any) -> Any:
+        self.decoding.restart()
+        outputs = model(**self.batch)
+        self.decoding.restart()
+        return outputs
+
+    def outputs(self, model: Any) -> dict[str, torch.Tensor]:
+        """The tokens that the model chooses, and its logits where it is fed those that eager chose.
+
+        Two variants that differ by a rounding may choose differently once, and write different texts from there on.
+        """
+        tokens, logits = self.decoding.answer(model)
+        if self.decoding.eager is None:
+            self.decoding.eager = tokens
+        elif not torch.equal(tokens, self.decoding.eager):
+            _, logits = self.decoding.answer(model, self.decoding.eager)
+        return {"tokens": tokens, "logits": logits}
+
+    def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
+        """From one call over prompt and answer, without a cache, which comes to the same."""
+        assert self.decoding.eager is not None
+        answer = self.decoding.eager[:COMPARED_TOKENS]
+        text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
+        return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
+
+    def predictions(self, outputs: Any) -> Predictions | None:
+        if self.spec.weights == "random":
+            return None
+        return as_text(self.loaded.tokenizer, outputs["tokens"].tolist())
+
+    def end_to_end(self, outputs: Any) -> EndToEnd | None:
+        tokenizer = self.loaded.tokenizer
+        if tokenizer is None:
+            return None
+        return EndToEnd(
+            preprocess_seconds=timing.median_of_few(lambda: tokenized(tokenizer, self.spec), CPU_CLOCK),
+            copy_seconds=timing.median_of_few(self.on_device, self.clock),
+            postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), CPU_CLOCK),
+        )
+
+    def of_other_sizes(self) -> Iterator[OtherSize]:
+        """A longer prompt in a cache of the same length, a cache twice as long, and another batch size."""
+        spec, prompt = self.spec, self.ids.shape[1]
+        places = prompt + spec.tokens
+        longer = min(2 * prompt, places - MIN_TOKENS)
+        if longer > prompt:
+            yield self._sized("prompt", replace(spec, tokens=places - longer), longer)
+        context = _context(self.model.config)
+        if places + spec.tokens <= min(MAX_TOKENS, context or MAX_TOKENS):
+            yield self._sized("cache", replace(spec, tokens=2 * spec.tokens), prompt)
+        size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
+        yield self._sized("batch size", replace(spec, batch_size=size), prompt)
+
+    def _sized(self, changed: Change, spec: RunSpec, prompt_tokens: int) -> OtherSize:
+        ids = self.ids.repeat(1, -(-prompt_tokens // self.ids.shape[1]))[:, :prompt_tokens]
+        other = replace(self, spec=spec, ids=ids)
+        return OtherSize(changed, other, prompt_tokens=prompt_tokens, cache_tokens=prompt_tokens + spec.tokens)
+
+
+def load(spec: RunSpec, device: torch.device) -> TextSubject:
+    """Raises BadInput for a model whose state is no cache of keys and values, and for a prompt that does not fit."""
+    loaded = models.load(spec, device)
+    config = loaded.model.config.get_text_config(decoder=True)
+    kinds = set(getattr(config, "layer_types", None) or KEY_VALUE_LAYERS)
+    if others := kinds - set(KEY_VALUE_LAYERS):
+        raise BadInput(
+            f"{named(spec.checkpoint)} keeps a state that is no cache of keys and values "
+            f"({', '.join(sorted(others))}), which is not timed here; {OTHER}."
+        )
+    if loaded.tokenizer is not None:
+        ids = tokenized(loaded.tokenizer, spec)
+    else:
+        ids = _made_up(spec.prompt, config.vocab_size)
+    _check_length(config, ids.shape[1], spec)
+    if not 0 <= int(ids.min()) <= int(ids.max()) < config.vocab_size:
+        raise BadInput(f"The tokenizer of {named(spec.checkpoint)} knows words that its model lacks; {OTHER}.")
+    return TextSubject(spec, device, loaded.model, loaded, ids)
+
+
+def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
+    """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
+    ids: torch.Tensor = tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
+    return ids
+
+
+def _made_up(prompt: str, words: int) -> torch.Tensor:
+    """Without a tokenizer, as with random weights: each word and each mark is one token, by its checksum."""
+    pieces = ["<bos>", *re.findall(r"\w+|[^\w\s]", prompt)]
+    return torch.tensor([[zlib.crc32(piece.encode()) % words for piece in pieces]])
+
+
+def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
+    """What each token adds to the text of those before.
+
+    A token is decoded behind the ones before it, since a tokenizer may drop a blank at the beginning of a text. The
+    bytes of one character may be spread over several tokens; it comes with the last one.
+    """
+    pieces, begin, told = [], 0, 0
+    for end in range(1, len(ids) + 1):
+        before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (told, end))
+        whole = not now.endswith("\ufffd")
+        pieces.append(now[len(before) :] if whole else "")
+        if whole:
+            begin, told = told, end
+    return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
+
+
+def _context(config: Any) -> int | None:
+    """Tokens that the model takes at once: those it was made for, or those of its sliding window; None: any number."""
+    names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
+    sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
+    return min(sizes, default=None)
+
+
+def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
+    if not prompt_tokens:
+        raise BadInput("The prompt gives no token. Give a text to go on from.")
+    context = _context(config)
+    if context is not None and prompt_tokens + spec.tokens > context:
+        raise BadInput(
+            f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
+            f"{named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
+        )

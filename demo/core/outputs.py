@@ -1,0 +1,89 @@
+"""What the outputs of eager and compiled show, and whether they agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Whether eager and compiled agree: raw outputs as PyTorch's dynamo benchmarks judge them, and predictions."""
+
+    verdict: Literal["match", "differ", "not comparable"]
+    max_abs_error: float | None
+    """Largest absolute difference of any output element; None where it is not finite or not comparable."""
+    reason: str
+    """One sentence: which test decided."""
+    task: dict[str, float] = field(default_factory=dict)
+    """Shares from 0 to 1 by name: 'top5_agreement', 'matched_boxes', 'box_iou' (worst pair), 'score_difference'
+    (largest of a pair), 'mask_iou', 'changed_pixels', 'same_tokens' (of the answer, before the first other one)."""
+
+
+@dataclass(frozen=True)
+class Label:
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Box:
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+    """x0, y0, x1, y1 in pixels of the upright input image."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    label: str
+    score: float | None
+    """None for a semantic model, which gives none."""
+    area: float
+    """Share of the image, 0 to 1."""
+    mask_png: str
+    """Base64 of a 1-bit PNG; the image's aspect ratio, its long side at most `MASK_SIDE` pixels."""
+
+
+MASK_SIDE = 640
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What one variant saw or wrote. The task decides which is filled."""
+
+    labels: tuple[Label, ...] | None = None
+    boxes: tuple[Box, ...] | None = None
+    segments: tuple[Segment, ...] | None = None
+    segmentation: str | None = None
+    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'. None in results of before it was kept."""
+    text: str | None = None
+    """The answer, without its prompt and without marks such as the end of a text."""
+    pieces: tuple[str, ...] | None = None
+    """What each token added to the text; '' for a mark, and for one that only begins a character."""
+    token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    """The picture that was used, upright and in RGB."""
+
+    name: str
+    width: int
+    height: int
+    sha256: str
+    """Of the file's bytes."""
+    preview_jpeg: str
+    """Base64 of a JPEG, long side at most `MASK_SIDE` pixels: lets a stored result be drawn again."""
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """Median seconds of the steps of a request around the forward pass."""
+
+    preprocess_seconds: float
+    """One picture, decoded, through the checkpoint's processor."""
+    copy_seconds: float
+    """The whole batch to the device."""
+    postprocess_seconds: float
+    """Outputs to labels, boxes or segments, for one picture."""
