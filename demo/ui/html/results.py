@@ -17,6 +17,7 @@ from demo.core.images import decode_preview
 from demo.core.languages import Language
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION
 from demo.core.speedup import Speedup
 from demo.present import drawing, palette, sentences
 from demo.present.details import all_figures
@@ -66,7 +67,8 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
 
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
-    _, sentence = published_for(checkpoint, task, lang)
+    text = task == TEXT_GENERATION
+    sentence = lang.html("published_text") if text else published_for(checkpoint, task, lang)[1]
     return f'<p class="figure-title">{sentence}</p>'
 
 
@@ -366,9 +368,13 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     facts = [lang.html("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
         facts.append(lang.html("note_parameters", count=fmt.parameters(checkpoint.parameters)))
-    facts.append(lang.value("{} × {} px".format(*reversed(checkpoint.input_size))))
+    text = checkpoint.task == TEXT_GENERATION
+    if not text:
+        facts.append(lang.value("{} × {} px".format(*reversed(checkpoint.input_size))))
     note = "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
-    if checkpoint.drawn_only:
+    if checkpoint.drawn_only and text:
+        note += f"<p class='note'>{lang.html('note_drawn_only_text')}</p>"
+    elif checkpoint.drawn_only:
         labels = lang.listed([lang.plain_quoted(label) for label in scenes.shapes(checkpoint)])
         note += f"<p class='note'>{lang.marked(lang.composed('note_drawn_only', labels=labels))}</p>"
     return note

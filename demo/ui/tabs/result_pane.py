@@ -11,6 +11,7 @@ import gradio as gr
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
@@ -102,11 +103,8 @@ class ResultPane:
 
     def before_a_run(self, opening: str, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates that show `opening`, which is HTML, and what the guide measured."""
-        note = results.published_note(checkpoint, task, lang)
-        return self.only(opening) | {
-            self.chart_note: gr.update(value=note, visible=True),
-            self.chart: gr.update(value=published_chart(checkpoint, task, lang), visible=True),
-        }
+        guide = zip((self.chart_note, self.chart), in_the_guide(checkpoint, task, lang), strict=True)
+        return self.only(opening) | dict(guide)
 
     def result(
         self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None, lang: Language
@@ -132,6 +130,14 @@ class ResultPane:
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
         return shown | hidden | answer
+
+
+def in_the_guide(checkpoint: str, task: str, lang: Language) -> tuple[Any, Any]:
+    """Updates of `chart_note` and `chart`: what the guide measured, or that it has no figures for this task."""
+    note = gr.update(value=results.published_note(checkpoint, task, lang), visible=True)
+    if task == TEXT_GENERATION:
+        return note, gr.update(visible=False)
+    return note, gr.update(value=published_chart(checkpoint, task, lang), visible=True)
 
 
 def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
