@@ -14,7 +14,7 @@ from demo.core.result import RunResult
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import guide_comparison, results, share, takeaway
+from demo.ui.html import guide_comparison, outputs, results, share, takeaway
 from demo.ui.html.sections import SECTIONS
 from demo.ui.tabs import repeat
 from demo.ui.tabs.folds import Fold
@@ -62,7 +62,7 @@ class ResultPane:
                 js_on_load=repeat.LISTEN,
             ),
             share=takeaway.component("share"),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
             folds=[Fold.build(section) for section in SECTIONS],
@@ -128,7 +128,7 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
-            self.seen: gr.update(value=results.predictions(result, lang), visible=True),
+            self.seen: gr.update(value=outputs.shown(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
         return shown | hidden | answer
