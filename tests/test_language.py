@@ -30,7 +30,7 @@ from demo.present.figure import wrapped
 from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
 from demo.store import measured, published
 from demo.sweep.cells import Cell
-from demo.ui.html import comparison, guide_comparison, progress, results, sections, sweep_status, takeaway
+from demo.ui.html import comparison, guide_comparison, outputs, progress, results, sections, sweep_status, takeaway
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.look.theme import CSS
@@ -511,7 +511,7 @@ def test_english_sentences_inside_another_language_are_marked_as_english(languag
     page = results.failure(failed_result(), language)
     assert ('<span lang="en" dir="ltr">' in page) is (language is not ENGLISH)
     assert ('<span lang="en" dir="ltr">' in results.details(ok_result(), language)) is (language is not ENGLISH)
-    assert ('<span lang="en" dir="ltr">' in results.predictions(ok_result(), language)) is (language is not ENGLISH)
+    assert ('<span lang="en" dir="ltr">' in outputs.shown(ok_result(), language)) is (language is not ENGLISH)
 
 
 @EVERY
@@ -524,7 +524,7 @@ def test_what_the_models_see_is_told_in_the_visitors_language(language: Language
         other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
         labels = latin(str(result.predictions)) | latin(result.image.name)
         for one in (result, gone, *([other] if name == "detection" else [])):
-            page = results.predictions(one, language)
+            page = outputs.shown(one, language)
             spoken = " ".join(re.findall(r'(?:alt|aria-label)="([^"]*)"', page))
             english = (own_words(page) | latin(spoken)) - labels - TERMS
             assert bool(english) is (language is ENGLISH), english

@@ -18,7 +18,8 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
-from demo.present import advice, details, section_texts, sentences
+from demo.core.spec import TEXT_GENERATION
+from demo.present import advice, details, section_texts, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.store import published
 from demo.store.measured import current_commit
@@ -30,6 +31,8 @@ SPARSE_SECONDS = 10.0
 """In a log file, a phase that lasts says so this often."""
 MAX_PREDICTIONS = 5
 WIDEST = 100
+TEXT_WIDTH = 48
+"""Of each of two texts side by side."""
 
 
 class ProgressLine:
@@ -105,6 +108,7 @@ def report(result: RunResult) -> str:
         sections[0].append(result.failure.remedy)
     else:
         sections[0] += [
+            text_answer.times(result, ENGLISH),
             sentences.interval(result, ENGLISH),
             sentences.noise_floor(result, ENGLISH),
             sentences.break_cost(result, ENGLISH),
@@ -116,7 +120,9 @@ def report(result: RunResult) -> str:
     sections.append(table([*_asked(result), *rows]))
     if result.predictions:
         warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
-        sections.append([*_side_by_side(result.predictions), sentences.agreement(result, ENGLISH), *warned])
+        parted = text_answer.parted(result, ENGLISH)
+        said = [sentences.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
+        sections.append([*_side_by_side(result.predictions), *said, *warned])
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
     if result.warnings:
@@ -156,11 +162,14 @@ def versions() -> str:
 
 
 def _side_by_side(predictions: dict[str, Predictions]) -> list[str]:
-    columns = [[f"{variant} sees", *_seen(predictions[variant])] for variant in predictions]
+    does = "writes" if any(one.text is not None for one in predictions.values()) else "sees"
+    columns = [[f"{variant} {does}", *_seen(predictions[variant])] for variant in predictions]
     return table(zip_longest(*columns, fillvalue=""))
 
 
 def _seen(predictions: Predictions) -> list[str]:
+    if predictions.text is not None:
+        return textwrap.wrap(predictions.text, TEXT_WIDTH) or ["nothing"]
     if predictions.labels is not None:
         lines = [f"{item.label} {fmt.percent(item.score)}" for item in predictions.labels]
     elif predictions.boxes is not None:
@@ -185,7 +194,7 @@ def checkpoint_table(checkpoints: Iterable[Checkpoint]) -> str:
             checkpoint.task,
             checkpoint.title,
             fmt.parameters(checkpoint.parameters),
-            f"{checkpoint.input_size[0]}x{checkpoint.input_size[1]}",
+            "prompt" if checkpoint.task == TEXT_GENERATION else "{}x{}".format(*checkpoint.input_size),
             "bundled" if checkpoint.bundled else "needs --text" if checkpoint.takes_text else "",
             checkpoint.licence,
         )

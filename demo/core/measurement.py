@@ -241,10 +241,13 @@ class BreakEven:
     high: int | None
     """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
     images: int | None
+    """Or tokens: calls times the batch size."""
     seconds: float | None
     """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
 
     Eager works as long for as many calls, up to the rounding to whole calls."""
+    answers: int | None = None
+    """Whole answers of a text model, the calls that read their prompts counted in; None of other models."""
 
 
 @dataclass(frozen=True)

@@ -233,10 +233,6 @@ class RunResult:
         )
         return eager, compiled
 
-    def answers_to_pay(self, compile_seconds: float) -> int | None:
-        """Whole answers after which a first call of so many seconds has paid for itself; None: never."""
-        return None if self.answer_seconds is None else stats.break_even_calls(compile_seconds, *self.answer_seconds)
-
     @cached_property
     def break_cost(self) -> Speedup | None:
         """Time of the compiled model with the added graph break over its time without; above 1 the break costs.
@@ -306,6 +302,7 @@ class RunResult:
             high=calls(interval.low),
             images=None if needed is None else needed * self.spec.batch_size,
             seconds=None if needed is None else compile_seconds + needed * compiled,
+            answers=self.answer_seconds and stats.break_even_calls(compile_seconds, *self.answer_seconds),
         )
 
     @cached_property
@@ -403,11 +400,9 @@ class RunResult:
             for name, seconds in zip(names, latencies, strict=True):
                 prefill[name] |= {"ms": None if seconds is None else milliseconds(seconds)}
             prefill |= {"speedup": plain(self.prefill_speedup)}
-        answer, paid = self.answer_seconds, None
-        if self.own_break_even is not None and self.compilation is not None:
-            paid = self.answers_to_pay(self.compilation.first_call_seconds)
+        answer, paid = self.answer_seconds, self.own_break_even
         both = answer and dict(zip(names, map(milliseconds, answer), strict=True))
-        return {"decode": decode, "prefill": prefill, "answer_ms": both, "break_even_answers": paid}
+        return {"decode": decode, "prefill": prefill, "answer_ms": both, "break_even_answers": paid and paid.answers}
 
     def dumps(self) -> str:
         """One line of strict JSON. NaN and infinity raise ValueError: they are programming mistakes."""

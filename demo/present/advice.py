@@ -10,7 +10,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 from demo.present import script_pieces as pieces
 from demo.present.script import compile_arguments, device, dtype, literal, memory_format
 from demo.present.sentences import count, named_setting, outcome
@@ -122,6 +122,12 @@ def code_lines(result: RunResult) -> str:
     lines = [f"model = model.to({literal(device(spec))}, {dtype(spec)}{memory_format(spec)}).eval()"]
     if spec.task == OWN_MODEL:
         lines.insert(0, f"model, _ = {spec.checkpoint.rpartition(':')[2]}()  # inputs: its arguments by name")
+    if spec.task == TEXT_GENERATION:
+        lines += [
+            "cache = transformers.StaticCache(config=model.config, max_cache_len=PROMPT_AND_ANSWER)",
+            "model(tokens[:, :1], past_key_values=cache, use_cache=True)  # once in eager: it lays out the cache",
+            "for layer in cache.layers: layer.cumulative_length.fill_(0)  # from here on compiled calls use this cache",
+        ]
     if spec.attention != "auto":
         lines.insert(0, f"# model: loaded with attn_implementation={literal(spec.attention)}")
     if spec.dtype == "tf32":

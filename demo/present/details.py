@@ -11,6 +11,7 @@ from demo.core.measurement import Compilation, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Speedup
+from demo.present import text_answer
 from demo.present.section_texts import (
     ceiling,
     launch_overhead,
@@ -52,6 +53,7 @@ def all_figures(result: RunResult, lang: Language) -> list[Row]:
     """Everything an engineer asks next, as (name, value, explanation in one line). Only what was measured."""
     return [
         *_latencies(result, lang),
+        *text_answer.rows(result, lang),
         *_reasons(result, lang),
         *_compilation(result, lang),
         *_correctness(result, lang),
@@ -288,8 +290,8 @@ def _break_even(result: RunResult, first_call_seconds: float, lang: Language) ->
     if even is None or even.calls is None:
         return never, explanation
     calls = [lang.composed("after", calls=calls_to_pay(even, lang))]
-    if even.images != even.calls:
-        calls.append(count(even.images or 0, "image", lang))
+    if even.images != even.calls and even.answers is None:
+        calls.append(count(even.images or 0, result.spec.unit, lang))
     bounds = lang.composed(
         "row_pays_bounds",
         why=explanation,

@@ -187,8 +187,11 @@ def another_size_title(result: RunResult, lang: Language) -> str:
 
 
 def size(inputs: AnotherSize, lang: Language) -> str:
-    """'Batch 2, 224 × 224', width before height."""
+    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
     batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
+    if inputs.prompt_tokens:
+        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
+        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
     return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 
@@ -229,7 +232,7 @@ def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
     elif even.low is not None:
         paid += lang.composed("paid_from", low=count(even.low, "call", lang))
     if result.spec.batch_size > 1 and even.images is not None:
-        paid = lang.composed("paid_images", cost=paid, images=count(even.images, "image", lang))
+        paid = lang.composed("paid_images", cost=paid, images=count(even.images, result.spec.unit, lang))
     return paid
 
 
@@ -270,7 +273,8 @@ def request(result: RunResult, lang: Language) -> str:
     requests, speedup = result.request_seconds, result.speedup
     if requests is None or speedup is None:
         return ""
-    share = lang.plain_value(fmt.percent(result.latencies["eager"] / requests[0]))
+    own = result.answer_seconds[0] if result.answer_seconds else result.latencies["eager"]
+    share = lang.plain_value(fmt.percent(own / requests[0]))
     if outcome(result) not in ("faster", "slower"):
         return lang.composed("request_share", share=share)
     return lang.composed(

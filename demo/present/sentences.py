@@ -124,7 +124,7 @@ def asked(spec: RunSpec, lang: Language) -> str:
     Only options with a text `asked_<name>` are listed.
     """
     parts = [lang.plain_value(spec.checkpoint)]
-    parts += [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit == "image" else []
+    parts += [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
     parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
         value = getattr(spec, option.name)
@@ -245,7 +245,12 @@ def agreement(result: RunResult, lang: Language) -> str:
 
 MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
 """Smaller differences of scores, and smaller shares of the pixels, are not mentioned."""
-_SHARES = {"top5_agreement": "share_labels", "matched_boxes": "share_boxes", "mask_iou": "share_masks"}
+_SHARES = {
+    "top5_agreement": "share_labels",
+    "matched_boxes": "share_boxes",
+    "mask_iou": "share_masks",
+    "same_tokens": "share_tokens",
+}
 
 
 def _share(name: str, share: float, lang: Language) -> str:
@@ -267,10 +272,14 @@ def count(number: int, thing: str, lang: Language) -> str:
 
 
 def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
-    """'5 480 calls, about 28 s of work'; 'never' where it is None as well."""
+    """'5 480 calls, about 28 s of work', of a text model its tokens and answers; 'never' where it is None as well."""
     if even is None or even.calls is None or even.seconds is None:
         return lang.plain("never")
-    calls, work = count(even.calls, "call", lang), lang.plain_value(fmt.work_time(even.seconds))
+    work = lang.plain_value(fmt.work_time(even.seconds))
+    if even.answers is not None:
+        tokens, answers = count(even.images or 0, "token", lang), count(even.answers, "answer", lang)
+        return lang.composed("tokens_and_work", tokens=tokens, answers=answers, work=work)
+    calls = count(even.calls, "call", lang)
     return lang.composed("calls_and_work", calls=calls, work=work)
 
 

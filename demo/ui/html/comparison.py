@@ -18,6 +18,8 @@ from demo.ui.html.elements import esc, lane_name, percentage
 from demo.ui.tabs.links import RUN
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
+MAX_SHOWN = 120
+"""Characters of a setting, such as a prompt."""
 _TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 
@@ -127,7 +129,8 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 def _setting(name: str) -> Callable[[RunResult], str]:
     def value(result: RunResult) -> str:
         asked = getattr(result.spec, name)
-        return ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
+        text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
+        return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
     return value
 

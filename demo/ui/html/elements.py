@@ -9,7 +9,10 @@ from html import escape
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.stats import Interval
+from demo.present import palette
 from demo.present.details import Row
+
+VARIANTS: tuple[palette.Variant, ...] = ("eager", "compiled")
 
 _REACHES = {
     1.1: 1.05,

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 from collections.abc import Iterable
 
-from PIL import Image
-
 from demo.core import catalog, scenes, stats
 from demo.core import format as fmt
 from demo.core.catalog import Checkpoint
-from demo.core.images import decode_preview
 from demo.core.languages import Language
-from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
 from demo.core.speedup import Speedup
-from demo.present import drawing, palette, sentences
+from demo.present import sentences, text_answer
 from demo.present.details import all_figures
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.ui.html import actions
-from demo.ui.html.elements import esc, facts, lane_name, percentage, ruler
-
-VARIANTS: tuple[palette.Variant, ...] = ("eager", "compiled")
+from demo.ui.html.elements import esc, facts, lane_name, ruler
 
 
 def question(checkpoint: str, lang: Language) -> str:
@@ -54,6 +47,7 @@ _RELATIVE_OF_TASK = {
     "image-classification": "google/vit-base-patch16-224",
     "image-segmentation": "nvidia/segformer-b0-finetuned-ade-512-512",
     "object-detection": "facebook/detr-resnet-50",
+    TEXT_GENERATION: "google/vit-base-patch16-224",
 }
 
 
@@ -63,12 +57,12 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
         return checkpoint, lang.html("published_own", model=short(checkpoint), year=2023)
     relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
     kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
+    kin = "published_none" if task == TEXT_GENERATION else kin
     return relative, lang.html(kin, model=short(checkpoint), relative=short(relative), year=2023)
 
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
-    text = task == TEXT_GENERATION
-    sentence = lang.html("published_text") if text else published_for(checkpoint, task, lang)[1]
+    _, sentence = published_for(checkpoint, task, lang)
     return f'<p class="figure-title">{sentence}</p>'
 
 
@@ -90,12 +84,17 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
         f"<h2>{answer}</h2>"
         f'<p class="latencies"><span class="pair"{lang.ltr}>{latencies}</span>'
         f'<span class="per">{_per_call(result, lang)}</span></p>'
-        f"{_break_cost(result, lang)}"
+        f"{_answer_times(result, lang)}{_break_cost(result, lang)}"
         f"{_ruler(result, speedup, outcome, lang)}"
         f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}{repeat}</p>'
         f'<p class="floor">{lang.marked(lang.sentence(sentences.noise_floor(result, lang)))}</p>'
         f"{_price(result, lang)}{warnings(result, lang)}</section>"
     )
+
+
+def _answer_times(result: RunResult, lang: Language) -> str:
+    times = text_answer.times(result, lang)
+    return f'<p class="answer-times">{lang.marked(times)}</p>' if times else ""
 
 
 def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang: Language) -> str:
@@ -133,8 +132,9 @@ def _asked(result: RunResult, lang: Language) -> str:
 
 
 def _per_call(result: RunResult, lang: Language) -> str:
-    images = result.spec.batch_size
-    return lang.html("per_call_of_images", count=images) if images > 1 else lang.html("per_call")
+    one, many = ("per_token", "per_step_of_tokens") if result.prefill else ("per_call", "per_call_of_images")
+    batch = result.spec.batch_size
+    return lang.html(many, count=batch) if batch > 1 else lang.html(one)
 
 
 def _price(result: RunResult, lang: Language) -> str:
@@ -196,153 +196,6 @@ def _card(title: str, message: str, remedy: str, kicker: str, lang: Language) ->
         f'<section class="problem" role="status"><p class="kicker">{kicker}</p>'
         f'<h2 class="display small">{title}</h2><p class="message">{message}</p>{way_out}</section>'
     )
-
-
-def predictions(result: RunResult, lang: Language) -> str:
-    """The predictions of eager and compiled, side by side, with a sentence on whether they agree."""
-    seen = result.predictions
-    if seen is None or not all(variant in seen for variant in VARIANTS):
-        if result.status == "ok" and result.spec.weights == "random":
-            return _section(lang, f'<p class="aside">{lang.html("random_weights")}</p>')
-        return ""
-    agreed = sentences.agreement(result, lang)
-    notes = f'<p class="agreement">{lang.marked(agreed)}</p>' if agreed else ""
-    if scenes.is_beyond(result):
-        notes += f'<p class="beyond">{lang.html("beyond_shapes")}</p>'
-    body = _labels(result, seen, lang) if seen["eager"].labels is not None else _pictures(result, seen, lang)
-    return _section(lang, f"{notes}<div{lang.ltr}>{body}</div>")  # eager stands left of compiled in every language
-
-
-def _section(lang: Language, body: str) -> str:
-    return f'<section class="evidence"><h3>{lang.html("what_the_model_sees")}</h3>{body}</section>'
-
-
-def _labels(result: RunResult, seen: dict[str, Predictions], lang: Language) -> str:
-    """For each variant: the picture with the most likely label on it, and the five most likely labels below."""
-    columns = "".join(
-        f'<div class="labels">{_labelled(result.image, seen, variant, lang)}{lane_name(variant, lang)}<ol>'
-        + "".join(
-            f'<li><span class="label">{lang.quoted(label.label)}</span><span class="score">{_share(label.score)}</span>'
-            f'<i class="bar {variant}" style="width:{percentage(label.score)}"></i></li>'
-            for label in (seen[variant].labels or ())[:5]
-        )
-        + "</ol></div>"
-        for variant in VARIANTS
-    )
-    return f'<div class="seen with-labels">{columns}</div>'
-
-
-def _labelled(info: ImageInfo | None, seen: dict[str, Predictions], variant: palette.Variant, lang: Language) -> str:
-    if info is None:
-        return ""
-    try:
-        picture = drawing.draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
-    except ValueError:
-        return ""
-    alt = lang.composed("seen_by", picture=lang.plain_value(info.name), variant=sentences.variant(variant, lang))
-    return _image(_webp_uri(picture), alt)
-
-
-def _share(score: float) -> str:
-    return "< 0.1 %" if 0 < score < 0.0005 else fmt.percent(score)
-
-
-SLIDE = """
-const show = range => range.closest('.slide').style.setProperty('--at', range.value + '%');
-element.addEventListener('input', event => {
-  if (event.target.matches('.slide [type=range]')) show(event.target);
-});
-const drag = event => {
-  const pair = event.target.closest('.slide .pair');
-  if (!pair || !(event.buttons & 1)) return;
-  const box = pair.getBoundingClientRect(), range = pair.parentElement.querySelector('[type=range]');
-  range.value = (event.clientX - box.left) / box.width * 100;
-  show(range);
-  if (event.type === 'pointerdown') pair.setPointerCapture(event.pointerId);
-};
-element.addEventListener('pointerdown', drag);
-element.addEventListener('pointermove', drag);
-"""
-"""Moves the edge between the two pictures, by the range input or by dragging."""
-_VIEWS = ("beside", "over", "difference")
-
-
-def _pictures(result: RunResult, seen: dict[str, Predictions], lang: Language) -> str:
-    """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
-    info = result.image
-    if info is None:
-        return ""
-    try:
-        preview = decode_preview(info.preview_jpeg)
-        uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
-        differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
-    except ValueError:
-        return f'<p class="aside">{lang.html("seen_gone")}</p>'
-    images = {variant: _image(uri, _alt(info, seen, variant, lang)) for variant, uri in uris.items()}
-    figures = "".join(
-        f"<figure>{images[variant]}<figcaption>{lane_name(variant, lang)}"
-        f"<span>{lang.marked(_count(seen[variant], lang))}</span></figcaption></figure>"
-        for variant in VARIANTS
-    )
-    group, how = f"view-{esc(result.id)}", esc(lang.plain("views"))
-    choices = "".join(
-        f'<label><input type="radio" name="{group}" value="{view}"{" checked" if view == "beside" else ""}>'
-        f"<span>{lang.html(f'view_{view}')}</span></label>"
-        for view in _VIEWS
-    )
-    return (
-        f'<div class="views"><div class="choices" role="radiogroup" aria-label="{how}">'
-        f"{choices}</div>"
-        f'<div class="view beside"><div class="seen">{figures}</div></div>'
-        f'<div class="view over">{_slide(images, lang)}</div>'
-        f'<div class="view difference">{_difference(info, differing, seen, lang)}</div></div>'
-    )
-
-
-def _alt(info: ImageInfo, seen: dict[str, Predictions], variant: str, lang: Language) -> str:
-    """The picture in words: the labels of its boxes or segments."""
-    things = seen[variant].boxes or seen[variant].segments or ()
-    names = [lang.plain_value(thing.label) for thing in things] or [lang.plain("seen_nothing")]
-    return lang.composed(
-        "seen_things",
-        picture=lang.plain_value(info.name),
-        variant=sentences.variant(variant, lang),
-        things=lang.listed(names),
-    )
-
-
-def _slide(images: dict[drawing.Variant, str], lang: Language) -> str:
-    """Eager left of the edge, compiled right of it. The edge is a range input."""
-    return (
-        f'<div class="slide"><div class="pair">{images["compiled"]}<div class="left">{images["eager"]}</div>'
-        '<i class="edge" aria-hidden="true"></i></div>'
-        f'<input type="range" min="0" max="100" value="50" aria-label="{esc(lang.plain("seen_edge"))}">'
-        f'<p class="sides">{lane_name("eager", lang)}{lane_name("compiled", lang)}</p></div>'
-    )
-
-
-def _difference(info: ImageInfo, picture: Image.Image | None, seen: dict[str, Predictions], lang: Language) -> str:
-    if picture is not None:
-        return f"<figure>{_image(_webp_uri(picture), lang.plain('seen_differ', picture=info.name))}</figure>"
-    same = lang.html("seen_same_boxes" if seen["eager"].boxes is not None else "seen_same_pixels")
-    return f'<p class="aside">{same}</p>'
-
-
-def _count(seen: Predictions, lang: Language) -> str:
-    if seen.boxes is not None:
-        return sentences.count(len(seen.boxes), "object", lang)
-    segments = sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ())
-    return sentences.count(segments, "segment", lang)
-
-
-def _image(uri: str, alt: str) -> str:
-    return f'<img src="{uri}" alt="{esc(alt)}" draggable="false">'
-
-
-def _webp_uri(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=88)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def details(result: RunResult, lang: Language) -> str:

@@ -158,7 +158,8 @@ def request(result: RunResult, lang: Language) -> str:
         return ""
     batch = result.spec.batch_size
     bars, rows = [], []
-    for (variant, seconds), total in zip(result.latencies.items(), requests, strict=True):
+    calls = result.answer_seconds or result.latencies.values()
+    for variant, seconds, total in zip(result.latencies, calls, requests, strict=True):
         parts = {
             "prepare": batch * around.preprocess_seconds,
             "copy": around.copy_seconds,

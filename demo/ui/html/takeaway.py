@@ -103,7 +103,8 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS) -> str:
         words = lang.html("take_script_words")
         if needs_folder(result.spec):
             words += f" {lang.html('take_script_folder', checkpoint=result.spec.checkpoint)}"
-        words += f" {lang.html('take_script_picture')}"
+        if result.spec.sees_picture:
+            words += f" {lang.html('take_script_picture')}"
         pieces.append(_piece(lang, "script", lang.plain("take_script"), words, source))
     if result.speedup is not None:
         files += [_figure(lang, name, kind) for kind in ("png", "svg")]
@@ -113,7 +114,7 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS) -> str:
     if catalog.is_folder(result.spec.checkpoint):
         files.append(f"<span>{lang.html('take_no_call')}</span>")
     else:
-        own = f" {lang.html('take_own_picture', placeholder=UPLOADED)}" if example(result) is None else ""
+        own = f" {lang.html('take_own_picture', placeholder=UPLOADED)}" if uploads(result) else ""
         pieces.append(_piece(lang, "curl", "curl", lang.html("take_curl_words") + own, curl(result, address)))
         words = lang.html("take_client_words") + own
         pieces.append(_piece(lang, "client", "gradio_client", words, client(result, address)))
@@ -175,13 +176,18 @@ def example(result: RunResult) -> str | None:
     return picture.stem if picture else None
 
 
+def uploads(result: RunResult) -> bool:
+    """Whether a call that repeats the run has to bring a picture along."""
+    return result.spec.sees_picture and example(result) is None
+
+
 def curl(result: RunResult, address: str) -> str:
     """Shell commands that upload the picture, start the run and wait for its JSON on the event stream."""
     asked, named = catalog.arguments(result.spec), example(result)
     call = "$SERVER/gradio_api/call/v2/benchmark"
-    given = shlex.quote(json.dumps(asked | {"example": named}))
+    given = shlex.quote(json.dumps(asked | ({"example": named} if named else {})))
     before, after = [], []
-    if named is None:
+    if uploads(result):
         start, end = json.dumps(asked)[:-1] + ', "image": {"path": "', '", "meta": {"_type": "gradio.FileData"}}}'
         given = f'{shlex.quote(start)}"$FILE"{shlex.quote(end)}'
         before = [
@@ -207,8 +213,8 @@ def client(result: RunResult, address: str) -> str:
     """Python code for gradio_client."""
     given = "".join(f"    {name}={literal(value)},\n" for name, value in catalog.arguments(result.spec).items())
     named = example(result)
-    lines = ["from gradio_client import Client"]
-    if named is None:
+    lines, picture = ["from gradio_client import Client"], ""
+    if uploads(result):
         lines = [
             "from pathlib import Path",
             "",
@@ -218,6 +224,8 @@ def client(result: RunResult, address: str) -> str:
             "if not Path(picture).is_file():",
             '    raise SystemExit(f"There is no file {picture} here: put the path of your picture in its place.")',
         ]
-    picture = "image=handle_file(picture)" if named is None else f"example={literal(named)}"
-    call = f'result = client.predict(\n{given}    {picture},\n    api_name="/benchmark",\n)'
+        picture = "    image=handle_file(picture),\n"
+    elif named is not None:
+        picture = f"    example={literal(named)},\n"
+    call = f'result = client.predict(\n{given}{picture}    api_name="/benchmark",\n)'
     return "\n".join([*lines, f'client = Client("{address}")', call, 'print(result["status"], result["speedup"])', ""])

@@ -11,11 +11,10 @@ import gradio as gr
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import guide_comparison, results, share, takeaway
+from demo.ui.html import guide_comparison, outputs, results, share, takeaway
 from demo.ui.html.sections import SECTIONS
 from demo.ui.tabs import repeat
 from demo.ui.tabs.folds import Fold
@@ -63,7 +62,7 @@ class ResultPane:
                 js_on_load=repeat.LISTEN,
             ),
             share=takeaway.component("share"),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=results.SLIDE),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
             folds=[Fold.build(section) for section in SECTIONS],
@@ -103,8 +102,11 @@ class ResultPane:
 
     def before_a_run(self, opening: str, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates that show `opening`, which is HTML, and what the guide measured."""
-        guide = zip((self.chart_note, self.chart), in_the_guide(checkpoint, task, lang), strict=True)
-        return self.only(opening) | dict(guide)
+        note = results.published_note(checkpoint, task, lang)
+        return self.only(opening) | {
+            self.chart_note: gr.update(value=note, visible=True),
+            self.chart: gr.update(value=published_chart(checkpoint, task, lang), visible=True),
+        }
 
     def result(
         self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None, lang: Language
@@ -126,18 +128,10 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
-            self.seen: gr.update(value=results.predictions(result, lang), visible=True),
+            self.seen: gr.update(value=outputs.shown(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
         return shown | hidden | answer
-
-
-def in_the_guide(checkpoint: str, task: str, lang: Language) -> tuple[Any, Any]:
-    """Updates of `chart_note` and `chart`: what the guide measured, or that it has no figures for this task."""
-    note = gr.update(value=results.published_note(checkpoint, task, lang), visible=True)
-    if task == TEXT_GENERATION:
-        return note, gr.update(visible=False)
-    return note, gr.update(value=published_chart(checkpoint, task, lang), visible=True)
 
 
 def published_chart(checkpoint: str, task: str, lang: Language) -> Any:

@@ -41,7 +41,7 @@ from demo.ui.tabs.form import (
     suited,
     takes_text,
 )
-from demo.ui.tabs.result_pane import ResultPane, in_the_guide, published_chart
+from demo.ui.tabs.result_pane import ResultPane, published_chart
 from demo.ui.web.visitor_language import of
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -208,7 +208,12 @@ class RunTab:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
         if catalog.refusal(name):
             return [*notes, self._opening(name, lang), gr.update(visible=False), gr.update(visible=False)]
-        return [*notes, self._opening(name, lang), *in_the_guide(name, its_task, lang)]
+        return [
+            *notes,
+            self._opening(name, lang),
+            gr.update(value=results.published_note(name, its_task, lang), visible=True),
+            gr.update(value=published_chart(name, its_task, lang), visible=True),
+        ]
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known."""
