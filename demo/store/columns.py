@@ -15,7 +15,7 @@ from demo.core.format import milliseconds
 from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
 from demo.store.tables import OOM, Measured, PublishedRow
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
@@ -34,6 +34,8 @@ def _option(name: str, annotation: str) -> Column:
     kinds = {"str": _TEXT, "tuple": _TEXT, "int": _WHOLE, "float": _NUMBER, "bool": _SWITCH}
 
     def value(result: RunResult) -> Any:
+        if name in FOR_TEXT_GENERATION and result.spec.task != TEXT_GENERATION:
+            return None
         found = getattr(result.spec, name)
         return ", ".join(found) if isinstance(found, tuple) else found
 
@@ -78,7 +80,7 @@ def _timing(variant: str) -> dict[str, Column]:
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(RunSpec)}
 _LAST_FIELDS = (
     "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
-    "dynamic", "another_size"
+    "dynamic", "another_size", "prompt", "tokens"
 )  # fmt: skip
 """Exports have always had these options behind the others."""
 _OPTIONS = {

@@ -86,7 +86,7 @@ def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_pa
 def test_a_run_that_saw_no_picture_is_repeated_without_one(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
     spec = RunSpec("shapes-gemma", "text-generation", device="cpu", prompt="A ring")
-    history.append(of_picture(id="text", spec=spec, image=None))
+    history.append(ok_result(id="text", spec=spec, image=None, spread=ASSUMED))
     page = Page(runner := storing(history), history=history)
     press(page, "text")
     assert runner.asked == [(dataclasses.replace(spec, repeats=2), None)]  # type: ignore[attr-defined]
