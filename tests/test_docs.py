@@ -434,8 +434,9 @@ def _checkpoint_table() -> str:
         if not checkpoint.bundled:
             name = f"[{name}](https://huggingface.co/{checkpoint.id})"
         height, width = checkpoint.input_size
+        seen = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "prompt"
         count = fmt.parameters(checkpoint.parameters)
-        lines.append(f"| {name} | {checkpoint.task} | {count} | {height} × {width} | {checkpoint.licence} |")
+        lines.append(f"| {name} | {checkpoint.task} | {count} | {seen} | {checkpoint.licence} |")
     return "\n".join(lines) + "\n"
 
 

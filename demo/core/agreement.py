@@ -23,6 +23,9 @@ BOX_IOU = 0.8
 """The same for boxes of two runs, whose settings may differ."""
 MASK_IOU = 0.95
 """Smallest mean IoU over the labels at which the masks of two runs agree."""
+SAME_TOKENS = 8
+"""The tokens at the beginning that the answers of two runs must share. Further on one rounding of a half type can lead
+to another text."""
 SCORE = 0.05
 """Largest difference of the first label's score at which two runs agree."""
 
@@ -57,7 +60,7 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
             return f"has {lost} boxes more, fewer or elsewhere than plain eager"
     if reference.token_ids is not None and other.token_ids is not None:
         same = same_tokens(reference.token_ids, other.token_ids)
-        if same < min(len(reference.token_ids), len(other.token_ids)):
+        if same < min(SAME_TOKENS, len(reference.token_ids), len(other.token_ids)):
             return f"writes another text than plain eager from token {same + 1} on"
     if reference.segments is not None and other.segments is not None:
         overlap = _overlap(reference.segments, other.segments)

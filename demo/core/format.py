@@ -91,7 +91,9 @@ def size(count: float) -> str:
 
 
 def parameters(count: int) -> str:
-    """'86.6 M', '431 k'."""
+    """'2.51 B', '86.6 M', '431 k'."""
+    if count >= 1_000_000_000:
+        return f"{_significant(count / 1e9)} B"
     return f"{_significant(count / 1e6)} M" if count >= 1_000_000 else f"{round(count / 1e3)} k"
 
 

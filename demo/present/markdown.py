@@ -19,11 +19,13 @@ def of_run(result: RunResult) -> str:
     if result.speedup is None:
         raise ValueError("only a run with figures has a table")
     sides = {name: getattr(result, name) for name in result.latencies}
+    answers = {"first token": result.prefill_latencies, "whole answer": result.answer_seconds}
     rows = [
         ("latency", *map(fmt.latency, result.latencies.values())),
         ("median", *(fmt.latency(side.median_seconds) for side in sides.values())),
         ("95th percentile", *(fmt.latency(side.p95_seconds) for side in sides.values())),
         (f"{spec.unit}s per second", *(fmt.rate(spec.batch_size / seconds) for seconds in result.latencies.values())),
+        *((name, *map(fmt.latency, both)) for name, both in answers.items() if both is not None),
         ("first compiled call", "", fmt.duration(compiled.first_call_seconds) if compiled else ""),
         ("speed-up", "", speedup(result)),
     ]

@@ -77,6 +77,10 @@ def _timing(variant: str) -> dict[str, Column]:
     }
 
 
+def _milliseconds(both: tuple[float, float] | None, side: int) -> float | None:
+    return None if both is None else milliseconds(both[side])
+
+
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(RunSpec)}
 _LAST_FIELDS = (
     "iterations", "precision", "most_seconds", "threads", "profile", "repeats", "compiler", "scope", "freezing",
@@ -124,6 +128,10 @@ EXPORTED: dict[str, Column] = {
     "failure_stage": Column(_TEXT, lambda result: result.failure and result.failure.phase),
     "failure_message": Column(_TEXT, lambda result: result.failure and result.failure.message),
     "warnings": Column(_TEXT, lambda result: " ".join(result.warnings)),
+    "eager_first_token_ms": Column(_NUMBER, lambda result: _milliseconds(result.prefill_latencies, 0)),
+    "compiled_first_token_ms": Column(_NUMBER, lambda result: _milliseconds(result.prefill_latencies, 1)),
+    "eager_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 0)),
+    "compiled_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 1)),
 }
 """All columns of a run, as an export has them."""
 

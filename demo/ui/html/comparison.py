@@ -232,6 +232,9 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
     for variant in ("eager", "compiled"):
         name = lang.composed("row_latency", variant=lane_name(variant, lang))
         yield name, [latency(result, variant) for result in results]
+    for key, both in (("row_first_token", _first_token), ("row_answer", _answer)):
+        if any(map(both, results)):
+            yield line(key, both)
     yield lang.composed("row_throughput", variant=lang.html("variant_compiled")), [throughput(one) for one in results]
     yield line("row_speedup", lambda result: lang.marked(sentences.speedup(result, lang)))
     yield line("compared_interval", lambda result: _interval(result, lang))
@@ -239,6 +242,18 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
     yield line("row_first", lambda result: _first_call(result, lang))
     yield line("compared_pays", lambda result: _break_even(result, lang))
     yield line("compared_outputs", lambda result: lang.marked(sentences.parity(result, lang)))
+
+
+def _first_token(result: RunResult) -> str:
+    return _pair(result.prefill_latencies)
+
+
+def _answer(result: RunResult) -> str:
+    return _pair(result.answer_seconds)
+
+
+def _pair(both: tuple[float, float] | None) -> str:
+    return "" if both is None else " → ".join(map(fmt.latency, both))
 
 
 def _interval(result: RunResult, lang: Language) -> str:
