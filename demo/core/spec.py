@@ -59,8 +59,8 @@ FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
 NOT_FOR_OWN_MODELS = ("batch_size", "weights", "text", "attention", "another_size")
 """Options that have no meaning where a user's function makes model and inputs."""
-FOR_TEXT_GENERATION = ("prompt", "tokens")
-"""Options that have a meaning for that task alone."""
+FOR_TEXT_GENERATION, NOT_FOR_TEXT_GENERATION = ("prompt", "tokens"), ("channels_last",)
+"""Options that have a meaning for that task alone, and those that have none for it."""
 
 
 @dataclass(frozen=True)

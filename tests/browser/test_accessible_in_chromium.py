@@ -112,6 +112,11 @@ def before(tab: Any) -> None:
     tab.locator("#advanced input[type=checkbox]").first.wait_for()
 
 
+def before_text(tab: Any) -> None:
+    tab.get_by_label("Text generation", exact=True).check(force=True)
+    tab.get_by_text("shapes-gemma?").wait_for()
+
+
 def during(tab: Any) -> None:
     RUNNER.let_go.clear()
     tab.locator("#run").click()
@@ -174,7 +179,7 @@ def sweep_after(tab: Any) -> None:
     """With a cell opened; the map has faster, slower and failed ones."""
     sweep_before(tab)
     tab.locator("#sweep-start").click()
-    tab.locator("#sweep-status .progress[aria-valuenow='6']").wait_for()
+    tab.locator("#sweep-status .progress[aria-valuenow='8']").wait_for()
     tab.locator("#sweep-map button").first.click()
     tab.locator("#sweep-opened section").first.wait_for()
 
@@ -208,6 +213,7 @@ def _batch(tab: Any, size: int) -> None:
 
 STATES = (
     before,
+    before_text,
     during,
     after,
     one_over_the_other,

@@ -25,6 +25,7 @@ from demo.core.spec import (
     MAX_TOKENS,
     MIN_TOKENS,
     MODES,
+    NOT_FOR_TEXT_GENERATION,
     OPTIONS,
     TEXT_GENERATION,
     Option,
@@ -44,8 +45,6 @@ FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group]
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
-FOR_PICTURES = ("channels_last",)
-"""Options in the fold that mean nothing for text generation: the style sheet hides them then."""
 PROMPTS = ("The picture shows a", "A large red star is in the middle.", "What colour is the circle?")
 """The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
@@ -181,7 +180,7 @@ def _folded(option: Option) -> gr.components.Component:
     of a choice's values `choice_<value>`, where they are translated.
     """
     texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
-    texts["elem_classes"] = ["for-pictures"] if option.name in FOR_PICTURES else []
+    texts["elem_classes"] = ["not-for-text"] if option.name in NOT_FOR_TEXT_GENERATION else []
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
@@ -241,7 +240,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     # what stands in a hidden field was meant for another checkpoint
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""
-    for name in FOR_PICTURES if asked["task"] == TEXT_GENERATION else FOR_TEXT_GENERATION:
+    for name in NOT_FOR_TEXT_GENERATION if asked["task"] == TEXT_GENERATION else FOR_TEXT_GENERATION:
         del asked[name]
     for name in OPTIONAL:
         if not str(asked[name] or "").strip():
