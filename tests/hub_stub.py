@@ -16,6 +16,7 @@ FAILURES: dict[str, tuple[int, dict[str, str]]] = {
     "stub/missing": (404, {"X-Error-Code": "RepoNotFound"}),
     "stub/private": (401, {"X-Error-Code": "RepoNotFound"}),
     "stub/gated": (403, {"X-Error-Code": "GatedRepo"}),
+    "google/gemma-2b": (401, {"X-Error-Code": "GatedRepo"}),
     "stub/busy": (429, {}),
     "stub/broken": (500, {}),
 }

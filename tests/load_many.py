@@ -10,15 +10,18 @@ import sys
 
 import torch
 
-from demo.backend import models
+from demo.backend import models, text_subject
 from demo.core import catalog
 from demo.core.errors import BadInput
+from demo.core.spec import TEXT_GENERATION
 
 
 def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
     try:
-        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights)
-        loaded = models.load(spec, torch.device("cpu"))
+        prompt = "a cat" if task == TEXT_GENERATION else ""
+        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, prompt=prompt)
+        cpu = torch.device("cpu")
+        loaded = text_subject.load(spec, cpu).loaded if spec.task == TEXT_GENERATION else models.load(spec, cpu)
     except BadInput as refusal:
         return f"refused: {refusal}"
     warned = f" warned: {loaded.warnings[0]}" if loaded.warnings else ""

@@ -125,7 +125,7 @@ def test_the_front_matter_names_the_guides_checkpoints() -> None:
     block = README.read_text(encoding="utf-8").split("---\n")[1]
     listed = re.search(r"^models:\n((?: *- .+\n)+)", block, re.MULTILINE)
     assert listed is not None
-    guides = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled]
+    guides = [checkpoint.id for checkpoint in catalog.PUBLISHED]
     assert re.findall(r"- (.+)", listed[1]) == guides
 
 

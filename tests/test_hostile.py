@@ -434,7 +434,7 @@ def without_leaks(text: str) -> bool:
         (b'{"data": "' + b"x" * (MAX_BYTES + 1) + b'"}', 413, "2 MB"),
         (b"[]", 422, "body: Input should be"),
         (b"{}", 422, "body.data: Field required"),
-        (b'{"data": []}', 200, "/benchmark takes 28 values, in this order: checkpoint, task, image"),
+        (b'{"data": []}', 200, "/benchmark takes 30 values, in this order: checkpoint, task, image"),
         (b'{"data": [{"a": 1}]}', 200, "Given: 1."),
         (b'{"data": [' + b"1, " * 23 + b"1]}", 200, "Given: 24."),
         ("DEFAULT", 200, "event: complete"),
@@ -913,6 +913,8 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "freezing": st.booleans() | ANYTHING,
     "dynamic": st.sampled_from(DYNAMICS) | ANYTHING,
     "another_size": st.booleans() | ANYTHING,
+    "prompt": st.text(max_size=300) | ANYTHING,
+    "tokens": NUMBERS | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
     "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,
@@ -949,7 +951,7 @@ GOOD = {
     "--task": "image-classification", "--weights": "random", "--attention": "sdpa", "--protocol": "as published",
     "--precision": "0.1", "--iterations": "20", "--cache": "keep", "--profile": "on", "--trace": "trace",
     "--preset": "smoke", "--out": "table.csv", "--engine": "ray", "--search": "vit", "--subset": "release",
-    "--gpu": "T4", "--model": "vit",
+    "--gpu": "T4", "--model": "vit", "--prompt": "The picture shows", "--tokens": "8",
 }  # fmt: skip
 """A value that means something; of the other options 1 does."""
 NEEDED = ("--checkpoint", "--image")

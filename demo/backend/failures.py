@@ -38,9 +38,12 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     if own:
         remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
         change = {} if result.spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
+    elif phase == "prepare" and not result.spec.sees_picture:
+        remedy = REMEDIES["load"]
     elif phase == "warm up":
         if result.spec.dtype in ("float32", "tf32"):
-            remedy = "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json."
+            fits = ", or one whose preprocessor_config.json fits its config.json" if result.spec.sees_picture else ""
+            remedy = f"Choose another checkpoint{fits}."
         else:
             change = {"dtype": "float32"}
     return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)

@@ -14,7 +14,7 @@ class Job:
 
     spec: RunSpec
     image: str | None = None
-    """The path of the picture; None for a model that sees none."""
+    """The path of the picture."""
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
@@ -26,5 +26,5 @@ class Job:
 
     @property
     def picture(self) -> Path | None:
-        """The picture's file."""
-        return Path(self.image) if self.image is not None else None
+        """The picture's file; None for a model that sees none, whatever the job holds."""
+        return Path(self.image) if self.image is not None and self.spec.sees_picture else None

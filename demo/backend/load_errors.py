@@ -114,8 +114,13 @@ def _of_request(trouble: _Trouble) -> BadInput | None:
 def _of_hub(trouble: _Trouble) -> BadInput | None:
     name = trouble.name
     if trouble.first(GatedRepoError):
+        remedy = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login), or "
+        if catalog.find(trouble.checkpoint) is None:
+            return CannotLoad(f"{name} is gated on the Hub.", f"{remedy}{OTHER}.")
         return CannotLoad(
-            f"{name} is gated on the Hub.", f"Accept its terms there and log in (hf auth login), or {OTHER}."
+            f"{name} is gated on the Hub.",
+            f"{remedy}choose weights: random, which times its architecture without a login.",
+            weights="random",
         )
     if trouble.first(RepositoryNotFoundError):
         what = f"{name} was not found on the Hub, or is private."
@@ -165,6 +170,8 @@ def _of_files(trouble: _Trouble) -> BadInput | None:
         return BadInput(f"{name} has no safetensors weights, the only kind that is read; {OTHER}.")
     if trouble.first(json.JSONDecodeError, UnicodeDecodeError, SafetensorError):
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", "Download or write the checkpoint again.")
+    if "backend tokenizer" in text:
+        return BadInput(f"{name} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     if "preprocessor_config.json" in text or "image processor" in text.lower():
         return BadInput(
             f"{name} has no image processor (preprocessor_config.json), so no picture can be prepared; {OTHER}."

@@ -113,10 +113,11 @@ def refuse_large_numbers(entries: dict[str, Any], checkpoint: str) -> None:
 
 
 def _whole_numbers(part: Any) -> Iterator[int]:
-    """The absolute value of every whole number in a config, except those of its lists of labels."""
+    """The absolute value of every whole number in a config, except those of its lists of labels and the base of its
+    rotary embeddings, which nothing is as long as."""
     if isinstance(part, dict):
         for name, value in part.items():
-            if name not in ("id2label", "label2id"):
+            if name not in ("id2label", "label2id", "rope_theta"):
                 yield from _whole_numbers(value)
     elif isinstance(part, list):
         for value in part:

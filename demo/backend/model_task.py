@@ -52,7 +52,7 @@ def describe(spec: RunSpec, config: Any) -> Checkpoint:
             )
         what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
-            f"{spec.checkpoint} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
+            f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
         )
     segmentation = None

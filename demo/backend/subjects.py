@@ -43,7 +43,8 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
 
 
 def read(spec: RunSpec, file: Path | None) -> Subject:
-    """The same from the picture's file, on the device that the spec asks for."""
-    picture = images.read(file)[0] if file is not None else None
+    """The same from the picture's file, which is read where the model sees one, on the device that the spec asks
+    for."""
+    picture = images.read(file)[0] if file is not None and spec.sees_picture else None
     device = machine.pick_device(spec.device)
     return load(spec.on(device.type), device, picture, file)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformers import StaticCache
 
-from demo.backend import models, timing
+from demo.backend import compilation, failures, models, timing
 from demo.backend.load_errors import OTHER, named
 from demo.backend.picture_subject import CPU_CLOCK
 from demo.backend.subject import Batch, Change, OtherSize, Subject
@@ -31,6 +31,8 @@ from demo.core.spec import MAX_TOKENS, MIN_TOKENS, RunSpec
 COMPARED_TOKENS = 64
 """Of an answer: those whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
 KEY_VALUE_LAYERS = ("full_attention", "sliding_attention", "chunked_attention")
+CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
+"""Of the largest logit: how far a step over the cache may be from a call without one."""
 
 
 class Decoding:
@@ -211,7 +213,7 @@ class TextSubject(Subject):
 
 
 def load(spec: RunSpec, device: torch.device) -> TextSubject:
-    """Raises BadInput for a model whose state is no cache of keys and values, and for a prompt that does not fit."""
+    """Raises BadInput for a model that does not decode over a static cache, and for a prompt that does not fit."""
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     kinds = set(getattr(config, "layer_types", None) or KEY_VALUE_LAYERS)
@@ -227,7 +229,37 @@ def load(spec: RunSpec, device: torch.device) -> TextSubject:
     _check_length(config, ids.shape[1], spec)
     if not 0 <= int(ids.min()) <= int(ids.max()) < config.vocab_size:
         raise BadInput(f"The tokenizer of {named(spec.checkpoint)} knows words that its model lacks; {OTHER}.")
-    return TextSubject(spec, device, loaded.model, loaded, ids)
+    subject = TextSubject(spec, device, loaded.model, loaded, ids)
+    _check_cache(subject)
+    return subject
+
+
+def _check_cache(subject: TextSubject) -> None:
+    """Raises BadInput where the first step over the cache differs from a call without a cache.
+
+    So it does with an encoder, whose tokens see the later ones, with a model that ignores the cache, and with one whose
+    masks do not fit a cache that is longer than the text.
+    """
+    model, why = subject.model, ""
+    try:
+        with torch.no_grad():
+            decoding = subject.decoding
+            decoding.prefill(model)
+            text = torch.cat([decoding.prompt, decoding.first], dim=1)
+            step = decoding.decode(model)
+            whole = model(input_ids=text, use_cache=False, logits_to_keep=1).logits
+            decoding.restart()
+        if (step - whole).abs().max() > CACHE_TOLERANCE[subject.spec.dtype] * whole.abs().max():
+            why = "its steps differ from a call without a cache"
+    except Exception as error:
+        if failures.is_out_of_memory(error):
+            raise
+        why = compilation.first_line(error).rstrip(".")
+    if why:
+        raise BadInput(
+            f"{named(subject.spec.checkpoint)} does not write token by token over a static cache of keys and values "
+            f"({why}), so it is not timed here; {OTHER}."
+        )
 
 
 def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:

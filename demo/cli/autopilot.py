@@ -27,10 +27,9 @@ from demo.store.history import History
 from demo.sweep import autopilot
 from demo.sweep.autopilot import Answer
 from demo.sweep.cells import make_cells, unfinished
-from demo.sweep.grid import PICTURE
 from demo.sweep.run import Done
 
-ASKED = ("batch_size", "device", "weights", "text")
+ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens")
 """The options of a run that are asked for; the others are what the search tries."""
 
 
@@ -52,7 +51,7 @@ def _autopilot(options: argparse.Namespace) -> int:
 
     asked = given_options(options, ASKED)
     spec = catalog.make_spec(options.checkpoint or "", options.task, folders=True, **asked)
-    image = picture(options.image or PICTURE)
+    image = picture(options.image, [spec])
     to = file_to_write(options.script, "script")
     history = History()
     with closing(Runner(history)) as runner:

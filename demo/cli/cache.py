@@ -11,7 +11,6 @@ from demo.cli import sweep
 from demo.cli.common import FAILED, OK, picture, print_help
 from demo.core import format as fmt
 from demo.runs import cache_file
-from demo.sweep.grid import PICTURE
 
 
 def add_to(commands: Any) -> None:
@@ -30,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 def _save(options: argparse.Namespace) -> int:
     specs = sweep.grid(options).specs(folders=True)
-    image = picture(options.image or PICTURE)
+    image = picture(options.image, specs)
     saved = cache_file.save(Path(options.out), specs, image, lambda text: print(text, file=sys.stderr, flush=True))
     for failed in saved["failed"]:
         print(f"Not in the file, because it could not be compiled: {failed}.", file=sys.stderr)

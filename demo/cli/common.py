@@ -12,8 +12,9 @@ from typing import Any
 
 from demo.core.codec import plain
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, Option
+from demo.core.spec import OPTIONS, Option, RunSpec
 from demo.store.export import check_place
+from demo.sweep.grid import PICTURE
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
@@ -97,9 +98,13 @@ def wanted() -> bool:
     return sys.stdin.readline().lower() in ("\n", "y\n", "yes\n")  # without its end it is Ctrl-D, which is no answer
 
 
-def picture(given: str | Path) -> Path:
-    """The picture's path. Raises BadInput where there is no file; the worker finds out whether it is a picture."""
-    path = Path(given)
+def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
+    """The path of the picture that was given, else of a drawn scene. Raises BadInput where there is no file, or none of
+    the specs sees a picture; the worker finds out whether it is one."""
+    if given is not None and not any(spec.sees_picture for spec in specs):
+        raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
+    chosen = PICTURE if given is None else given
+    path = Path(chosen)
     try:
         what = None if stat.S_ISREG(path.stat().st_mode) else "is not a file"
     except FileNotFoundError:
@@ -107,5 +112,5 @@ def picture(given: str | Path) -> Path:
     except OSError as error:
         what = f"cannot be opened ({error.strerror})"
     if what:
-        raise BadInput(f"The image {str(given)!r} {what}. Check the path.")
+        raise BadInput(f"The image {str(chosen)!r} {what}. Check the path.")
     return path

@@ -1,4 +1,4 @@
-"""`python -m demo run`: one checkpoint timed, eager and compiled, on one picture."""
+"""`python -m demo run`: one checkpoint timed, eager and compiled, on one picture or one prompt."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from demo.present import markdown, sentences
 from demo.present.script import loading_lines, script
 from demo.runs.outcome import Files
 from demo.store.history import History
-from demo.sweep.grid import PICTURE
 
 
 def add_to(commands: Any) -> None:
     """Registers the command at `commands`, what `add_subparsers` gave."""
-    parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture")
+    parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
     parser.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
     parser.add_argument(
@@ -75,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         spec = catalog.make_spec(folders=True, **given)
     else:
         spec = catalog.own_model_spec(options.model, **given)
-    image = picture(options.image or PICTURE) if spec.sees_picture else None
+    image = picture(options.image, [spec])
     trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", what="package")
     files = Files(trace, package)

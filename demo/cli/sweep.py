@@ -23,7 +23,7 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells, unfinished
-from demo.sweep.grid import AXES, PICTURE, PRESETS, SETTINGS, Grid, read_grid
+from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
 from demo.sweep.run import Done, Event, Precompiling, Timing, run_cells
 from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--image",
         metavar="PATH",
-        help="the picture for every cell (default: a drawn scene, 4:3)",
+        help="the picture for every cell that sees one (default: a drawn scene, 4:3)",
     )
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
@@ -132,7 +132,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
-    image, out = picture(options.image or PICTURE), Path(options.out) if options.out else None
+    image, out = picture(options.image, specs), Path(options.out) if options.out else None
     if out:
         check_table(out)
     options.export_markdown = file_to_write(options.export_markdown, "table")

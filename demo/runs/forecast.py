@@ -1,7 +1,8 @@
 """How long a run, or the runs of a sweep, will take, and how much memory a run will need.
 
 An estimate rests on earlier runs of this machine: on those with the same settings, else on those of the same
-checkpoint, scaled. Without any it is a rough range from parameters, input and batch size.
+checkpoint, scaled. Without any it is a rough range from parameters, input and batch size; for a text model, each of
+whose steps reads every weight, from parameters, tokens and batch size.
 
 Covered: a range is meant to hold nine of ten runs. Not covered: it is no confidence interval, since the next model that
 somebody names can behave unlike all that was measured; the download of weights; the load by other programs.
@@ -20,7 +21,7 @@ from typing import Literal
 from demo.core.catalog import Checkpoint, find
 from demo.core.machine import HostInfo, usable_cores
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 Basis = Literal["same", "alike", "parameters"]
 Doubt = Literal[
@@ -55,13 +56,19 @@ FLOPS_A_CORE, FLOPS_OF_A_GPU = 27e9, 3e12
 """FLOP/s of float32 inference, counted by `_operations`: four models of the guide reached 17 to 170 GFLOP/s on two
 cores."""
 LAUNCHES_SECONDS = 0.005
-"""The shortest call on a GPU: launching the kernels takes this long even for a small model."""
+"""The shortest call on a GPU: launching the kernels takes this long even for a small model. So does a text model's step
+anywhere, with few numbers in each of its operations: 3 ms for a small Gemma on two cores."""
+BYTES_A_SECOND, BYTES_A_SECOND_OF_A_GPU = 10e9, 300e9
+"""In which a step reads its weights: two channels of a CPU's memory; a T4's 320 GB/s."""
 WIDE = 4.0
 """A rough estimate may be wrong by this factor in either direction."""
 PROCESS_BYTES = 430e6
 """Python, torch and transformers, which count in the peak memory of a run on a CPU."""
 BYTES_A_PIXEL = 400.0
 """Activations of one picture in float32 for each pixel of the model's input: 100 numbers."""
+KEPT_A_PARAMETER = 2e-5
+"""Numbers in a text model's cache for each token and parameter: 4e-6 in Gemma 2B, 4e-5 in LLaMA 7B."""
+CHARACTERS_A_TOKEN = 4
 TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
 """Assumed in a sweep for a checkpoint whose parameters nobody has counted."""
 
@@ -240,15 +247,24 @@ def _distance(spec: RunSpec, other: RunSpec) -> tuple[bool, bool, bool, float]:
 def _from_parameters(spec: RunSpec, parameters: int, input_size: tuple[int, int], cores: int) -> Forecast:
     """`input_size` is the height and width of the model's input in pixels."""
     height, width = input_size
-    work = spec.batch_size * _operations(parameters, input_size)
+    text = spec.task == TEXT_GENERATION
+    work = spec.batch_size * (2.0 * parameters if text else _operations(parameters, input_size))
     if spec.device == "cuda":
-        call = LAUNCHES_SECONDS + work / FLOPS_OF_A_GPU * (1.0 if spec.dtype == "float32" else 0.4)
+        call = work / FLOPS_OF_A_GPU * (1.0 if spec.dtype == "float32" else 0.4)
     else:
         call = work / FLOPS_A_CORE / min(spec.threads or cores, cores)
+    if text:
+        rate = BYTES_A_SECOND_OF_A_GPU if spec.device == "cuda" else BYTES_A_SECOND
+        call = max(call, parameters * _width(spec) / rate)
+    if text or spec.device == "cuda":
+        call += LAUNCHES_SECONDS
     start = Range(*START_SECONDS)
     compiling = _autotuned(spec, Range(*(COMPILE_SECONDS_SMALL if parameters < SMALL else COMPILE_SECONDS)))
     fixed = _fixed_bytes(spec, parameters)
     activations = spec.batch_size * height * width * BYTES_A_PIXEL * _width(spec) / 4
+    if text:
+        places = len(spec.prompt) / CHARACTERS_A_TOKEN + spec.tokens
+        activations = spec.batch_size * places * parameters * KEPT_A_PARAMETER * _width(spec)
     memory = Range(0.9 * fixed + activations / WIDE, 1.1 * fixed + activations, 1.6 * fixed + activations * WIDE)
     return Forecast(start + compiling + _timing(spec, Range(call / WIDE, call, call * WIDE)), memory, "parameters", 0)
 
@@ -275,6 +291,9 @@ def _timing(spec: RunSpec, call: Range) -> Range:
         most = spec.most_seconds
         timed = Range(max(min(1.0, most), least.low), max(most, least.likely), max(2 * most, least.high))
     around = call.times(6, 15, 30)  # three warm-ups, memory, outputs, a float64 reference
+    if spec.task == TEXT_GENERATION:  # the answers that are compared, generate(), and the prompt in turns
+        around += call.times(3 * spec.tokens, 7 * spec.tokens, 12 * spec.tokens)
+        around += Range(0.0, spec.most_seconds / 2, spec.most_seconds)
     return timed + around + Range(0.5, 3.0, 8.0)
 
 

@@ -110,8 +110,8 @@ class Runner:
         at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
         then.
 
-        `image` is None for a model that sees no picture. `files` are where the run is to leave what its result does not
-        hold.
+        `image` is not looked at where the model sees no picture. `files` are where the run is to leave what its result
+        does not hold.
         """
         with self._one_at_a_time:
             started = time.monotonic()

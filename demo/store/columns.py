@@ -15,7 +15,7 @@ from demo.core.format import milliseconds
 from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
 from demo.store.tables import OOM, Measured, PublishedRow
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
@@ -34,6 +34,8 @@ def _option(name: str, annotation: str) -> Column:
     kinds = {"str": _TEXT, "tuple": _TEXT, "int": _WHOLE, "float": _NUMBER, "bool": _SWITCH}
 
     def value(result: RunResult) -> Any:
+        if name in FOR_TEXT_GENERATION and result.spec.task != TEXT_GENERATION:
+            return None
         found = getattr(result.spec, name)
         return ", ".join(found) if isinstance(found, tuple) else found
 

@@ -109,16 +109,20 @@ def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
     """All combinations of mode, dtype, memory format and attention that differ on this machine; on a CPU each of mode
-    default with freezing, too, and as a package of AOTInductor."""
+    default with freezing, too, and as a package of AOTInductor. Text generation has neither memory formats nor
+    packages."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
     modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
+    formats = (False, True) if spec.sees_picture else (False,)
     dtypes = ["float32", *(["tf32"] if gpu else []), "bfloat16", "float16"]
     combined = [
         dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last, attention=attention)
-        for mode, dtype, last, attention in itertools.product(modes, dtypes, (False, True), ATTENTIONS)
+        for mode, dtype, last, attention in itertools.product(modes, dtypes, formats, ATTENTIONS)
     ]
-    ways: list[dict[str, Any]] = [] if gpu else [{"freezing": True}, {"compiler": "aot"}]
+    ways: list[dict[str, Any]] = [] if gpu else [{"freezing": True}]
+    if not gpu and spec.sees_picture:
+        ways.append({"compiler": "aot"})
     plainest = [one for one in combined if one.mode == bare.mode]
     return combined + [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
 

@@ -65,10 +65,10 @@ def make_cells(
 ) -> list[Cell]:
     """One cell for each spec on this machine, with its result where the history has one; without results if `fresh`.
 
-    A stored result counts if it has the same spec, picture, versions (torch, transformers, triton) and device (its
-    name, and a GPU's driver), and no file of a local checkpoint was written after it. Of several the newest counts;
-    `stored` is newest first, as `History.all` returns it. Of a cell with repeats the first ones may be stored: it goes
-    on from them, or is done where the last of them failed for good.
+    A stored result counts if it has the same spec, picture (where the model sees one), versions (torch, transformers,
+    triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was written after it. Of
+    several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell with repeats the first
+    ones may be stored: it goes on from them, or is done where the last of them failed for good.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     specs = [on_machine(spec, machine) for spec in specs]
@@ -77,7 +77,9 @@ def make_cells(
     written = {spec.checkpoint: _last_written(spec.checkpoint) for spec in specs}
     results: dict[RunSpec, RunResult] = {}
     for result in stored:
-        if result.status in FINAL and measured_on(result, machine) and result.image and result.image.sha256 == digest:
+        saw = result.image.sha256 if result.image is not None else None
+        same_picture = saw == digest or not result.spec.sees_picture
+        if result.status in FINAL and measured_on(result, machine) and same_picture:
             if result.started_at >= written.get(result.spec.checkpoint, ""):
                 results.setdefault(result.spec, result)
     return [_cell(spec, results) for spec in specs]

@@ -10,7 +10,7 @@ from typing import Any
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, RunSpec
+from demo.core.spec import FOR_TEXT_GENERATION, OPTIONS, TEXT_GENERATION, RunSpec
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """A grid's lists, and the field of a spec that each of them fills."""
@@ -30,7 +30,8 @@ class Grid:
     modes: tuple[str, ...] = ("default",)
     dtypes: tuple[str, ...] = ("float32",)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """By the names of `SETTINGS`. `text` goes to the checkpoints that take one."""
+    """By the names of `SETTINGS`. `text` goes to the checkpoints that take one, `prompt` and `tokens` to those that
+    generate text."""
 
     def specs(self, folders: bool = False) -> tuple[RunSpec, ...]:
         """One spec a cell, checkpoint by checkpoint, each once. Raises BadInput for a cell that can never run."""
@@ -52,6 +53,9 @@ class Grid:
             settings.pop("task", None)  # the list's own checkpoints know theirs
             if not known.takes_text:
                 settings.pop("text", None)
+        if (known.task if known is not None else settings.get("task")) != TEXT_GENERATION:
+            for name in FOR_TEXT_GENERATION:
+                settings.pop(name, None)
         return catalog.make_spec(**cell, **settings, folders=folders)
 
 
@@ -62,7 +66,10 @@ PRESETS = {
         ("default", "reduce-overhead"),
         settings={"text": catalog.QUERIES},
     ),
-    "smoke": Grid(tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)),
+    "smoke": Grid(
+        tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled),
+        settings={"prompt": catalog.PROMPT},
+    ),
 }
 """'published' is what the guide's tables hold, 'smoke' the checkpoints that ship with the project."""
 

@@ -12,6 +12,7 @@ from PIL import Image
 from demo.backend import another_size, cores, predictions, ways
 from demo.backend.events import Events
 from demo.backend.job import Job
+from demo.backend.picture_subject import in_other_proportions
 from demo.backend.run import Run
 from demo.core import catalog
 from demo.core.result import RunResult
@@ -21,7 +22,7 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
 @pytest.mark.parametrize(("width", "height", "other"), [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))])
 def test_the_other_proportions_differ_from_those_of_the_picture(width: int, height: int, other: Any) -> None:
-    assert another_size.in_other_proportions(Image.new("RGB", (width, height))).size == other
+    assert in_other_proportions(Image.new("RGB", (width, height))).size == other
 
 
 def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from own_subject import subject_of
 from torch._dynamo.utils import counters
 
 from demo.backend import compilation, graph_breaks
@@ -84,7 +85,7 @@ def captured(model: torch.nn.Module, calls: int = 2) -> tuple[int, int]:
 
 def test_one_break_is_added_and_none_to_the_model_itself() -> None:
     model = Nested().eval()
-    broken, part = graph_breaks.with_break(model, BATCH)
+    broken, part = graph_breaks.with_break(model, subject_of(model, **BATCH))
     assert part == "backbone"  # the largest that is called once
     assert captured(broken) == (2, 1)
     assert captured(model) == (1, 0)
@@ -94,14 +95,14 @@ def test_one_break_is_added_and_none_to_the_model_itself() -> None:
 
 def test_both_share_their_tensors_and_the_part_keeps_its_name() -> None:
     model = Nested().eval()
-    broken, _ = graph_breaks.with_break(model, BATCH)
+    broken, _ = graph_breaks.with_break(model, subject_of(model, **BATCH))
     assert all(one is other for one, other in zip(broken.parameters(), model.parameters(), strict=True))
     assert str(type(broken.backbone)) == str(type(model.backbone)) and isinstance(broken.backbone, torch.nn.Sequential)
     assert not model.backbone._forward_hooks
 
 
 def test_a_model_without_parts_breaks_at_its_end() -> None:
-    broken, part = graph_breaks.with_break(torch.nn.ReLU(), {"input": torch.ones(2)})
+    broken, part = graph_breaks.with_break(torch.nn.ReLU(), subject_of(torch.nn.ReLU(), input=torch.ones(2)))
     assert part == ""
     run, log = torch.compile(broken, backend="eager"), compilation.CompileLog()
     run(torch.ones(2))
@@ -133,7 +134,7 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
     model(**BATCH)
     assert graph_breaks.changed(untouched, model)
     assert captured(model) == (1, 0)
-    first = graph_breaks.compiled_first(untouched, BATCH)
+    first = graph_breaks.compiled_first(untouched, subject_of(model, **BATCH))
     assert first.graph_breaks and "lock" in first.fullgraph_error and "\n" not in first.fullgraph_error
     afresh = HookedAtItsFirstCall().eval()
     torch._dynamo.reset()
@@ -157,5 +158,5 @@ def test_a_trace_that_changes_no_graph_is_whole_in_both_orders() -> None:
     untouched = graph_breaks.twin(model)
     model(**BATCH)
     assert graph_breaks.changed(untouched, model)
-    first = graph_breaks.compiled_first(untouched, BATCH)
+    first = graph_breaks.compiled_first(untouched, subject_of(model, **BATCH))
     assert (first.graphs, first.graph_breaks, first.fullgraph_error) == (1, (), "")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_text
 import torch
 from transformers import (
     CLIPTokenizer,
@@ -30,7 +31,7 @@ from transformers import (
 from demo.backend import load_errors, model_config, models
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from tests import hub_stub
 from tests.backend.test_old_layouts import written
 
@@ -99,11 +100,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     repositories["stub/partial"] = partial
 
     asked = {name: f"{CLASSIFY}={name}" for name in (*repositories, *hub_stub.FAILURES)}
+    repositories["stub/writer"] = tiny_text.written(folder / "writer", "gpt2")
+    written = ("stub/writer", "stub/good", "stub/gated", "google/gemma-2b")
+    asked |= {f"write {name}": f"{TEXT_GENERATION}={name}" for name in written}
     home = tmp_path_factory.mktemp("home")
     with hub_stub.serve(repositories) as endpoint:
         online = outcomes(home, endpoint, asked | {"detect stub/good": f"{DETECT}=stub/good"})
     asked = {f"offline {name}": f"{CLASSIFY}={name}" for name in ("stub/good", "stub/never", "microsoft/resnet-50")}
     asked |= {"offline random microsoft/resnet-50": f"{CLASSIFY}=microsoft/resnet-50=random"}
+    asked |= {"offline stub/writer": f"{TEXT_GENERATION}=stub/writer"}
     return online | outcomes(home, endpoint, asked)
 
 
@@ -123,6 +128,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("stub/busy", "refused", "429"),
         ("stub/broken", "refused", "500"),
         ("detect stub/good", "refused", "does not do object detection"),
+        ("write stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
+        ("write stub/good", "refused", "is a ViTForImageClassification, which does not do text generation"),
+        (
+            "write stub/gated",
+            "refused: stub/gated is gated on the Hub.",
+            "Accept its licence at https://huggingface.co/stub/gated and log in (hf auth login), or choose another",
+        ),
+        (
+            "write google/gemma-2b",
+            "refused: google/gemma-2b is gated on the Hub.",
+            "log in (hf auth login), or choose weights: random, which times its architecture without a login.",
+        ),
+        ("offline stub/writer", "loaded: GPT2LMHeadModel", ""),
         ("offline stub/good", "loaded: ViTForImageClassification", ""),
         ("offline stub/never", "refused", "cannot be reached"),
         ("offline microsoft/resnet-50", "refused", "weights: random"),

@@ -21,7 +21,7 @@ from tests import hub_stub
 from tools import old_layouts
 
 LAYOUTS = Path(__file__).parent / "old_layouts"
-TWELVE = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled]
+TWELVE = [checkpoint.id for checkpoint in catalog.PUBLISHED]
 TIMM = "microsoft/conditional-detr-resnet-50"
 
 

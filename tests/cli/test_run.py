@@ -20,7 +20,7 @@ from scripted_runner import EXAMPLE, ROOT, RUN, ScriptedRunner
 from demo.cli.main import main
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.runs import runner
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import FOLDER_VARIABLE, History
@@ -179,6 +179,47 @@ def test_text_is_separated_by_commas_or_given_again(scripted: Any, text: list[st
     fake = scripted(ok_result())
     main(["run", "--checkpoint", "google/owlvit-base-patch32", "--image", str(EXAMPLE), *text])
     assert fake.specs[0].text == ("a cat", "a dog")
+
+
+TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
+
+
+def test_a_prompt_and_tokens_reach_the_runner_as_they_were_typed(scripted: Any) -> None:
+    fake = scripted(ok_result())
+    assert main([*TEXT, "--tokens", "9"]) == 0
+    assert fake.specs == [RunSpec("shapes-gemma", TEXT_GENERATION, prompt="The picture", tokens=9)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (TEXT[:-2], "Text generation needs a prompt, the text to go on from. Give one."),
+        ([*TEXT[:-1], ""], "Text generation needs a prompt"),
+        ([*TEXT[:-1], "  "], "Text generation needs a prompt"),
+        ([*TEXT[:-1], "half \udc80"], "half a character"),  # what the shell's bytes that are no UTF-8 become
+        ([*TEXT[:-1], "a" * 30_000], "may have 20,000 characters. Given: 30,000."),
+        ([*TEXT, "--tokens", "0"], "from 2 to 4096. Given: 0."),
+        ([*TEXT, "--tokens", "1"], "from 2 to 4096. Given: 1."),
+        ([*TEXT, "--tokens", "100000"], "from 2 to 4096. Given: 100000."),
+        ([*TEXT, "--tokens", "many"], "must be a whole number"),
+        ([*TEXT, "--image", str(EXAMPLE)], "text-generation sees no picture: leave out --image."),
+        ([*TEXT, "--image", "/no/such.png"], "text-generation sees no picture"),
+        ([*TEXT, "--channels-last"], "switch channels_last off"),
+        ([*TEXT, "--compiler", "aot"], "choose compiler jit"),
+        ([*TEXT, "--package", "model.pt2"], "choose compiler jit"),
+        ([*TEXT, "--text", "a cat"], "takes no text queries"),
+        ([*RUN, "--prompt", "The picture"], "Only text-generation has prompt."),
+        ([*RUN, "--tokens", "9"], "Only text-generation has tokens."),
+        (["run", "--model", __file__ + ":build", "--prompt", "The"], "Only text-generation has prompt."),
+    ],
+)
+def test_what_text_generation_does_not_take_is_bad_input(
+    arguments: list[str], said: str, scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = scripted(ok_result())
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert said in told.err and "Traceback" not in told.err and (told.out, fake.specs) == ("", [])
 
 
 def test_a_local_folder_is_a_checkpoint(scripted: Any, tmp_path: Path) -> None:

@@ -60,6 +60,16 @@ def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_termi
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
+def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path: Path) -> None:
+    grid = ("--checkpoint", "shapes-vit,shapes-gemma", "--prompt", "The", "--tokens", "9")
+    done = command(tmp_path, *grid)
+    assert done.returncode == 0, done.stderr
+    results = {result.spec.checkpoint: result for result in History(tmp_path / "history.sqlite3").all()}
+    assert results["shapes-vit"].spec.prompt == "" and results["shapes-gemma"].spec.prompt == "The"
+    assert command(tmp_path, *grid).stderr == "2 cells, 2 of them stored already.\n"
+    assert command(tmp_path, *grid, "--prompt", "A").stderr.startswith("2 cells, 1 of them stored already. 1 to run")
+
+
 @pytest.mark.parametrize("ending", [".csv", ".json"])
 def test_the_table_is_written_in_the_kind_of_its_ending(ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"table{ending}"
@@ -85,6 +95,8 @@ def test_the_table_is_written_in_the_kind_of_its_ending(ending: str, tmp_path: P
         (("--preset", "smoke", "--out", "{folder}"), "is a folder"),
         (("--preset", "smoke", "--image", "/no/such.png"), "does not exist"),
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
+        (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
+        (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
     ],
 )
 def test_bad_input_is_a_sentence_before_anything_is_run(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -25,10 +25,12 @@ from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
 from demo.core.key_mappings import KEY_MAPPINGS
+from demo.core.spec import TASKS, TEXT_GENERATION
 
 ROOT = Path(catalog.__file__).resolve().parents[2]
-GUIDE = [checkpoint for checkpoint in catalog.CHECKPOINTS if not checkpoint.bundled]
+GUIDE = list(catalog.PUBLISHED)
 BUNDLED = [checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
+TEXT = list(catalog.for_task(TEXT_GENERATION))
 
 PUBLISHED_MILLIONS = {
     # The Hub's "model size", which counts buffers too, unless a paper is named. From memory, no network here; the
@@ -80,8 +82,8 @@ def test_the_guides_checkpoints_are_those_of_the_published_table() -> None:
 
 
 def test_ids_are_unique_and_every_task_has_a_bundled_checkpoint() -> None:
-    assert len({checkpoint.id for checkpoint in catalog.CHECKPOINTS}) == len(catalog.CHECKPOINTS) == 15
-    assert {checkpoint.task for checkpoint in BUNDLED} == {checkpoint.task for checkpoint in GUIDE}
+    assert len({checkpoint.id for checkpoint in catalog.CHECKPOINTS}) == len(catalog.CHECKPOINTS) == 17
+    assert {checkpoint.task for checkpoint in BUNDLED} == set(TASKS)
 
 
 def test_only_segmentation_models_say_how_they_are_decoded() -> None:
@@ -208,10 +210,14 @@ def test_the_shipped_files_are_what_the_tool_writes() -> None:
         assert path.read_text("utf-8") == text, f"{path} differs: run python -m tools.build_configs"
 
 
-@by_id(BUNDLED)
-def test_a_bundled_checkpoint_is_as_the_catalogue_says(checkpoint: Checkpoint) -> None:
-    folder = catalog.config_folder(checkpoint)
+@by_id([*BUNDLED, *TEXT[:1]])
+def test_a_checkpoint_has_as_many_parameters_as_the_catalogue_says(checkpoint: Checkpoint) -> None:
     assert sum(parameter.numel() for parameter in built(checkpoint).parameters()) == checkpoint.parameters
+
+
+@by_id([checkpoint for checkpoint in BUNDLED if checkpoint.task != TEXT_GENERATION])
+def test_a_bundled_checkpoints_processor_makes_the_input_that_the_catalogue_says(checkpoint: Checkpoint) -> None:
+    folder = catalog.config_folder(checkpoint)
     processor = transformers.AutoImageProcessor.from_pretrained(str(folder), backend="pil", local_files_only=True)
     inputs = processor(images=Image.new("RGB", (640, 480), "teal"), return_tensors="pt")
     assert tuple(inputs["pixel_values"].shape[-2:]) == checkpoint.input_size

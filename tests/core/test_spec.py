@@ -17,6 +17,7 @@ from demo.core.spec import (
     DTYPES,
     DYNAMICS,
     MAX_BATCH_SIZE,
+    MAX_PROMPT,
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
     MIN_ITERATIONS,
@@ -25,6 +26,7 @@ from demo.core.spec import (
     PROFILES,
     PROTOCOLS,
     SCOPES,
+    TEXT_GENERATION,
     WEIGHTS,
     RunSpec,
 )
@@ -38,7 +40,7 @@ garbage: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.fixed_dictionaries({"checkpoint": garbage, "task": garbage}, optional={"batch_size": garbage, "mode": garbage,
        "fullgraph": garbage, "dtype": garbage, "device": garbage, "weights": garbage, "text": garbage,
-       "iterations": garbage}))  # fmt: skip
+       "iterations": garbage, "prompt": garbage, "tokens": garbage}))  # fmt: skip
 def test_a_spec_of_garbage_is_refused_with_a_sentence(values: dict[str, Any]) -> None:
     with pytest.raises(BadInput) as refusal:
         RunSpec(**values)
@@ -125,6 +127,36 @@ def test_auto_becomes_the_device_that_was_used() -> None:
 def test_the_settings_check_themselves(changes, words):
     with pytest.raises(BadInput, match=words):
         RunSpec("shapes-vit", "image-classification", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": ""}, "Text generation needs a prompt, the text to go on from. Give one."),
+        ({"prompt": " \n\t"}, "Text generation needs a prompt"),
+        ({"prompt": None}, "The prompt is a text. Given: None."),
+        ({"prompt": "half \ud83d"}, "The prompt holds half a character (a lone surrogate). Type it anew."),
+        ({"prompt": "a" * 30_000}, f"The prompt may have {MAX_PROMPT:,} characters. Given: 30,000."),
+        ({"tokens": 0}, "The number of tokens must be a whole number from 2 to 4096. Given: 0."),
+        ({"tokens": 1}, "from 2 to 4096. Given: 1."),
+        ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
+        ({"channels_last": True}, "switch channels_last off"),
+        ({"compiler": "aot"}, "choose compiler jit"),
+        ({"task": "image-classification"}, "Only text-generation has prompt. Leave out what this task lacks."),
+        ({"task": "object-detection", "prompt": "", "tokens": 9}, "Only text-generation has tokens."),
+    ],
+)
+def test_prompt_and_tokens_check_themselves(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        RunSpec(**{"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A", **changes})
+    assert words in str(refusal.value) and len(str(refusal.value)) < 200
+
+
+def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
+    text = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=" The \N{CAT FACE}\n", tokens=2)
+    assert (text.sees_picture, text.unit, text.prompt) == (False, "token", " The \N{CAT FACE}\n")
+    picture = RunSpec("shapes-vit", "image-classification")
+    assert (picture.sees_picture, picture.unit) == (True, "image")
 
 
 def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:

@@ -298,6 +298,13 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
     assert "--mode lite --dtype bfloat16" in text and "--channels-last" in text
 
 
+def test_text_generation_has_neither_memory_formats_nor_packages_to_try() -> None:
+    spec = catalog.make_spec("shapes-gemma", prompt="The", tokens=9)
+    chosen = autopilot.candidates(spec, MACHINE)
+    assert {(one.prompt, one.tokens, one.compiler, one.channels_last) for one in chosen} == {("The", 9, "jit", False)}
+    assert {one.freezing for one in chosen} == {False, True} and len(chosen) == len(set(chosen))
+
+
 # The command
 
 

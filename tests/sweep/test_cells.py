@@ -13,7 +13,7 @@ from samples import ENVIRONMENT, MACHINE, ok_result
 
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import Repeat
 from demo.core.stats import Interval
 from demo.sweep.cells import make_cells
@@ -52,6 +52,15 @@ def test_a_stored_cell_with_the_same_spec_versions_and_device_is_done() -> None:
 def test_any_other_stored_result_does_not_answer_for_it(other: RunResult) -> None:
     (cell,) = make_cells([SPEC], [other], MACHINE, PICTURE)
     assert not cell.done
+
+
+def test_a_stored_cell_of_a_model_that_sees_no_picture_is_done_whatever_the_picture() -> None:
+    spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt="The", device="cpu")
+    for image in (None, ImageInfo("other.png", 480, 360, "00" * 32, "")):
+        (cell,) = make_cells([spec], [stored(spec=spec, image=image)], MACHINE, PICTURE)
+        assert cell.done
+    (other,) = make_cells([dataclasses.replace(spec, prompt="A")], [stored(spec=spec, image=None)], MACHINE, PICTURE)
+    assert not other.done
 
 
 def test_another_driver_of_the_gpu_is_another_device() -> None:

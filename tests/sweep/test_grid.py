@@ -8,6 +8,7 @@ import pytest
 
 from demo.core import catalog
 from demo.core.errors import BadInput
+from demo.core.spec import TEXT_GENERATION
 from demo.sweep.grid import AXES, PRESETS, Grid, read_grid
 
 
@@ -36,6 +37,28 @@ def test_the_smoke_preset_is_the_bundled_checkpoints() -> None:
     assert [spec.checkpoint for spec in PRESETS["smoke"].specs()] == [
         checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled
     ]
+
+
+def test_prompt_and_tokens_go_to_those_that_generate_text() -> None:
+    names = ("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32", "somebody/writer")
+    asked = {"task": TEXT_GENERATION, "prompt": "The", "tokens": "9", "text": "a cat"}
+    specs = Grid(names[:3], settings=asked).specs()
+    assert [(spec.prompt, spec.tokens, spec.text) for spec in specs] == [
+        ("", 64, ()),
+        ("The", 9, ()),
+        ("", 64, ("a cat",)),
+    ]
+    (other,) = Grid(names[3:], settings=asked).specs()
+    assert (other.task, other.prompt, other.tokens) == (TEXT_GENERATION, "The", 9)
+    (picture,) = Grid(names[3:], settings={"task": "image-classification", "prompt": "The"}).specs()
+    assert (picture.task, picture.prompt) == ("image-classification", "")
+
+
+def test_only_a_preset_brings_a_prompt_along() -> None:
+    (spec,) = [spec for spec in PRESETS["smoke"].specs() if spec.task == TEXT_GENERATION]
+    assert spec.prompt == catalog.PROMPT
+    with pytest.raises(BadInput, match="needs a prompt"):
+        Grid(("shapes-gemma",)).specs()
 
 
 @pytest.mark.parametrize(

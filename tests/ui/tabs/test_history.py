@@ -13,9 +13,10 @@ import pytest
 from page_support import HOSTILE, Tags, cancel, from_browser, handler, pressed, stage_of, visitor
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
+from demo.core.catalog import PROMPT
 from demo.core.languages import ENGLISH
 from demo.core.result import Failure, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.journal import Journal
 from demo.ui.html import comparison
@@ -212,13 +213,16 @@ OTHERWISE: dict[str, Any] = {
     "protocol": "as published", "precision": 0.02, "most_seconds": 9.0, "channels_last": True, "attention": "eager",
     "threads": 1, "cache": "empty", "graph_break": True, "profile": "on", "repeats": 3,
     "compiler": "aot", "scope": "layers", "freezing": True, "dynamic": "on", "another_size": True,
+    "prompt": "Another", "tokens": 8,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunSpec)])
 def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_only(field: str) -> None:
-    result = ok_result()
-    other = dataclasses.replace(result.spec, **{field: OTHERWISE[field]})
+    spec = ok_result().spec
+    if field in FOR_TEXT_GENERATION:
+        spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=PROMPT, device="cpu")
+    result, other = ok_result(spec=spec), dataclasses.replace(spec, **{field: OTHERWISE[field]})
     html = comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH)
     assert "the differences are noise" not in html and "They differ in: " in html
 

@@ -411,7 +411,7 @@ def test_cells_time_and_downloads_are_told_before_start(monkeypatch: pytest.Monk
     monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")
     told = planned(of, **guides_table())
     assert "Cells: 72. Stored already: 0. To run: 72." in told and "Time: about " in told
-    size = 4 * sum(one.parameters for one in catalog.CHECKPOINTS if not one.bundled and one.id != "microsoft/resnet-50")
+    size = 4 * sum(one.parameters for one in catalog.PUBLISHED if one.id != "microsoft/resnet-50")
     assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
     assert "download" not in planned(of, "random", **guides_table())
     assert "download" not in planned(of)

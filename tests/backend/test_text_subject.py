@@ -1,0 +1,337 @@
+"""Text generation with tiny models: decoding over the shared static cache, its parity, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_text
+import torch
+
+from demo.backend import cores, parity, precompile, prefill, text_subject, ways
+from demo.backend.events import Events
+from demo.backend.job import Job
+from demo.backend.run import Run
+from demo.backend.text_subject import TextSubject, as_text
+from demo.core.errors import BadInput
+from demo.core.outputs import Predictions
+from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION, RunSpec
+
+CPU = torch.device("cpu")
+TOKENS = 9
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("text")
+    for kind in tiny_text.CONFIGS:
+        tiny_text.written(place / kind, kind)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def no_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def spec_of(folder: Path, **asked: Any) -> RunSpec:
+    return RunSpec(str(folder), TEXT_GENERATION, **{"prompt": "a cat.", "tokens": TOKENS, "device": "cpu", **asked})
+
+
+def loaded(folder: Path, **asked: Any) -> TextSubject:
+    return text_subject.load(spec_of(folder, **asked), CPU)
+
+
+def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The answer's tokens and their logits, from calls over the whole text so far; of one row."""
+    text, rows = ids, []
+    for _ in range(TOKENS):
+        rows.append(model(input_ids=text, use_cache=False).logits[0, -1])
+        text = torch.cat([text, rows[-1].argmax().view(1, 1)], dim=1)
+    return text[0, ids.shape[1] :], torch.stack(rows)
+
+
+# The cache
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("kind", ["gemma", "gpt2", "llama", "mistral"])
+def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Path, kind: str, batch: int) -> None:
+    subject = loaded(folder / kind, batch_size=batch)
+    model, decoding = subject.model, subject.decoding
+    model.generation_config.eos_token_id = None
+    theirs = model.generate(
+        subject.on_device(),
+        attention_mask=torch.ones(batch, subject.ids.shape[1], dtype=torch.long),
+        max_new_tokens=TOKENS,
+        do_sample=False,
+    )
+    expected, logits = without_cache(model, subject.ids)
+    assert len(set(expected.tolist())) > 1
+    tokens, found = decoding.answer(model)
+    assert torch.equal(tokens, expected) and torch.equal(theirs[-1, subject.ids.shape[1] :], expected)
+    torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
+    assert decoding.token.shape == (batch, 1)
+    subject.once(model)
+    again, _ = decoding.answer(model)
+    assert torch.equal(again, expected)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path, batch: int) -> None:
+    subject = loaded(folder / "mistral", batch_size=batch)
+    decoding, prompt = subject.decoding, subject.ids.shape[1]
+    answer, _ = decoding.answer(subject.model)
+    call, other = subject.call(subject.model), subject.call(subject.model)
+    seen, lengths = [], []
+    for _ in range(2 * decoding.steps):
+        call()
+        seen.append(decoding.token[-1, 0].item())
+        lengths.append(decoding.cache.get_seq_length())
+    assert seen == answer[1:].tolist() * 2
+    assert [int(length) for length in lengths] == [prompt + step for step in range(1, TOKENS)] * 2
+    other()  # it begins anew, in the same cache, and the first one goes on from there
+    call()
+    assert decoding.token[-1, 0] == answer[2]
+
+
+def test_only_the_first_step_of_each_call_reads_the_prompt(folder: Path) -> None:
+    subject = loaded(folder / "gemma")
+    lengths: list[int] = []
+
+    def model(**batch: Any) -> Any:
+        lengths.append(batch["input_ids"].shape[1])
+        return subject.model(**batch)
+
+    step, prompt = subject.call(model), subject.ids.shape[1]
+    step()
+    step()
+    assert lengths == [prompt, 1, 1]
+    subject.call(model)()
+    assert lengths[3:] == [prompt, 1]
+
+
+def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) -> None:
+    """A CUDA graph reads and writes the addresses that it was recorded with."""
+    subject = loaded(folder / "llama", batch_size=2)
+    layer = subject.decoding.cache.layers[0]
+    before = layer.keys.data_ptr(), layer.cumulative_length.data_ptr()
+    subject.outputs(subject.model)
+    assert (layer.keys.data_ptr(), layer.cumulative_length.data_ptr()) == before
+    places = subject.ids.shape[1] + TOKENS
+    assert subject.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
+
+
+# Outputs, parity
+
+
+def chooses_another(model: Any, place: int, token: int) -> Any:
+    """The model, which prefers `token` at one place of each answer; counted anew from each prompt on."""
+    at = 0
+
+    def other(**batch: Any) -> Any:
+        nonlocal at
+        at = 0 if batch["input_ids"].shape[1] > 1 else at + 1
+        outputs = model(**batch)
+        if at == place:
+            outputs.logits[:, -1, token] = outputs.logits.max() + 1e-3
+        return outputs
+
+    return other
+
+
+def test_another_choice_is_compared_by_logits_over_the_tokens_that_eager_chose(folder: Path) -> None:
+    subject = loaded(folder / "gemma", batch_size=2)
+    eager = subject.outputs(subject.model)
+    token = (int(eager["tokens"][3]) + 1) % 100
+    other = subject.outputs(chooses_another(subject.model, 3, token))
+    assert other["tokens"][:3].tolist() == eager["tokens"][:3].tolist() and other["tokens"][3] == token
+    differ = (other["logits"] != eager["logits"]).any(-1)
+    assert differ.nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize("kind", ["gemma", "gpt2", "mistral"])
+def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Path, kind: str) -> None:
+    subject = loaded(folder / kind)
+    outputs = subject.outputs(subject.model)
+    exact = parity.float64_reference(subject, None)()
+    assert exact["logits"].dtype == torch.float64
+    torch.testing.assert_close(outputs["logits"].double(), exact["logits"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "place", "verdict"),
+    [("float32", None, "match"), ("float32", 3, "differ"), ("bfloat16", 3, "match")],
+)
+def test_another_token_counts_in_float32_only(folder: Path, dtype: str, place: int | None, verdict: str) -> None:
+    subject = loaded(folder / "gemma")
+    eager = subject.outputs(subject.model)
+    tokens = eager["tokens"].clone()
+    if place is not None:
+        tokens[place] = 7
+    texts = tuple(as_text(subject.loaded.tokenizer, ids.tolist()) for ids in (eager["tokens"], tokens))
+    found = parity.compare(eager, eager, eager | {"tokens": tokens}, dtype, None, texts)
+    assert found.verdict == verdict
+    assert found.task == {"same_tokens": 1.0 if place is None else place / TOKENS}
+    assert ("part at token 4 of 9" in found.reason) == (verdict == "differ")
+
+
+# Text
+
+
+MIXED = "a cat. \N{CAT FACE}\N{ZERO WIDTH JOINER}\N{SNOWFLAKE} قطة 猫が b"
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kind: str) -> None:
+    tokenizer = loaded(folder / kind).loaded.tokenizer
+    ids = tokenizer(MIXED, add_special_tokens=False)["input_ids"]
+    told = as_text(tokenizer, ids)
+    assert told.text == "".join(told.pieces) == MIXED == tokenizer.decode(ids).strip()
+    assert len(told.pieces) == len(told.token_ids) == len(ids)
+    cat = told.pieces.index("\N{CAT FACE}")
+    assert told.pieces[cat - 3 : cat] == ("",) * 3  # its first three bytes
+    assert "猫" in told.pieces and "\ufffd" not in told.text
+
+
+def test_a_mark_adds_nothing_and_half_a_character_at_the_end_is_left_out(folder: Path) -> None:
+    tokenizer = loaded(folder / "llama").loaded.tokenizer
+    a, b = (tokenizer.convert_tokens_to_ids(letter) for letter in "ab")
+    blank, end, half = (tokenizer.convert_tokens_to_ids(name) for name in ("▁", "</s>", "<0xF0>"))
+    told = as_text(tokenizer, [a, end, blank, b, half])
+    assert (told.text, told.pieces) == ("a b", ("a", "", " ", "b", ""))
+    assert as_text(tokenizer, []) == Predictions(text="", pieces=(), token_ids=())
+
+
+# What is refused
+
+
+def refused(folder: Path, **asked: Any) -> str:
+    with pytest.raises(BadInput) as told:
+        loaded(folder, **asked)
+    sentence = str(told.value)
+    assert sentence.endswith(".") and "\n" not in sentence and str(folder.parent) not in sentence
+    return sentence
+
+
+def test_more_tokens_than_the_context_or_the_sliding_window_hold_are_refused(folder: Path) -> None:
+    assert loaded(folder / "mistral", tokens=32).ids.shape[1] == 8
+    assert "has 8 tokens, 33 more are asked for, and mistral takes 40 in all" in refused(folder / "mistral", tokens=33)
+    for kind, prompt in (("gpt2", 70), ("llama", 72)):
+        said = refused(folder / kind, prompt="a" * 70)
+        assert f"The prompt has {prompt} tokens, 9 more are asked for, and {kind} takes 64 in all. Shorten" in said
+
+
+def test_a_state_that_is_no_cache_of_keys_and_values_is_refused(folder: Path) -> None:
+    assert "mamba keeps a state that is no cache of keys and values" in refused(folder / "mamba")
+
+
+def test_a_model_whose_masks_do_not_fit_a_static_cache_is_refused(tmp_path: Path) -> None:
+    """GPT-Neo's local attention counts from the end of the cache: over a longer one than its window it is wrong."""
+    neo = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
+    neo |= {"num_heads": 2, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 64}
+    wrong = tiny_text.written(tmp_path / "neo", "gpt2", **neo, window_size=8, intermediate_size=32)
+    assert "neo does not write token by token over a static cache" in refused(wrong)
+
+
+@pytest.mark.parametrize("weights", ["pretrained", "random"])
+def test_an_encoder_is_refused(folder: Path, tmp_path: Path, weights: str) -> None:
+    assert "is a BertForMaskedLM, which does not do text generation here" in refused(folder / "bert", weights=weights)
+    unnamed = tiny_text.written(tmp_path / "unnamed", "bert", architectures=None)
+    said = refused(unnamed, weights=weights)
+    assert "unnamed does not write token by token" in said and "its steps differ from a call without a cache" in said
+
+
+def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_random(tmp_path: Path) -> None:
+    bare = tiny_text.written(tmp_path / "bare", "llama")
+    (bare / "tokenizer.json").unlink()
+    (bare / "tokenizer_config.json").unlink()
+    assert "bare has no tokenizer (tokenizer.json)" in refused(bare)
+    subject = loaded(bare, weights="random", prompt="a cat, a dog")
+    assert subject.ids.shape == (1, 6) and subject.predictions(subject.outputs(subject.model)) is None
+
+
+def test_a_tokenizer_with_more_words_than_the_model_is_refused(tmp_path: Path) -> None:
+    narrow = tiny_text.written(tmp_path / "narrow", "gpt2", vocab_size=40, bos_token_id=None, eos_token_id=None)
+    assert "The tokenizer of narrow knows words that its model lacks" in refused(narrow)
+
+
+# Beside the steps
+
+
+def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(folder: Path) -> None:
+    subject = loaded(folder / "llama")
+    prompt, places = 8, 8 + TOKENS
+    assert subject.ids.shape[1] == prompt
+    sizes = {one.changed: one for one in subject.of_other_sizes()}
+    assert list(sizes) == ["prompt", "cache", "batch size"]
+    found = {name: (one.prompt_tokens, one.cache_tokens, one.subject.spec.batch_size) for name, one in sizes.items()}
+    assert found == {
+        "prompt": (places - 2, places, 1),
+        "cache": (prompt, prompt + 2 * TOKENS, 1),
+        "batch size": (prompt, places, 2),
+    }
+    for one in sizes.values():
+        one.subject.eager()
+        assert one.subject.decoding.prompt.shape == (one.subject.spec.batch_size, one.prompt_tokens)
+        assert one.subject.decoding.cache.get_max_cache_shape() == one.cache_tokens
+    whole = loaded(folder / "llama", tokens=56)  # the context is full: no longer cache fits
+    assert [one.changed for one in whole.of_other_sizes()] == ["prompt", "batch size"]
+
+
+def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
+    subject = loaded(folder / "gemma", tokens=2)
+    found = prefill.generation(subject, 0.01)
+    assert (found.prompt_tokens, found.cache_tokens, found.automatic_seconds) == (8, 10, None)
+    assert found.cache_bytes == subject.decoding.bytes()
+    assert found.generate_seconds is not None and found.generate_seconds > 0
+    assert prefill.generation(subject, prefill.LONGEST_ANSWER + 1).generate_seconds is None
+    assert prefill.generation(subject, None).generate_seconds is None
+
+
+def test_a_run_of_a_text_model_has_every_figure_and_no_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    monkeypatch.setattr(cores, "read", lambda: None)
+    monkeypatch.setattr(ways, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
+    spec = spec_of(folder / "gemma", iterations=10, another_size=True, profile="on")
+    picture = tiny_text.__file__  # no picture, and not looked at
+    result = Run(Job(spec, picture), Events(io.StringIO())).execute()
+    assert (result.status, result.failure, result.image) == ("ok", None, None)
+    assert not any("could not" in warning or "Not all" in warning for warning in result.warnings), result.warnings
+    assert result.parity.verdict == "match" and result.parity.task == {"same_tokens": 1.0}
+    assert result.predictions["eager"] == result.predictions["compiled"]
+    assert len(result.predictions["eager"].token_ids) == TOKENS
+    assert result.compilation.recompiles_while_timing == 0 and result.compilation.graph_breaks == ()
+    assert result.prefill_speedup is not None and result.generation.generate_seconds > 0
+    assert [one.changed for one in result.another_sizes] == ["prompt", "cache", "batch size"]
+    data = result.to_json()
+    first, step = data["prefill"]["eager"]["ms"], data["decode"]["eager"]["ms"]
+    assert data["answer_ms"]["eager"] == pytest.approx(first + (TOKENS - 1) * step)
+    assert data["eager"]["tokens_per_second"] == pytest.approx(1000 / step)
+    assert RunResult.from_json(data).generation == result.generation
+
+
+def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = []
+
+    def compiled(model: Any, spec: RunSpec) -> Any:
+        return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
+
+    monkeypatch.setattr(ways, "compiled", compiled)
+    precompile.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
+    assert lengths == [8, 1, 1]
+
+
+def test_a_copy_of_the_model_leaves_the_decoding_alone(folder: Path) -> None:
+    """As the twin that a graph break or a capture is tried with."""
+    subject = loaded(folder / "gpt2")
+    answer, _ = subject.decoding.answer(subject.model)
+    subject.once(copy.deepcopy(subject.model))
+    assert subject.decoding.token[0, 0] == answer[0] and subject.decoding.step == 0

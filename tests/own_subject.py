@@ -1,0 +1,14 @@
+"""A subject of a module and its inputs, for tests of what takes one."""
+
+from __future__ import annotations
+
+import torch
+
+from demo.backend.own_model import OwnModel
+from demo.backend.subject import Batch
+from demo.core.spec import OWN_MODEL, RunSpec
+
+
+def subject_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
+    batch: Batch = dict(inputs)
+    return OwnModel(RunSpec("mine.py:build", OWN_MODEL), torch.device("cpu"), model, batch)
