@@ -30,7 +30,11 @@ def main() -> None:
             for state in ("empty", "filled"):
                 started = time.perf_counter()
                 spec = catalog.make_spec(**preset.values, device="cpu")
-                result = next(event for event in runner.run(spec, SCENE) if isinstance(event, RunResult))
+                result = next(
+                    event
+                    for event in runner.run(spec, SCENE if spec.sees_picture else None)
+                    if isinstance(event, RunResult)
+                )
                 seconds = time.perf_counter() - started
                 rows.append([preset.title, state, f"{seconds:.1f} s", sentences.headline(result)])
                 if seconds > LIMIT_SECONDS or result.status != "ok":

@@ -158,7 +158,7 @@ def test_every_mode_status_doubt_step_and_preset_has_its_text() -> None:
     keys |= {f"section_{section.name}" for section in sections.SECTIONS}
     assert keys <= set(ENGLISH.texts)
     titles = [preset.title for preset in stage_mode.presets(gpu=False)]
-    assert titles == [ENGLISH.texts[f"preset_{number}"] for number in (1, 2, 3)]
+    assert titles == [ENGLISH.texts[f"preset_{number}"] for number in stage_mode.NUMBERS]
 
 
 def test_a_label_that_no_language_knows_is_refused() -> None:

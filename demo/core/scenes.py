@@ -29,9 +29,9 @@ def find_scene(sha256: str) -> Path | None:
 
 @cache
 def shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The labels of a model of drawn shapes, from its config, but for the background; none of one that writes text."""
+    """The labels of a model of drawn shapes, from its config, but for the background."""
     config = json.loads((config_folder(checkpoint) / "config.json").read_bytes())
-    return tuple(label for label in config.get("id2label", {}).values() if label != "background")
+    return tuple(label for label in config["id2label"].values() if label != "background")
 
 
 def is_beyond(result: RunResult) -> bool:

@@ -15,7 +15,7 @@ from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TASKS, Option
+from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
@@ -48,8 +48,7 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
         }
         try:
             spec = catalog.make_spec(checkpoint, asked["task"] or None, **options)
-            picture = _picture(image, asked["example"], choice.image if checkpoint == choice.checkpoint else None)
-            picture = picture or default_picture(spec.checkpoint)
+            picture = _picture(spec, image, asked["example"], choice)
             with queue.join(request.session_hash or "") as ticket:
                 while ticket.wait(60.0):
                     pass
@@ -72,7 +71,7 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
 
 
 _DESCRIPTION = """\
-Times a vision model with and without torch.compile on this server's machine, and compares what both see.
+Times a model with and without torch.compile on this server's machine, and compares what both see or write.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
 (schema_version 1): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
@@ -89,7 +88,8 @@ _EARLIER = _ORDERED[: -len(_LATER)]
 _NOTES = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
     "task": "Needed only for a checkpoint that is not in the catalogue.",
-    "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model.',
+    "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
+    "generation takes none.",
     **{option.name: option.help for option in _EARLIER},
     "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
     "example": 'Instead of an image: one of the page\'s examples, such as "shapes-scene-2" or "lion".',
@@ -128,17 +128,23 @@ def _signature(choice: Choice) -> inspect.Signature:
 def _annotation(option: Option) -> Any:
     if option.kind == "choice":
         return Literal[option.values]
-    kind = {"switch": bool, "whole": int, "number": float, "queries": str}[option.kind]
+    kind = {"switch": bool, "whole": int, "number": float, "queries": str, "passage": str}[option.kind]
     return kind | None if option.default is None else kind
 
 
-def _picture(image: FileData | None, example: str, default: Path | None) -> Path | None:
-    """The picture that was given, else `default`. Raises BadInput."""
+def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice) -> Path | None:
+    """The picture that was given, else one that suits the model; None for a model that sees none. Raises BadInput."""
+    if not spec.sees_picture:
+        if image or example:
+            raise BadInput(f"{spec.task} sees no picture: leave image and example out.")
+        return None
     if image and example:
         raise BadInput("Both an image and an example were given: leave one of them out.")
     if image:
         return uploaded(image)
-    return named_example(str(example)) if example else default
+    if example:
+        return named_example(str(example))
+    return choice.image if spec.checkpoint == choice.checkpoint else default_picture(spec.checkpoint)
 
 
 MAX_STORED = 200

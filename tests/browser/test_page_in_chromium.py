@@ -216,6 +216,25 @@ def test_an_endless_animation_is_slowed_down_and_what_a_hand_moves_is_not(tab: A
     assert tab.evaluate(DRAGGED) == 70
 
 
+PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).getBoundingClientRect().top)"""
+
+
+def test_the_prompt_takes_the_place_of_the_picture_and_nothing_below_moves(tab: Any) -> None:
+    prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
+    before = tab.evaluate(PLACES)
+    assert picture.is_visible() and not prompt.is_visible()
+    tab.get_by_label("Text generation", exact=True).check(force=True)
+    tab.get_by_text("shapes-gemma?").wait_for()
+    assert prompt.is_visible() and not picture.is_visible()
+    tab.get_by_role("button", name="What colour is the circle?").click()
+    tab.wait_for_function("document.querySelector('#prompt textarea').value === 'What colour is the circle?'")
+    prompt.fill("A long prompt.\n" * 30)
+    assert tab.evaluate(PLACES) == before
+    tab.get_by_label("Classification", exact=True).check(force=True)
+    tab.get_by_text("shapes-vit?").wait_for()
+    assert picture.is_visible() and tab.evaluate(PLACES) == before
+
+
 def test_an_owl_vit_asks_what_to_look_for_and_is_offered_photographs(tab: Any) -> None:
     field = tab.get_by_label("What to look for")
     scenes, photographs = (tab.locator(f"#examples-{name} button") for name in ("drawn", "photographs"))

@@ -53,14 +53,14 @@ def tab(chromium: Any, address: str) -> Iterator[Any]:
 
 
 def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_theme(tab: Any, shots: Path) -> None:
-    tab.locator("#sweep-plan", has_text="Cells: 6.").wait_for()
+    tab.locator("#sweep-plan", has_text="Cells: 8.").wait_for()
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-map td.now").first.wait_for()
     assert tab.locator("#sweep-start").is_disabled()
-    tab.locator("#sweep-status", has_text="6 of 6 cells finished").wait_for()
+    tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
     tab.locator("#sweep-start:not([disabled])").wait_for()
     shown = tab.locator("#sweep-map button[data-place]")
-    assert shown.count() == 6
+    assert shown.count() == 8
     assert "OOM" in shown.nth(5).inner_text()
     shown.nth(0).click()
     tab.locator("#sweep-opened .headline").wait_for()
@@ -69,7 +69,7 @@ def test_the_map_fills_a_cell_opens_and_the_table_can_be_had_in_every_size_and_t
     tab.locator("#sweep-opened", has_text="ran out of memory").wait_for()
     with tab.expect_download() as download:
         tab.get_by_text("Table as CSV").click()
-    assert len(Path(download.value.path()).read_text().splitlines()) == 7
+    assert len(Path(download.value.path()).read_text().splitlines()) == 9
     for theme in ("light", "dark"):
         tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
         for width in (390, 1440, 1920):
@@ -93,7 +93,7 @@ def test_stop_leaves_what_is_there(tab: Any, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(RUNNER, "seconds", 600)  # the cell in hand will not end by itself
     tab.locator("#sweep-stop").click()
     tab.locator("#sweep-status", has_text="Stopped").wait_for()
-    assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 6
+    assert 1 <= tab.locator("#sweep-map button[data-place]").count() < 8
     tab.locator("#sweep-start:not([disabled])").wait_for()
 
 
@@ -106,7 +106,7 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew(tab: Any, monkeypatch: py
     tab.locator("#sweep-stop:not([disabled])").wait_for()
     assert tab.locator("#sweep-start").is_disabled()
     assert tab.locator("#sweep-map button[data-place]").count() >= 1
-    tab.locator("#sweep-status", has_text="6 of 6 cells finished").wait_for()
+    tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
     tab.locator("#sweep-start:not([disabled])").wait_for()
     tab.locator("#sweep-map button[data-place]").nth(0).click()
     tab.locator("#sweep-opened .headline").wait_for()

@@ -119,6 +119,12 @@ def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
     assert image.read_bytes() == form.photographs()[0].read_bytes()
 
 
+def test_text_generation_takes_a_prompt_and_no_picture(served: Any) -> None:
+    address, asked = served
+    Client(address, verbose=False).predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
+    assert asked[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
+
+
 @pytest.mark.parametrize("checkpoint", ["shapes-rtdetr", "facebook/detr-resnet-50"])
 def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example_named(
     served: Any, checkpoint: str
@@ -137,13 +143,33 @@ def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example
         ({"example": "no such"}, "There is no example 'no such'. There are: shapes-scene-1, "),
         ({"example": "../shapes-scene-1"}, "There is no example"),
         ({"example": "lion", "image": handle_file(str(form.scenes()[0]))}, "Both an image and an example"),
+        ({"checkpoint": "shapes-gemma"}, "Text generation needs a prompt"),
+        (
+            {"checkpoint": "shapes-gemma", "prompt": "A ring", "example": "lion"},
+            "text-generation sees no picture: leave",
+        ),
+        ({"prompt": "A ring"}, "Only text-generation has prompt"),
+        ({"checkpoint": "shapes-gemma", "prompt": "A ring", "tokens": 1}, "The number of tokens must be"),
         ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
         ({"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),
         ({"checkpoint": "no/such model"}, "Unknown checkpoint"),
         ({"image": {"path": "/etc/hostname"}}, "must be an uploaded file"),
         ({"batch_size": 14}, "an error that it did not expect"),
     ],
-    ids=["no example", "example's path", "both", "spec", "worker", "checkpoint", "path", "unexpected"],
+    ids=[
+        "no example",
+        "example's path",
+        "both",
+        "no prompt",
+        "a picture",
+        "a prompt",
+        "tokens",
+        "spec",
+        "worker",
+        "checkpoint",
+        "path",
+        "unexpected",
+    ],
 )
 def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AppError, match=re.escape(sentence)):
@@ -194,7 +220,7 @@ def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) ->
         (
             "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
             "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example "
-            "repeats compiler scope freezing dynamic another_size"
+            "repeats compiler scope freezing dynamic another_size prompt tokens"
         ).split()
     )
     allowed = {"mode": MODES, "dtype": DTYPES, "device": DEVICES, "weights": WEIGHTS}

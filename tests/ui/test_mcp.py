@@ -71,7 +71,7 @@ def test_the_endpoints_are_the_tools_and_say_what_they_take(address: str) -> Non
     tools = called(address)
     assert set(tools) == {"benchmark", "history", "published_table"}
     assert not [name for name in tools if name.startswith("_") or "lambda" in name]
-    assert "Times a vision model" in tools["benchmark"].description
+    assert "Times a model" in tools["benchmark"].description
     for tool in tools.values():
         assert tool.description.endswith(".") and not re.search(
             r"[,.]\s*,|[a-z],, |Returns|upload_file", tool.description

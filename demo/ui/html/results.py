@@ -221,11 +221,14 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     facts = [lang.html("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
         facts.append(lang.html("note_parameters", count=fmt.parameters(checkpoint.parameters)))
-    if checkpoint.task != TEXT_GENERATION:
+    text = checkpoint.task == TEXT_GENERATION
+    if not text:
         facts.append(lang.value("{} × {} px".format(*reversed(checkpoint.input_size))))
     note = "<p class='note'>{}</p>".format(" · ".join(f'<span class="fact">{fact}</span>' for fact in facts))
-    if checkpoint.drawn_only and (known := scenes.shapes(checkpoint)):
-        labels = lang.listed([lang.plain_quoted(label) for label in known])
+    if checkpoint.drawn_only and text:
+        note += f"<p class='note'>{lang.html('note_drawn_only_text')}</p>"
+    elif checkpoint.drawn_only:
+        labels = lang.listed([lang.plain_quoted(label) for label in scenes.shapes(checkpoint)])
         note += f"<p class='note'>{lang.marked(lang.composed('note_drawn_only', labels=labels))}</p>"
     return note
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from demo.core.machine import HostInfo
 from demo.core.result import Failure, Progress, RunResult
@@ -35,11 +36,12 @@ MACHINE = HostInfo(
 
 
 class FakeRunner:
-    """A process takes `seconds` and ends with what `answer` returns for its spec: a result, or an error to raise."""
+    """A process takes `seconds` and ends with what `answer` returns for its spec and picture: a result, or an error to
+    raise."""
 
     def __init__(
         self,
-        answer: Callable[[RunSpec, Path], RunResult | Exception],
+        answer: Callable[[RunSpec, Any], RunResult | Exception],
         seconds: float = 0.0,
         machine: HostInfo = MACHINE,
     ) -> None:
@@ -53,7 +55,7 @@ class FakeRunner:
     def run(
         self,
         spec: RunSpec,
-        image: Path,
+        image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),

@@ -53,7 +53,7 @@ class AnyRunner(Protocol):
     def run(
         self,
         spec: RunSpec,
-        image: Path,
+        image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[Repeat, ...] = (),
@@ -75,7 +75,7 @@ def refuse_on_zero_gpu() -> None:
 def start_run(
     runner: AnyRunner,
     spec: RunSpec,
-    image: Path,
+    image: Path | None,
     cancel: threading.Event | None = None,
     files: Files = NO_FILES,
     earlier: tuple[Repeat, ...] = (),
@@ -119,7 +119,7 @@ class Job:
     """One run, from its place in the queue to its outcome."""
 
     def __init__(
-        self, spec: RunSpec, image: Path, ticket: Ticket, on_gpu: bool, earlier: tuple[Repeat, ...] = ()
+        self, spec: RunSpec, image: Path | None, ticket: Ticket, on_gpu: bool, earlier: tuple[Repeat, ...] = ()
     ) -> None:
         self.spec = spec
         self.image = image
@@ -256,7 +256,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, visitor: str, spec: RunSpec, image: Path, earlier: tuple[Repeat, ...] = ()) -> Job:
+    def start(self, visitor: str, spec: RunSpec, image: Path | None, earlier: tuple[Repeat, ...] = ()) -> Job:
         """Queues a run, which goes on from the `earlier` repeats of its spec.
 
         Raises BadInput if the queue is full, a run of this visitor goes on, or no thread can be started.

@@ -1,4 +1,4 @@
-"""The form: its fields, and how their values become a `RunSpec` and a picture."""
+"""The form: its fields, and how their values become a `RunSpec` and, where the model sees one, a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.scenes import scenes
-from demo.core.spec import DTYPES, FOLDS, MODES, OPTIONS, Option, RunSpec
+from demo.core.spec import (
+    DTYPES,
+    FOLDS,
+    FOR_TEXT_GENERATION,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    MODES,
+    OPTIONS,
+    TEXT_GENERATION,
+    Option,
+    RunSpec,
+)
 from demo.ui.html import results
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, of, written
@@ -27,11 +38,16 @@ TASKS = (
     (label("task_classification"), "image-classification"),
     (label("task_detection"), "object-detection"),
     (label("task_segmentation"), "image-segmentation"),
+    (label("task_text_generation"), TEXT_GENERATION),
 )
 FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
+FOR_PICTURES = ("channels_last",)
+"""Options in the fold that mean nothing for text generation: the style sheet hides them then."""
+PROMPTS = ("The picture shows a", "A large red star is in the middle.", "What colour is the circle?")
+"""The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
 INTO_VIEW = """() => setTimeout(() => {
@@ -165,12 +181,35 @@ def _folded(option: Option) -> gr.components.Component:
     of a choice's values `choice_<value>`, where they are translated.
     """
     texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
+    texts["elem_classes"] = ["for-pictures"] if option.name in FOR_PICTURES else []
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
-        return gr.Radio(choices(option.values), value=option.default, elem_classes="segmented", **texts)
+        texts["elem_classes"] += ["segmented"]
+        return gr.Radio(choices(option.values), value=option.default, **texts)
     empty = label(f"{option.name}_placeholder") if option.default is None else f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
+
+
+def _text_fields() -> dict[str, gr.components.Component]:
+    """What text generation has in the place of the picture; the style sheet shows one of the two, by the task."""
+    prompt = gr.Textbox(catalog.PROMPT, label=label("prompt"), lines=3, elem_id="prompt")
+    gr.Examples(
+        [[example] for example in PROMPTS],
+        [prompt],
+        label=label("examples"),
+        elem_id="prompts",
+        api_visibility="private",
+    )
+    tokens = gr.Number(
+        OPTIONS["tokens"].default,
+        label=label("tokens"),
+        precision=0,
+        minimum=MIN_TOKENS,
+        maximum=MAX_TOKENS,
+        elem_id="tokens",
+    )
+    return {"prompt": prompt, "tokens": tokens}
 
 
 def uploaded(file: Any) -> Path:
@@ -181,11 +220,16 @@ def uploaded(file: Any) -> Path:
     return Path(path)
 
 
-def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
-    """The form's values, as the browser sent them, as a spec and the path of a picture. Raises BadInput."""
+def read(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
+    """The form's values, as the browser sent them, as a spec and the path of a picture, None for text generation.
+
+    Raises BadInput.
+    """
     asked = dict(values)
     image = asked.pop("image")
     spec = read_spec(asked)
+    if not spec.sees_picture:
+        return spec, None
     if not image:
         raise BadInput("There is no picture. Choose one of the examples, or drop a file on the form.")
     return spec, uploaded(image)
@@ -194,8 +238,11 @@ def read(values: dict[str, Any]) -> tuple[RunSpec, Path]:
 def read_spec(values: dict[str, Any]) -> RunSpec:
     """The form's values without the picture. Raises BadInput."""
     asked = dict(values)
+    # what stands in a hidden field was meant for another checkpoint
     if not takes_text(asked["checkpoint"], asked["task"]):
-        asked["text"] = ""  # the field is hidden: what stands in it was meant for another checkpoint
+        asked["text"] = ""
+    for name in FOR_PICTURES if asked["task"] == TEXT_GENERATION else FOR_TEXT_GENERATION:
+        del asked[name]
     for name in OPTIONAL:
         if not str(asked[name] or "").strip():
             del asked[name]
@@ -248,7 +295,9 @@ class Form:
     def build(cls, choice: Choice, can_run: bool = True) -> Form:
         inputs: dict[str, Any] = {}
         with gr.Column(elem_id="fields"):
-            inputs["task"] = gr.Radio(TASKS, value=choice.task, label=label("task"), elem_classes="segmented")
+            inputs["task"] = gr.Radio(
+                TASKS, value=choice.task, label=label("task"), elem_id="task", elem_classes="segmented"
+            )
             with gr.Column(elem_classes="field"):
                 inputs["checkpoint"] = gr.Dropdown(
                     checkpoints(choice.task),
@@ -264,33 +313,36 @@ class Form:
                     ),
                     apply_default_css=False,
                 )
-            with gr.Column(elem_classes="field"):
-                inputs["image"] = gr.Image(
-                    value=str(choice.image),
-                    label=label("picture"),
-                    sources=["upload", "clipboard"],
-                    buttons=[],
-                    height="11rem",
-                    elem_id="picture",
-                    placeholder=label("picture_placeholder"),
-                    alt_text=label("picture_alt"),
-                )
-                if limits.on_space():
-                    gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-public")
-                galleries, thumbnails = {}, []
-                for name, drawn in GALLERIES.items():
-                    first = shown(drawn is drawn_only(choice.checkpoint))
-                    with gr.Column(visible=first) as galleries[drawn]:
-                        offered = gr.Examples(
-                            [[str(path)] for path in examples(drawn)],
-                            [inputs["image"]],
-                            label=label("examples"),
-                            elem_id=f"examples-{name}",
-                            api_visibility="private",
-                            visible=first,  # a column hides what it holds when it changes, not from the beginning
-                        )
-                        thumbnails.append(offered.dataset)
-                picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
+            with gr.Column(elem_id="input"):
+                with gr.Column(elem_classes="field", elem_id="input-picture"):
+                    inputs["image"] = gr.Image(
+                        value=str(choice.image),
+                        label=label("picture"),
+                        sources=["upload", "clipboard"],
+                        buttons=[],
+                        height="11rem",
+                        elem_id="picture",
+                        placeholder=label("picture_placeholder"),
+                        alt_text=label("picture_alt"),
+                    )
+                    if limits.on_space():
+                        gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-public")
+                    galleries, thumbnails = {}, []
+                    for name, drawn in GALLERIES.items():
+                        first = shown(drawn is drawn_only(choice.checkpoint))
+                        with gr.Column(visible=first) as galleries[drawn]:
+                            offered = gr.Examples(
+                                [[str(path)] for path in examples(drawn)],
+                                [inputs["image"]],
+                                label=label("examples"),
+                                elem_id=f"examples-{name}",
+                                api_visibility="private",
+                                visible=first,  # a column hides what it holds when it changes, not from the beginning
+                            )
+                            thumbnails.append(offered.dataset)
+                    picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
+                with gr.Column(elem_classes="field", elem_id="input-text"):
+                    inputs |= _text_fields()
             inputs["text"] = gr.Textbox(
                 ", ".join(catalog.QUERIES),
                 label=label("text"),

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, RunSpec
+from demo.core.spec import FOR_TEXT_GENERATION, OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec
 from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
@@ -39,7 +39,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     """The spec that a link asks for; None where it names no option. Raises BadInput, as the form does.
 
     `checkpoint` is used where the link names none. A zero-shot detector for which the link names no queries gets
-    `catalog.QUERIES`, which the form then shows.
+    `catalog.QUERIES`, and text generation without a prompt `catalog.PROMPT`, which the form then shows.
     """
     given = _given(query)
     if not given:
@@ -51,6 +51,8 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     known = catalog.find(given.get("checkpoint", checkpoint))
     if known is not None and known.takes_text and not given.get("text", "").strip():
         given["text"] = catalog.QUERIES
+    if (known.task if known is not None else task) == TEXT_GENERATION and not given.get("prompt", "").strip():
+        given["prompt"] = catalog.PROMPT
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
 
 
@@ -69,7 +71,10 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """
     if spec.task == OWN_MODEL:
         return {}
-    values: dict[str, Any] = {name: getattr(spec, name) for name in form.inputs if name in FIELDS}
+    hidden = () if spec.task == TEXT_GENERATION else FOR_TEXT_GENERATION
+    values: dict[str, Any] = {
+        name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden
+    }
     for name in OPTIONAL:
         values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])
     updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}
@@ -89,10 +94,12 @@ def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -
     known = catalog.find(named)
     if task not in TASKS:
         task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
-    spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, known.task if known else task)
+    task = known.task if known is not None else task
+    needed = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
+    spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **needed)
     for name, value in given.items():
         try:
-            read = catalog.make_spec("shapes-vit", **({name: value} if name != "text" else {}))
+            read = catalog.make_spec(checkpoints(task)[0], **needed | ({name: value} if name != "text" else {}))
             spec = dataclasses.replace(spec, **{name: getattr(read, name)})
         except BadInput:
             continue

@@ -65,13 +65,12 @@ def pressed(event: gr.EventData) -> str:
 
 
 def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if gone."""
+    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if gone, or if
+    the run saw none."""
     if result.image is None:
         return None
-    own = [latest.image] if latest is not None else []
-    if in_form:
-        own.append(uploaded(in_form))
-    found = (find_picture(result.image.sha256, file) for file in (None, *own))
+    own = [None, latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
+    found = (find_picture(result.image.sha256, file) for file in own)
     return next(filter(None, found), None)
 
 

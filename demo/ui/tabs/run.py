@@ -241,10 +241,10 @@ class RunTab:
         picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
-    def _with_picture(self, picture: Path) -> dict[Any, Any]:
-        """Updates that put the picture of a run into the form again, if its file still exists."""
+    def _with_picture(self, picture: Path | None) -> dict[Any, Any]:
+        """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
         note = {self.form.picture_note: gr.update(visible=False)}
-        return note | {self.form.inputs["image"]: servable(picture)} if picture.is_file() else note
+        return note | {self.form.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
 
     def _with_picture_of(self, info: ImageInfo | None, latest: Job | None, lang: Language) -> dict[Any, Any]:
         """Updates that put a stored run's picture into the form, or say that the run used another picture."""
@@ -294,7 +294,7 @@ class RunTab:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec = repeat.one_more(result, self._runner.machine)
             picture = repeat.picture(result, self._jobs.of(name), in_form)
-            if picture is None:
+            if picture is None and spec.sees_picture:
                 return self._not_begun(repeat.no_picture(result, lang))
             job = self._jobs.start(name, spec, picture, result.as_repeats())
         except (BadInput, HistoryError) as refused:

@@ -11,8 +11,9 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import hub
+from demo.core import catalog, hub
 from demo.core.languages import Language
+from demo.core.spec import TEXT_GENERATION
 from demo.ui.jobs.jobs import AnyRunner
 from demo.ui.look import script
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
@@ -23,7 +24,7 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 @dataclass(frozen=True)
 class Preset:
-    """A run for one of the keys 1 to 3."""
+    """A run for one of the keys 1 to 4."""
 
     title: str
     """In English."""
@@ -31,7 +32,7 @@ class Preset:
     """Of the form's fields, by name. All other fields get their first value."""
 
 
-def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, Preset, Preset]:
+def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
     """For a machine with or without a GPU. `loadable`: SegFormer's weights are available; else random ones are used.
 
     The models are small, so that nobody waits: `python -m benchmarks.stage_presets` checks that each run takes at most
@@ -40,14 +41,17 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, Preset, Preset]:
     bundled = {"task": "image-segmentation", "checkpoint": "shapes-segformer"}
     full_size = bundled | {"checkpoint": SEGFORMER, "weights": "pretrained" if loadable else "random"}
     classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}
+    text = {"task": TEXT_GENERATION, "checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
     return (
         Preset("Segformer on this machine", full_size if gpu else bundled),
         Preset("A graph break, live", classifier | {"graph_break": True}),
         Preset("max-autotune", classifier | {"mode": "max-autotune"}),
+        Preset("Text, word by word", text),
     )
 
 
-KEYS = {"r": "run", "c": "cancel", "1": "preset-1", "2": "preset-2", "3": "preset-3"}
+NUMBERS = range(1, len(presets(gpu=False)) + 1)
+KEYS = {"r": "run", "c": "cancel"} | {str(number): f"preset-{number}" for number in NUMBERS}
 """The id of the button that a key presses. The key D, which presses none, changes between light and dark."""
 HEAD = script("stage.js").replace("KEYS_TO_BUTTONS", json.dumps(KEYS))
 
@@ -80,7 +84,7 @@ class StageBar:
         self._first = {name: field.value for name, field in form.inputs.items()}
         with gr.Row(elem_id="stage-bar"):
             self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
-            for number in (1, 2, 3):
+            for number in NUMBERS:
                 gr.Button(f"{number}  {label(f'preset_{number}')}", elem_id=f"preset-{number}").click(
                     self._choose,
                     gr.State(number),
@@ -106,7 +110,7 @@ class StageBar:
     def _chosen(self, request: gr.Request, *values: Any) -> str:
         """The words of the preset whose values the form holds; '' if it holds none."""
         values_now = dict(zip((name for name in self._form.inputs if name != "image"), values, strict=True))
-        for number in (1, 2, 3):
+        for number in NUMBERS:
             for gpu, loadable in ((False, False), (True, False), (True, True)):
                 values_of = self._first | presets(gpu, loadable)[number - 1].values
                 if all(values_now[name] == values_of[name] for name in values_now):

@@ -234,6 +234,7 @@ class SweepTab:
     def _asked(self, values: Iterable[Any]) -> tuple[tuple[RunSpec, ...], bool]:
         *axes, weights, fresh = values
         given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights, "text": catalog.QUERIES}
+        given["prompt"] = catalog.PROMPT
         refuse_on_zero_gpu()
         specs = read_grid(given, "The sweep").specs()
         if len(specs) > (max_cells := limits.current().sweep_cells):

@@ -17,6 +17,7 @@ from page_support import (
 from samples import ok_result
 
 from demo.core.machine import HostInfo
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.jobs.fake_runner import MACHINE
 from demo.ui.page import Page
@@ -92,3 +93,12 @@ def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_non
     assert spec.text == ()
     owl = {"text": "a cat, a dog", "checkpoint": "google/owlvit-base-patch32", "task": "object-detection"}
     assert form.read(values | owl)[0].text == ("a cat", "a dog")
+
+
+def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_other_tasks_the_other_way() -> None:
+    page = Page(answering(ok_result()))
+    values = field_values(page, prompt="A ring", tokens=8, channels_last=True)
+    of_text = values | {"task": "text-generation", "checkpoint": "shapes-gemma"}
+    assert form.read(of_text) == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
+    spec, image = form.read(values)
+    assert spec == RunSpec("shapes-vit", "image-classification", channels_last=True) and image is not None

@@ -20,7 +20,7 @@ from page_support import (
 )
 from samples import failed_result, ok_result
 
-from demo.core import limits
+from demo.core import catalog, limits
 from demo.core.outputs import ImageInfo
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
@@ -162,6 +162,8 @@ def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
         ({"checkpoint": "somebody/model"}, "its task must be given too"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
         ({"precision": "nan"}, "precision"),
+        ({"prompt": "A ring"}, "Only text-generation has prompt"),
+        ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -201,6 +203,27 @@ def test_of_a_refused_link_the_form_takes_what_it_can(link: dict[str, str], held
     assert "The link cannot be followed" in stage_of(page, shown)
     fields = page.run_tab.form.inputs
     assert tuple(shown[fields[name]]["value"] for name in ("task", "checkpoint", "batch_size", "dtype")) == held
+
+
+@pytest.mark.parametrize(
+    ("link", "held"),
+    [
+        ({"task": "text-generation"}, ("shapes-gemma", catalog.PROMPT, 64)),
+        (
+            {"task": "text-generation", "checkpoint": "a/b", "prompt": "A ring\nand", "tokens": "8"},
+            ("a/b", "A ring\nand", 8),
+        ),
+        ({"checkpoint": "google/gemma-2b", "prompt": "A ring", "tokens": "1"}, ("google/gemma-2b", "A ring", 64)),
+        ({"checkpoint": "shapes-gemma", "prompt": " ", "mode": "no"}, ("shapes-gemma", catalog.PROMPT, 64)),
+    ],
+    ids=["the task alone", "all", "tokens refused", "mode refused"],
+)
+def test_a_link_to_text_generation_fills_prompt_and_tokens(link: dict[str, str], held: tuple[Any, ...]) -> None:
+    page = Page(answering(ok_result()))
+    (filled,) = opened(page, **link)
+    fields = page.run_tab.form.inputs
+    assert filled[fields["task"]]["value"] == "text-generation"
+    assert tuple(filled[fields[name]]["value"] for name in ("checkpoint", "prompt", "tokens")) == held
 
 
 @pytest.mark.parametrize("asked", [{}, {"text": " "}, {"text": "a dog"}])

@@ -83,6 +83,15 @@ def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_pa
     assert picture.read_bytes() == own.read_bytes()
 
 
+def test_a_run_that_saw_no_picture_is_repeated_without_one(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    spec = RunSpec("shapes-gemma", "text-generation", device="cpu", prompt="A ring")
+    history.append(ok_result(id="text", spec=spec, image=None, spread=ASSUMED))
+    page = Page(runner := storing(history), history=history)
+    press(page, "text")
+    assert runner.asked == [(dataclasses.replace(spec, repeats=2), None)]  # type: ignore[attr-defined]
+
+
 ELSEWHERE = dataclasses.replace(ENVIRONMENT, device_name="Another CPU", cpu="Another CPU")
 OTHER_TORCH = dataclasses.replace(ENVIRONMENT, torch="2.12.0")
 BASE = ok_result().spec

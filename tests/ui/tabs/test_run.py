@@ -37,6 +37,7 @@ from samples import failed_result, full_result, ok_result
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
+from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.page import Page
@@ -45,6 +46,7 @@ from demo.ui.web.visitor_language import translations
 
 ROOT = Path(__file__).resolve().parents[3]
 VIT = "google/vit-base-patch16-224"
+TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -158,6 +160,9 @@ def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() 
         ({"image": None}, "There is no picture"),
         ({"image": {"path": str(ROOT / "pyproject.toml")}}, "must be an uploaded file"),
         ({"iterations": 3}, "The number of timed calls"),
+        (TEXT | {"prompt": " "}, "Text generation needs a prompt"),
+        (TEXT | {"tokens": 1}, "The number of tokens must be a whole number from 2"),
+        (TEXT | {"tokens": None}, "The number of tokens must be a whole number from 2"),
         ({"checkpoint": "google/owlvit-base-patch32", "task": "object-detection", "text": " "}, "text queries"),
     ],
     ids=lambda value: str(value)[:40],
@@ -289,6 +294,20 @@ def test_a_reload_in_the_middle_of_a_run_gives_its_picture_back_to_the_form(tmp_
     next(updates), next(updates)
     again = opened(page)
     assert next(again)[page.run_tab.form.inputs["image"]] == uploaded
+    cancel(page, "one")
+    list(updates), list(again)
+
+
+def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
+    seen: list[tuple[RunSpec, Any]] = []
+    page = Page(FakeRunner(lambda spec, image: seen.append((spec, image)) or ok_result(spec=spec), seconds=60))  # type: ignore[func-returns-value]
+    updates = pressed(page, **TEXT, prompt="A ring", tokens=8)
+    next(updates), next(updates)
+    again = opened(page)
+    filled, fields = next(again), page.run_tab.form.inputs
+    assert (filled[fields["prompt"]]["value"], filled[fields["tokens"]]["value"]) == ("A ring", 8)
+    assert fields["image"] not in filled
+    assert seen == [(RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)]
     cancel(page, "one")
     list(updates), list(again)
 

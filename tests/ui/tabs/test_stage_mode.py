@@ -13,11 +13,11 @@ from demo.ui.tabs import form, stage_mode
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", stage_mode.NUMBERS)
 def test_a_preset_fills_the_form_with_a_valid_spec(gpu: bool, number: int) -> None:
     page = Page(FakeRunner(lambda *_: ok_result()))
     values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
-    chosen = stage_mode.presets(gpu, loadable=False)[number].values
+    chosen = stage_mode.presets(gpu, loadable=False)[number - 1].values
     assert set(chosen) <= set(values)
     spec, _ = form.read(values | chosen)
     assert spec == catalog.make_spec(**chosen)

@@ -107,10 +107,10 @@ def test_a_sweep_fills_the_map_cell_by_cell_and_leaves_the_buttons_ready() -> No
     maps = [update[of.sweep_tab.map] for update in updates if of.sweep_tab.map in update]
     filled = [shown.count("data-place") for shown in maps]
     assert filled == sorted(filled)
-    assert (filled[0], filled[-1]) == (0, 6)
+    assert (filled[0], filled[-1]) == (0, 8)
     assert buttons(of, updates[0]) == (False, True)
     assert buttons(of, updates[-1]) == (True, False)
-    assert "6 of 6 cells finished" in updates[-1][of.sweep_tab.status]
+    assert "8 of 8 cells finished" in updates[-1][of.sweep_tab.status]
 
 
 def test_failures_fill_cells_and_a_refusal_too() -> None:
@@ -121,7 +121,7 @@ def test_failures_fill_cells_and_a_refusal_too() -> None:
 
     of = tab(answer)
     *_, last = started(of)
-    assert last[of.sweep_tab.map].count("OOM</b>") == 3
+    assert last[of.sweep_tab.map].count("OOM</b>") == 4
     assert last[of.sweep_tab.map].count("refused</b>") == 1
     assert HOSTILE not in last[of.sweep_tab.map]
     shown = finished(of)
@@ -201,7 +201,7 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
                 time.sleep(0.01)
     assert thread is not None
     thread.join()
-    assert order.index("visitor") in (1, 2) and order.count("cell") == 6
+    assert order.index("visitor") in (1, 2) and order.count("cell") == 8
 
 
 def test_a_sweep_waits_where_the_line_is_full_and_then_goes_on() -> None:
@@ -247,7 +247,7 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
     back = arrived(of, "two", VISITOR)
     assert buttons(of, back) == (False, True) and "cells finished" in back[of.sweep_tab.status]
     *_, last = followed(of, back[of.sweep_tab.watched], "two")
-    assert last[of.sweep_tab.map].count("data-place") == 6 and buttons(of, last) == (True, False)
+    assert last[of.sweep_tab.map].count("data-place") == 8 and buttons(of, last) == (True, False)
     assert arrived(of, "three", VISITOR) == {of.sweep_tab.watched: None}  # its end was shown
 
 
@@ -257,7 +257,7 @@ def test_an_end_that_no_page_has_shown_is_shown_by_the_next_one() -> None:
     ended(begun[of.sweep_tab.watched])
     back = arrived(of, "two", VISITOR)
     (only,) = followed(of, back[of.sweep_tab.watched], "two")
-    assert "6 of 6 cells finished" in only[of.sweep_tab.status]
+    assert "8 of 8 cells finished" in only[of.sweep_tab.status]
 
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
@@ -276,7 +276,7 @@ def test_closing_the_app_starts_no_further_cell() -> None:
     of = tab(lambda spec, image: failed_result(spec=spec, status="interrupted"))
     going = next(started(of))[of.sweep_tab.watched]
     ended(going)
-    assert [cell.result is not None for cell in going.cells] == [True, *[False] * 5]
+    assert [cell.result is not None for cell in going.cells] == [True, *[False] * 7]
 
 
 def test_a_page_without_a_sweep_keeps_what_it_shows() -> None:
@@ -326,8 +326,8 @@ def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPa
     sizes = [str(size) for size in range(1, 10)]
     (only,) = started(of, batch_sizes=sizes)
     assert buttons(of, only) == (True, False)
-    assert "at most 24 cells. Given: 27" in only[of.sweep_tab.status]
-    assert "24 of 24 cells finished" in list(started(of, batch_sizes=sizes[:8]))[-1][of.sweep_tab.status]
+    assert "at most 24 cells. Given: 36" in only[of.sweep_tab.status]
+    assert "24 of 24 cells finished" in list(started(of, batch_sizes=sizes[:6]))[-1][of.sweep_tab.status]
 
 
 def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +361,7 @@ def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
     assert "no modes" in only[of.sweep_tab.status]
 
 
-@pytest.mark.parametrize("place", [-1, 6, "0", None, 1.5])
+@pytest.mark.parametrize("place", [-1, 8, "0", None, 1.5])
 def test_a_place_that_no_cell_has_opens_nothing(place: Any) -> None:
     of = tab()
     assert cell_at(of, finished(of), place) == ""
@@ -373,6 +373,12 @@ def test_a_cell_opens_its_run() -> None:
     assert "2.00×" in opened and "shapes-segformer" in opened
 
 
+def test_text_generation_is_swept_with_the_prompt_of_the_catalogue_beside_pictures() -> None:
+    of = tab()
+    begun = next(started(of, checkpoints=["shapes-gemma", "shapes-vit"], batch_sizes=["1"]))
+    assert [cell.spec.prompt for cell in begun[of.sweep_tab.watched].cells] == [catalog.PROMPT, ""]
+
+
 def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,7 +387,7 @@ def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
     *_, last = started(of)
     assert last[of.sweep_tab.keep_button]["visible"]
     assert "example-cpu.csv" in added(of, finished(of))
-    assert len(measured.load(tmp_path).rows) == 6
+    assert len(measured.load(tmp_path).rows) == 8
     (tmp_path / "example-cpu.csv").unlink()
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     *_, last = started(of)
