@@ -2,8 +2,8 @@
 
 Covered: every floating-point tensor of the output, one input, one call of each variant; of a text model the logits of
 its answer's tokens, and in float32 these tokens themselves. A difference beyond the tolerance is judged by a float64
-run of the same model, as dynamo's benchmarks do. Not covered: other inputs, whether the predictions are right, tensors
-of integers, and gradients.
+run of the same model, as dynamo's benchmarks do. Not covered: other inputs, whether the predictions are right, other
+tensors of integers, and gradients.
 """
 
 from __future__ import annotations

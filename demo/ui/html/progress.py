@@ -88,13 +88,15 @@ def _lanes(progress: Progress, spec: RunSpec, lang: Language) -> str:
         f'<p class="counters">{_counters(progress, seconds, spec, lang)}</p></div>'
         for variant, seconds in seen.items()
     )
-    return f'{lanes}<p class="rule">{lang.html("lane_rule")}</p>'
+    rule = "lane_rule_token" if spec.unit == "token" else "lane_rule"
+    return f'{lanes}<p class="rule">{lang.html(rule)}</p>'
 
 
 def _counters(progress: Progress, seconds: float | None, spec: RunSpec, lang: Language) -> str:
     calls = str(progress.calls) if progress.calls else "–"  # what is shown before is a figure of the warm-up
     rate = fmt.rate(spec.batch_size / seconds) if seconds else "–"
-    return f"<span>{lang.html('counter_calls', calls=calls)}</span><span>{lang.html('counter_rate', rate=rate)}</span>"
+    key = "counter_rate_token" if spec.unit == "token" else "counter_rate"
+    return f"<span>{lang.html('counter_calls', calls=calls)}</span><span>{lang.html(key, rate=rate)}</span>"
 
 
 def _narrowing(progress: Progress, lang: Language) -> str:
