@@ -12,7 +12,9 @@ from demo.store.history import History
 
 
 def add_to(commands: Any) -> None:
-    parser = commands.add_parser("script", help="a stored run as a script that needs torch, transformers and pillow")
+    parser = commands.add_parser(
+        "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
+    )
     parser.set_defaults(command=_print_script)
     parser.add_argument("id", metavar="ID", help="as `history` lists it")
 

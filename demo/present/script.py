@@ -1,4 +1,6 @@
-"""A run as a stand-alone Python script that repeats it by the same protocol, with torch, transformers and pillow alone.
+"""A run as a stand-alone Python script that repeats it by the same protocol.
+
+It needs torch and transformers alone, and pillow where the model sees a picture.
 
 The script is put together from pieces: settings, the protocol, then what belongs to the checkpoint and its task. Text
 of users and of the Hub appears in it only as literals of `repr`. Its statistics are those of `demo.core.stats`, without
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from demo.core.errors import BadInput
 from demo.core.key_mappings import KEY_MAPPINGS
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, OWN_MODEL, PUBLISHED_CALLS, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, OWN_MODEL, PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import script_pieces as pieces
 from demo.present import sentences
 
@@ -30,10 +33,14 @@ KINDS = {
     "image-segmentation": ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation"),
 }
 """Classes for a checkpoint of which only the task is given: the first that supports its config is taken."""
+CAUSAL = "transformers.AutoModelForCausalLM"
+PUBLISHED_PROMPTS = 30
+"""Calls that read a prompt, for which the guide has no recipe: one may take as long as many steps."""
 
 
 def script(result: RunResult) -> str:
-    """The script that repeats `result`, formatted: at most 120 lines, 130 for layers, freezing or a package.
+    """The script that repeats `result`, formatted: at most 120 lines, 130 for layers, freezing or a package, 140 for
+    text generation.
 
     The weights of a bundled checkpoint are named by their folder relative to the project's root, a model of the Hub by
     its id and revision; `--checkpoint` and `--image` name others. With random weights the architecture stands in the
@@ -53,13 +60,16 @@ def script(result: RunResult) -> str:
         if not (OPTIONS[name].in_script or OPTIONS[name].timing):
             raise BadInput(f"A script does not apply the option {name}, so none repeats this run.")
     checkpoint = catalog.find(spec.checkpoint)
+    template = f"{pieces.HEAD.strip()}\n{(pieces.PICTURE if spec.sees_picture else pieces.TEXT).strip()}\n"
     gaps = {
-        "SETTINGS": _settings(result, checkpoint),
+        "PIL": "from PIL import Image" if spec.sees_picture else "",
+        "NEEDS": "torch, transformers and pillow" if spec.sees_picture else "torch and transformers",
         "OPTION": pieces.CHECKPOINT if checkpoint is None or spec.weights == "pretrained" else "",
+        "ASKIMAGE": pieces.IMAGE if spec.sees_picture else "",
         "MISSING": pieces.MISSING if needs_folder(spec) else "",
         "CALL": _timed("call", spec),
         "PROTOCOL": _protocol(spec),
-        "LOAD": _load(spec, checkpoint),
+        "LOAD": _load(spec, checkpoint) if spec.sees_picture else _load_text(spec, checkpoint),
         "BATCH": _batch(result, checkpoint),
         "ORDER": _order(result),
         "LEAST": ", least=6" if spec.mode in CUDA_GRAPH_MODES and device(spec) == "cuda" else "",
@@ -68,12 +78,14 @@ def script(result: RunResult) -> str:
         "GRAPHS": "1" if spec.compiler == "aot" else 'counters["stats"]["unique_graphs"]',
         "BUILT": pieces.BUILT if spec.compiler == "aot" else "",
         "FORMAT": memory_format(spec),
+        "PARTS": _parts(spec),
         "MEASURE": _measure(spec),
         "SEE": _see(result, checkpoint),
     }
+    gaps["IMPORTS"] = "\n".join(name for name in pieces.IMPORTS if _uses(name, (template, *gaps.values())))
+    gaps["SETTINGS"] = _settings(result, checkpoint)  # no code: a prompt may end in "random."
     # One pass: text inside a piece is never taken for the name of another piece.
-    gaps["IMPORTS"] = "\n".join(name for name in pieces.IMPORTS if _uses(name, (pieces.TEMPLATE, *gaps.values())))
-    return re.sub(r"#([A-Z]+)#(\n?)", lambda gap: _filled(gaps[gap[1]], gap[2]), pieces.TEMPLATE).strip() + "\n"
+    return re.sub(r"#([A-Z]+)#(\n?)", lambda gap: _filled(gaps[gap[1]], gap[2]), template)
 
 
 def loading_lines(package: Path) -> str:
@@ -135,15 +147,17 @@ def compile_arguments(spec: RunSpec) -> str:
 
 
 def _settings(result: RunResult, checkpoint: Checkpoint | None) -> str:
-    spec, image = result.spec, result.image
+    spec = result.spec
     names, values = ["DEVICE", "DTYPE", "BATCH_SIZE"], [literal(device(spec)), dtype(spec), spec.batch_size]
     if spec.iterations:
         names, values = [*names, "ITERATIONS"], [*values, spec.iterations]
     elif spec.protocol == "interleaved":
         names, values = [*names, "PRECISION", "MAX_SECONDS"], [*values, spec.precision, spec.most_seconds]
+    if spec.task == TEXT_GENERATION:
+        names, values = [*names, "TOKENS"], [*values, spec.tokens]
     lines = [
         f"THEN = {literal(_then(result))}",
-        f"IMAGE, IMAGE_SIZE = {literal(picture(result) or '')}, {(image.width, image.height) if image else (640, 480)}",
+        _image(result) if spec.sees_picture else _prompt(spec),
         f"{', '.join(names)} = {', '.join(map(str, values))}",
     ]
     if checkpoint is None or spec.weights == "pretrained":
@@ -152,6 +166,18 @@ def _settings(result: RunResult, checkpoint: Checkpoint | None) -> str:
         listed = f"TEXT = {literal(list(spec.text))}"
         lines.append(listed if len(listed) <= MAX_COLUMNS else f"TEXT = json.loads({literal(json.dumps(spec.text))})")
     return "\n".join(lines)
+
+
+def _image(result: RunResult) -> str:
+    size = (result.image.width, result.image.height) if result.image else (640, 480)
+    return f"IMAGE, IMAGE_SIZE = {literal(picture(result) or '')}, {size}"
+
+
+def _prompt(spec: RunSpec) -> str:
+    line = f"PROMPT = {literal(spec.prompt)}"
+    # The formatter may put a long text on a line of its own, and chooses other quotes where it saves a backslash.
+    plain = len(line) <= MAX_COLUMNS and line.isascii() and "\\" not in line
+    return line if plain else f"{line}  # fmt: skip"
 
 
 def _then(result: RunResult) -> str:
@@ -186,24 +212,18 @@ def _order(result: RunResult) -> str:
 
 def _load(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
     """The code that loads processor and model, as `demo.backend.models` does."""
-    attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
     kind = f"transformers.{checkpoint.auto_class}" if checkpoint else "kind"
-    random = ["torch.manual_seed(0)", f"model = {kind}.from_config(config{_arguments(attention)}).to(DTYPE)"]
     if checkpoint is not None and spec.weights == "random":
-        comment = f"# The architecture of {checkpoint.id}, with random weights: nothing is fetched."
-        return "\n".join([comment, _own_processor(checkpoint), _own_config(checkpoint, labels=False), *random])
-    named = _source(spec)
-    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask on the terminal
-    if named == spec.checkpoint and not catalog.is_folder(named):
-        files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
+        known = [_own_processor(checkpoint), _own_config(checkpoint, labels=False)]
+        return "\n".join([_architecture_of(checkpoint), *known, *_random(spec, kind)])
+    files, weights = _files(spec, checkpoint)
     keys = KEY_MAPPINGS.get(spec.checkpoint)
-    weights = {} if checkpoint and "revision" in files else {"use_safetensors": True}
     lines = [
         f"source, files = options.checkpoint, {literal(files)}",
         'processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)',
     ]
     if _zero_shot(spec, checkpoint) and spec.weights == "pretrained":
-        lines.append("tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)")
+        lines.append(pieces.TOKENIZER.strip())
     # transformers 5 refuses null in a field of a type, which 4 wrote: into the DETRs' revision without timm, as well.
     of_any_release = keys is None and (checkpoint is None or checkpoint.revision is not None)
     if of_any_release:
@@ -218,14 +238,54 @@ def _load(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
     elif keys:
         lines += [_own_config(checkpoint), f"keys = {literal(keys)}  # fmt: skip"]
     if spec.weights == "random":
-        return "\n".join(lines + random)
+        return "\n".join(lines + _random(spec, kind))
     more = ("config=config, " if of_any_release or keys else "") + ("key_mapping=keys, " if keys else "")
-    more += "".join(f"{name}={literal(value)}, " for name, value in (weights | attention).items())
-    if len(f"model = {kind}.{_PRETRAINED % more}") > MAX_COLUMNS:
-        lines.append(f"kind = {kind}")
-        kind = "kind"
-    lines.append(f"model = {kind}.{_PRETRAINED % more}")
-    return "\n".join(lines)
+    return "\n".join(lines + _pretrained(spec, kind, more, weights))
+
+
+def _load_text(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
+    """The same for a causal language model, with a tokenizer where its weights are not random.
+
+    Its config is left to transformers: null often means something there, such as no sliding window.
+    """
+    if checkpoint is not None and spec.weights == "random":
+        return "\n".join([_architecture_of(checkpoint), _own_config(checkpoint), *_random(spec, CAUSAL)])
+    files, weights = _files(spec, checkpoint)
+    source = f"source, files = options.checkpoint, {literal(files)}"
+    if spec.weights == "random":
+        config = "config = transformers.AutoConfig.from_pretrained(source, **files)"
+        return "\n".join([source, config, *_random(spec, CAUSAL)])
+    return "\n".join([source, pieces.TOKENIZER.strip(), *_pretrained(spec, CAUSAL, "", weights)])
+
+
+def _files(spec: RunSpec, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of `from_pretrained`: for every file, and further ones for weights."""
+    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask on the terminal
+    named = _source(spec)
+    if named == spec.checkpoint and not catalog.is_folder(named):
+        files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
+    return files, {} if checkpoint and "revision" in files else {"use_safetensors": True}
+
+
+def _architecture_of(checkpoint: Checkpoint) -> str:
+    return f"# The architecture of {checkpoint.id}, with random weights: nothing is fetched."
+
+
+def _random(spec: RunSpec, kind: str) -> list[str]:
+    arguments = "".join(f", {name}={literal(value)}" for name, value in _attention(spec).items())
+    return ["torch.manual_seed(0)", f"model = {kind}.from_config(config{arguments}).to(DTYPE)"]
+
+
+def _pretrained(spec: RunSpec, kind: str, more: str, weights: dict[str, Any]) -> list[str]:
+    more += "".join(f"{name}={literal(value)}, " for name, value in (weights | _attention(spec)).items())
+    call = f"from_pretrained(source, dtype=DTYPE, {more}**files)"
+    if len(line := f"model = {kind}.{call}") <= MAX_COLUMNS:
+        return [line]
+    return [f"kind = {kind}", f"model = kind.{call}"]
+
+
+def _attention(spec: RunSpec) -> dict[str, Any]:
+    return {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
 
 
 def _own_config(checkpoint: Checkpoint, labels: bool = True) -> str:
@@ -241,13 +301,6 @@ def _own_processor(checkpoint: Checkpoint) -> str:
     settings = json.loads((catalog.config_folder(checkpoint) / "preprocessor_config.json").read_bytes())
     name = settings.pop("image_processor_type")
     return f"processor = transformers.{name}Pil(**{literal(settings)})  # fmt: skip"
-
-
-_PRETRAINED = "from_pretrained(source, dtype=DTYPE, %s**files)"
-
-
-def _arguments(options: dict[str, Any]) -> str:
-    return "".join(f", {name}={literal(value)}" for name, value in options.items())
 
 
 def _protocol(spec: RunSpec) -> str:
@@ -267,10 +320,23 @@ def _compile(spec: RunSpec) -> str:
 
 
 def _measure(spec: RunSpec) -> str:
-    call = _timed("calls[name]", spec)
+    text = spec.task == TEXT_GENERATION
     if spec.protocol == "as published":
-        return pieces.MEASURE_PUBLISHED % (call, PUBLISHED_CALLS)
-    return pieces.MEASURE % (f"{spec.iterations // 12}, " if spec.iterations else "", call)
+        measure = pieces.MEASURE_PUBLISHED % (_timed("calls[name]", spec), "count" if text else PUBLISHED_CALLS)
+    else:
+        asked = f"{spec.iterations // 12}, " if spec.iterations else ""
+        most = ", most" if text and not spec.iterations else ""
+        measure = pieces.MEASURE % (asked, most, _timed("calls[v]", spec))
+    return textwrap.indent(measure, "    ") if text else measure
+
+
+def _parts(spec: RunSpec) -> str:
+    """What is timed of a text model, in the order in which its first call compiles it."""
+    if spec.protocol == "as published":
+        return f'part, call, count in (("prefill", prefill, {PUBLISHED_PROMPTS}), ("decode", step, {PUBLISHED_CALLS}))'
+    if spec.iterations:
+        return 'part, call in (("prefill", prefill), ("decode", step))'
+    return 'part, call, most in (("prefill", prefill, [MAX_SECONDS / 2]), ("decode", step, [MAX_SECONDS]))'
 
 
 def _timed(call: str, spec: RunSpec) -> str:
@@ -302,6 +368,8 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
         lines.append("torch.backends.cudnn.allow_tf32 = False")
     if _zero_shot(spec, checkpoint):
         lines.append(pieces.MADE_UP_TOKENS if spec.weights == "random" else pieces.TOKENS)
+    if spec.task == TEXT_GENERATION:
+        lines.append(_prompt_tokens(result, checkpoint))
     if spec.graph_break:
         compilation = result.compilation
         part = (
@@ -315,11 +383,26 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
     return "\n".join(line.strip("\n") for line in lines)
 
 
+def _prompt_tokens(result: RunResult, checkpoint: Checkpoint | None) -> str:
+    """The code that makes tokens of the prompt.
+
+    With random weights they are made up: as many as in the run, which used a bundled checkpoint's tokenizer.
+    """
+    if result.spec.weights == "pretrained":
+        return pieces.PROMPT_TOKENS
+    if result.generation is None or checkpoint is None or not checkpoint.bundled:
+        return pieces.MADE_UP_PROMPT % "words"
+    number = result.generation.prompt_tokens
+    return pieces.MADE_UP_PROMPT % f"(words * {number})[:{number}]"
+
+
 def _see(result: RunResult, checkpoint: Checkpoint | None) -> str:
     """The code that decodes predictions, with the thresholds of `demo.backend.predictions`."""
     spec = result.spec
     if spec.weights == "random":
         return ""
+    if spec.task == TEXT_GENERATION:
+        return pieces.WRITTEN
     if spec.task == "image-classification":
         return pieces.LABELS
     if spec.task == "object-detection":

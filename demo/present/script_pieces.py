@@ -1,4 +1,7 @@
-"""The texts that `demo.present.script` puts together: `#NAME#` stands for another piece, `%s` for a value."""
+"""The texts that `demo.present.script` puts together: `#NAME#` stands for another piece, `%s` for a value.
+
+`HEAD` begins every script; `PICTURE` or `TEXT` goes on from the loaded model.
+"""
 
 IMPORTS = (
     "import argparse",
@@ -8,26 +11,27 @@ IMPORTS = (
     "import math",
     "import os",
     "import random",
+    "import re",
     "import statistics",
     "import timeit",
     "import zlib",
 )
 
-TEMPLATE = '''
+HEAD = '''
 """Repeats one run of "Worth compiling?" on this machine by the same protocol, and prints the result as JSON."""
 
 #IMPORTS#
 
 import torch
 import transformers
-from PIL import Image
+#PIL#
 from torch._dynamo.utils import counters
 #PACKAGES#
 
 #SETTINGS#
-parser = argparse.ArgumentParser(description="Is torch.compile worth it here? Needs torch, transformers and pillow.")
+parser = argparse.ArgumentParser(description="Is torch.compile worth it here? Needs #NEEDS#.")
 #OPTION#
-parser.add_argument("--image", default=IMAGE if os.path.isfile(IMAGE) else "", help="without one, a grey picture")
+#ASKIMAGE#
 options = parser.parse_args()
 #MISSING#
 
@@ -46,6 +50,9 @@ def warm_up(call, least=3):  # until the last three calls agree within 10 % and 
 
 #LOAD#
 model = model.to(DEVICE#FORMAT#).eval()
+'''
+
+PICTURE = """
 picture = Image.open(open(options.image, "rb")) if options.image else Image.new("RGB", IMAGE_SIZE, "grey")
 picture.load()
 with contextlib.suppress(Exception):  # turned upright, where its EXIF block can be read and says how
@@ -81,7 +88,68 @@ for name in ("eager", "compiled"):
     answer[name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
 #SEE#
 print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": options.image or "grey"}))
-'''
+"""
+
+TEXT = """
+#BATCH#
+cache = transformers.StaticCache(config=model.config, max_cache_len=prompt.shape[1] + TOKENS)
+written = []  # the answer so far: at each place a token of every row, [batch, 1]
+
+
+def rewind(length):  # what the cache holds behind it is hidden by the mask, until it is written anew
+    for layer in cache.layers:
+        layer.cumulative_length.fill_(length)
+        if layer.is_sliding:
+            layer.cumulative_length_int = length
+
+
+def following(one, tokens):  # the likeliest token after these and those in the cache
+    logits = one(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+    return logits[:, -1].argmax(-1, keepdim=True)
+
+
+def prefill(one):  # reads the prompt and writes the first token
+    rewind(0)
+    written[:] = [following(one, prompt)]
+
+
+def step(one):  # writes the next token; after the last one of the answer its second again
+    if len(written) == TOKENS:
+        rewind(prompt.shape[1])
+        del written[1:]
+    written.append(following(one, written[-1]))
+
+
+#COMPILE#
+found, first_calls, chosen = {}, {}, {}
+with torch.no_grad():
+    following(model, prompt[:, :1])  # eager lays the cache out: its tensors then stay where they are
+#ORDER#
+    for #PARTS#:
+        calls = {"eager": lambda: call(model), "compiled": lambda: call(compiled), "control": lambda: call(model)}
+        times = {name: [] for name in calls}
+        warm = {"eager": warm_up(calls["eager"]), "compiled": warm_up(calls["compiled"]#LEAST#)}
+#MEASURE#
+        recompiles, first_calls[part] = counters["frames"]["total"] - frames, warm["compiled"][0]
+        speedup, control, verdict = judge()
+        found[part] = {"verdict": "unsure" if recompiles else verdict, "speedup": speedup, "control": control}
+        found[part]["recompiles_while_timing"] = recompiles
+        for name in ("eager", "compiled"):
+            found[part][name] = {"median_ms": 1e3 * statistics.median(times[name]), "wall_seconds": times[name]}
+    for name, one in (("eager", model), ("compiled", compiled)):
+        prefill(one)
+        for _ in range(TOKENS - 1):
+            step(one)
+        chosen[name] = [token[0].item() for token in written]
+        found["decode"][name]["tokens_per_second"] = 1e3 * BATCH_SIZE / found["decode"][name]["median_ms"]
+#SEE#
+answer = {"then": THEN} | found["decode"] | {"prefill": found["prefill"]}
+answer["compilation"] = {"first_call_seconds": sum(first_calls.values()), "parts": first_calls}
+answer["compilation"]["graphs"] = counters["stats"]["unique_graphs"]
+pairs = enumerate(zip(chosen["eager"], chosen["compiled"]), 1)
+answer["first_other_token"] = next((place for place, pair in pairs if pair[0] != pair[1]), None)
+print(json.dumps(answer))
+"""
 
 INTERLEAVED = """
 def ratio(slow, fast):  # trimmed mean log ratio of paired blocks' medians; Tukey and McLaughlin's 95 % interval
@@ -119,7 +187,7 @@ def enough(elapsed, most=[MAX_SECONDS]):  # narrow enough, or time is up: twice 
     if calls < max(10, 6 * half):
         return False
     found, _, verdict = judge()
-    most += [2 * MAX_SECONDS] * (elapsed >= most[-1] and verdict == "unsure" and len(most) == 1)
+    most += [2 * most[0]] * (elapsed >= most[-1] and verdict == "unsure" and len(most) == 1)
     width = max(found["high"] / found["ratio"] - 1, 1 - found["low"] / found["ratio"])
     return calls >= 5_000 or elapsed >= most[-1] or (width <= PRECISION and calls >= 12 * half and shortest >= 0.5)
 """
@@ -127,11 +195,11 @@ def enough(elapsed, most=[MAX_SECONDS]):  # narrow enough, or time is up: twice 
 MEASURE = """
     slowest = max(statistics.median(last[-3:]) for last in (warm_up(calls["eager"]), warm["compiled"]))
     half = max(2, min(14, %sround(0.06 / slowest)))
-    frames, start, settling = counters["frames"]["total"], timeit.default_timer(), min(6, half // 2)
-    order = (("control", 2 * half, 0), ("eager", half, 0), ("compiled", 2 * half, settling), ("eager", half, settling))
-    while not enough(timeit.default_timer() - start):  # the first calls after a switch settle and are not counted
-        for name, n, s in order if times["eager"] else order[1:]:
-            times[name] += timeit.repeat(%s, number=1, repeat=s + n)[s:]
+    frames, start, settle = counters["frames"]["total"], timeit.default_timer(), min(6, half // 2)
+    order = (("control", 2 * half, 0), ("eager", half, 0), ("compiled", 2 * half, settle), ("eager", half, settle))
+    while not enough(timeit.default_timer() - start%s):
+        for v, n, s in order if times["eager"] else order[1:]:  # after a switch s calls settle and are not counted
+            times[v] += timeit.repeat(%s, number=1, repeat=s + n)[s:]
 """
 
 PUBLISHED = """
@@ -224,6 +292,20 @@ inputs["input_ids"] = torch.tensor([row + [49407] * (16 - len(row)) for row in i
 inputs["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (16 - len(row)) for row in ids])
 """
 
+PROMPT_TOKENS = """
+prompt = tokenizer(PROMPT, return_tensors="pt")["input_ids"].repeat(BATCH_SIZE, 1).to(DEVICE)
+"""
+
+MADE_UP_PROMPT = r"""
+words, known = ["<bos>", *re.findall(r"\w+|[^\w\s]", PROMPT)], model.config.get_text_config(decoder=True).vocab_size
+ids = torch.tensor([[zlib.crc32(word.encode()) %% known for word in %s]])  # made up: each word's checksum
+prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
+"""
+
+WRITTEN = """
+        found["decode"][name]["text"] = tokenizer.decode(chosen[name], skip_special_tokens=True)
+"""
+
 LABELS = """
     scores = outputs[name].logits[0].float().softmax(-1)
     top = zip(*(found.tolist() for found in scores.topk(min(5, len(scores)))))
@@ -258,6 +340,14 @@ INSTANCES = """
     parts = sorted(zip(areas, found["segments_info"]), key=lambda part: -part[0])[:40]
     parts = [(part["label_id"], part["score"], area.item()) for area, part in parts if area]
     answer[name]["segments"] = [{"label": names.get(at, f"LABEL_{at}"), "score": s, "area": a} for at, s, a in parts]
+"""
+
+IMAGE = """
+parser.add_argument("--image", default=IMAGE if os.path.isfile(IMAGE) else "", help="without one, a grey picture")
+"""
+
+TOKENIZER = """
+tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 """
 
 CHECKPOINT = """

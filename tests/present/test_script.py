@@ -11,16 +11,20 @@ import json
 import math
 import os
 import random
+import re
 import statistics
+import string
 import subprocess
 import sys
 import tokenize
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 from hypothesis import given, settings
@@ -29,15 +33,15 @@ from PIL import Image
 from samples import ENVIRONMENT, SEGMENTS, failed_result, measurement, ok_result
 from transformers.utils import ModelOutput
 
-from demo.backend import predictions
+from demo.backend import predictions, text_subject
 from demo.backend.models import Loaded
 from demo.cli.main import main
 from demo.core import catalog, images
 from demo.core.errors import BadInput
-from demo.core.measurement import CompiledFirst, GraphBreak
+from demo.core.measurement import CompiledFirst, Generation, GraphBreak
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import DTYPES, MODES, RunSpec
+from demo.core.spec import DTYPES, MODES, TEXT_GENERATION, RunSpec
 from demo.present import script
 from demo.store.history import History
 
@@ -57,11 +61,20 @@ VARIED: tuple[dict[str, Any], ...] = (
     LAYERS,
     PACKAGED,
 )
+PROMPTS = ("One at random.", f"{'long and ' * 12}long", "\u56fe\u7247" * 50 + "\n'It's a \"word\"'")
 HOSTILE = "'''\"\"\"\n#LOAD##IMAGE#\nimport os; os.abort() \\' \u202e{0} %s \ud800"
+
+
+PICTURES_ONLY = ("channels_last", "compiler")
+"""What text generation refuses."""
+WITH_CONFIG = [one for one in catalog.CHECKPOINTS if (catalog.config_folder(one) / "config.json").is_file()]
+"""Those whose architecture can stand in a script."""
 
 
 def spec_of(checkpoint: Any, **asked: Any) -> RunSpec:
     text = ("a cat", "a remote control") if checkpoint.takes_text else ()
+    if checkpoint.task == TEXT_GENERATION:
+        asked = {"prompt": "It's a", **{key: value for key, value in asked.items() if key not in PICTURES_ONLY}}
     return RunSpec(checkpoint.id, checkpoint.task, text=text, **({"device": "cpu"} | asked))
 
 
@@ -69,7 +82,7 @@ def every_spec() -> list[RunSpec]:
     known = [
         spec_of(checkpoint, weights=weights, **asked)
         for checkpoint in catalog.CHECKPOINTS
-        for weights in ("pretrained", "random")
+        for weights in (("pretrained", "random") if checkpoint in WITH_CONFIG else ("pretrained",))
         for asked in VARIED
     ]
     typed_in = [
@@ -77,7 +90,12 @@ def every_spec() -> list[RunSpec]:
         for task in ("image-classification", "object-detection", "image-segmentation")
         for asked in VARIED[:3]
     ]
-    return [*known, *typed_in]
+    texts = [
+        RunSpec("someone/model", TEXT_GENERATION, device="cpu", prompt=prompt, weights=weights, **asked)
+        for weights in ("pretrained", "random")
+        for asked, prompt in zip(VARIED[:3], PROMPTS, strict=True)
+    ]
+    return [*known, *typed_in, *texts]
 
 
 def settings_of(text: str) -> dict[str, Any]:
@@ -117,7 +135,8 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize("spec", every_spec(), ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
 def test_a_script_is_short_and_formatted(spec: RunSpec, formatted: dict[str, str]) -> None:
     text = script.script(ok_result(spec=spec))
-    assert text.count("\n") <= (120 if spec.cached and spec.scope == "model" else 130)
+    bound = 120 if spec.cached and spec.scope == "model" else 130
+    assert text.count("\n") <= (140 if spec.task == TEXT_GENERATION else bound)
     assert formatted[text] == text
 
 
@@ -130,9 +149,10 @@ def test_a_script_imports_what_it_needs_and_nothing_of_the_project(spec: RunSpec
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported - set(sys.stdlib_module_names) == {"torch", "transformers", "PIL"}
+    needed = {"torch", "transformers", "PIL"} if spec.sees_picture else {"torch", "transformers"}
+    assert imported - set(sys.stdlib_module_names) == needed
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert imported - {"torch", "transformers", "PIL"} <= used
+    assert imported - needed <= used
 
 
 @pytest.mark.parametrize(
@@ -227,12 +247,13 @@ def test_a_bundled_checkpoint_and_picture_are_named_by_their_place_in_the_projec
     assert (ROOT / held["CHECKPOINT"]).is_dir() and (ROOT / held["IMAGE"]).is_file()
 
 
-@pytest.mark.parametrize("checkpoint", catalog.CHECKPOINTS, ids=lambda checkpoint: checkpoint.id)
+@pytest.mark.parametrize("checkpoint", WITH_CONFIG, ids=lambda checkpoint: checkpoint.id)
 def test_with_random_weights_the_architecture_stands_in_the_script_and_no_folder_is_named(checkpoint: Any) -> None:
     text = script.script(ok_result(spec=spec_of(checkpoint, weights="random")))
     assert "assets/" not in text and "--checkpoint" not in text and "from_pretrained" not in text
     held: dict[str, Any] = {"transformers": transformers}
-    for name in ("processor", "config"):
+    pictured = checkpoint.task != TEXT_GENERATION
+    for name in ("processor", "config") if pictured else ("config",):
         exec(next(line for line in text.splitlines() if line.startswith(f"{name} = ")), held)
     folder = catalog.config_folder(checkpoint)
     shipped = transformers.AutoConfig.from_pretrained(folder)
@@ -241,8 +262,9 @@ def test_with_random_weights_the_architecture_stands_in_the_script_and_no_folder
         config.id2label, config._name_or_path = dict.fromkeys(range(config.num_labels), ""), ""
         config.label2id = {}
     assert held["config"].to_dict() == shipped.to_dict()
-    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-    assert held["processor"].to_dict() == processor.to_dict()
+    if pictured:
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+        assert held["processor"].to_dict() == processor.to_dict()
 
 
 def test_only_the_weights_of_a_bundled_checkpoint_lie_in_a_folder_of_the_project() -> None:
@@ -280,6 +302,41 @@ def names_of(text: str) -> set[str]:
     """Every name, keyword and attribute that a script's code uses, its texts left out."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {token.string for token in tokens if token.type == tokenize.NAME}
+
+
+def test_a_prompt_stays_a_literal() -> None:
+    prompt = HOSTILE.encode(errors="ignore").decode()
+    spec = RunSpec("a/b", TEXT_GENERATION, device="cpu", prompt=prompt)
+    text = script.script(ok_result(spec=spec))
+    assert settings_of(text)["PROMPT"] == prompt
+    assert names_of(text) == names_of(script.script(ok_result(spec=dataclasses.replace(spec, prompt="x"))))
+
+
+def test_a_script_for_random_weights_makes_up_the_tokens_that_the_run_made_up() -> None:
+    spec = RunSpec("a/b", TEXT_GENERATION, device="cpu", weights="random", prompt="It's 2 cats,\nor a dog?")
+    held = prompt_tokens(script.script(ok_result(spec=spec)))
+    assert torch.equal(held, text_subject._made_up(spec.prompt, 300)) and held.shape == (1, 11)
+
+
+def test_with_random_weights_a_bundled_checkpoints_prompt_has_as_many_tokens_as_its_tokenizer_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gemma"}')
+    monkeypatch.setattr(catalog, "config_folder", lambda _: tmp_path)
+    spec = RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", weights="random", prompt="one two")
+    for tokens in (2, 7):
+        known = ok_result(spec=spec, generation=Generation(tokens, tokens + 64, 1000))
+        assert prompt_tokens(script.script(known)).shape == (1, tokens)
+
+
+def prompt_tokens(text: str) -> torch.Tensor:
+    """Those that a script makes up for a model that knows 300."""
+    config = SimpleNamespace(get_text_config=lambda decoder: SimpleNamespace(vocab_size=300))
+    held: dict[str, Any] = {"torch": torch, "re": re, "zlib": zlib, "PROMPT": settings_of(text)["PROMPT"]}
+    held["model"] = SimpleNamespace(config=config)
+    exec(parts_of(text, {"words", "ids"}), held)
+    tokens: torch.Tensor = held["ids"]
+    return tokens
 
 
 @settings(max_examples=200)
@@ -527,15 +584,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     return RunResult.from_json(json.loads(done.stdout))
 
 
-def _executed(result: RunResult, folder: Path) -> dict[str, Any]:
+SHAPES = ("--image", str(SCENE), "--checkpoint", str(ROOT / "assets" / "checkpoints" / "shapes-vit"))
+
+
+def _executed(result: RunResult, folder: Path, *options: str, **environment: str) -> dict[str, Any]:
     """The script's answer, run in a folder where nothing of the project can be imported."""
     file = folder / "run.py"
     file.write_text(script.script(result), encoding="utf-8")
-    checkpoint = ROOT / "assets" / "checkpoints" / "shapes-vit"
-    command = [sys.executable, "-I", str(file), "--image", str(SCENE), "--checkpoint", str(checkpoint)]
+    command = [sys.executable, "-I", str(file), *options]
     missing = subprocess.run([sys.executable, "-I", "-c", "import demo"], cwd=folder, capture_output=True, timeout=60)
     assert missing.returncode != 0
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    environment = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -561,7 +621,7 @@ def test_a_script_keeps_to_the_number_of_calls_and_breaks_the_graph_where_the_ru
     assert sum("graph break was added" in warning for warning in run.warnings) == 1
     assert len(run.unbroken.wall_seconds) == len(run.compiled.wall_seconds)
     assert run.break_cost.low <= run.break_cost.ratio <= run.break_cost.high
-    answer = _executed(run, tmp_path)
+    answer = _executed(run, tmp_path, *SHAPES)
     # 30 are asked for, and both round up to whole blocks, of 4 calls at most: how many, the speed of the moment says.
     for calls in (len(answer["compiled"]["wall_seconds"]), len(run.compiled.wall_seconds)):
         assert 30 <= calls < 34
@@ -574,7 +634,7 @@ def test_a_script_keeps_to_the_number_of_calls_and_breaks_the_graph_where_the_ru
 def test_a_script_times_until_the_speed_up_is_known(run: RunResult, tmp_path: Path) -> None:
     """The same run without its two options: timed until the interval is narrow enough, or the time is up."""
     spec = dataclasses.replace(run.spec, iterations=None, graph_break=False)
-    answer = _executed(dataclasses.replace(run, spec=spec), tmp_path)
+    answer = _executed(dataclasses.replace(run, spec=spec), tmp_path, *SHAPES)
     assert answer["verdict"] in ("faster", "same", "slower", "unsure")
     assert answer["picture"] == str(SCENE)
     assert set(answer["speedup"]) == set(answer["control"]) == FIELDS
@@ -586,6 +646,34 @@ def test_a_script_times_until_the_speed_up_is_known(run: RunResult, tmp_path: Pa
     assert answer["compilation"]["graphs"] == 1
     assert answer["recompiles_while_timing"] == 0
     assert _sees_the_same(answer, run)
+
+
+def test_a_script_writes_the_text_that_the_run_writes(tmp_path: Path) -> None:
+    """With full and with sliding attention; torch.compile is switched off, which spares half a minute."""
+    vocabulary = {letter: place for place, letter in enumerate(string.ascii_letters)}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": 64, "vocab_size": len(vocabulary)}
+    config = transformers.Gemma2Config(initializer_range=0.5, tie_word_embeddings=False, **sizes)
+    torch.manual_seed(0)
+    transformers.Gemma2ForCausalLM(config).save_pretrained(tmp_path)
+    spec = RunSpec(str(tmp_path), TEXT_GENERATION, 2, device="cpu", prompt="a b c", tokens=20, iterations=12)
+    subject = text_subject.load(spec, torch.device("cpu"))
+    with torch.no_grad():
+        known = subject.predictions(subject.outputs(subject.model))
+    assert len(set(known.token_ids)) > 5
+    answer = _executed(ok_result(spec=spec), tmp_path, TORCH_COMPILE_DISABLE="1")
+    assert answer["eager"]["text"] == answer["compiled"]["text"] == known.text
+    assert (answer["first_other_token"], answer["recompiles_while_timing"]) == (None, 0)
+    first = answer["compilation"]
+    assert first["first_call_seconds"] == first["parts"]["prefill"] + first["parts"]["decode"]
+    for timed in (answer, answer["prefill"]):
+        assert set(timed["speedup"]) == set(timed["control"]) == FIELDS
+        assert len(timed["eager"]["wall_seconds"]) == len(timed["compiled"]["wall_seconds"]) == 12
+    rate = answer["eager"]["tokens_per_second"]
+    assert rate == pytest.approx(2 / statistics.median(answer["eager"]["wall_seconds"]))
 
 
 def test_a_script_away_from_its_checkpoint_says_where_it_is_looked_for(
