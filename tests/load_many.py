@@ -18,8 +18,8 @@ from demo.core.spec import TEXT_GENERATION
 
 def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
     try:
-        prompt = "a cat" if task == TEXT_GENERATION else ""
-        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, prompt=prompt)
+        text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
+        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, **text)
         cpu = torch.device("cpu")
         loaded = text_subject.load(spec, cpu).loaded if spec.task == TEXT_GENERATION else models.load(spec, cpu)
     except BadInput as refusal:

@@ -1,4 +1,4 @@
-"""Whole runs with real compiles: the command line as a process, each bundled checkpoint, on a drawn scene."""
+"""Whole runs with real compiles: the command line as a process, each bundled checkpoint, on a scene or a prompt."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from demo.core import catalog, images
 from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION
 from demo.store.history import History
 from tools.scenes import draw_scene
 
@@ -42,7 +43,10 @@ def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, R
     folder = tmp_path_factory.mktemp("runs")
     found = {}
     for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
-        done = run(folder, "--checkpoint", checkpoint.id, "--image", str(path), "--batch-size", "2", "--json")
+        seen = ["--image", str(path)]
+        if checkpoint.task == TEXT_GENERATION:
+            seen = ["--prompt", catalog.PROMPT, "--tokens", "16"]
+        done = run(folder, "--checkpoint", checkpoint.id, *seen, "--batch-size", "2", "--json")
         assert done.returncode == 0, done.stderr
         found[checkpoint.id] = RunResult.from_json(json.loads(done.stdout))
     stored = {result.id: result for result in History(folder / "data" / "history.sqlite3").all()}
@@ -70,9 +74,9 @@ def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dic
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_bundled_checkpoint_compiles_as_one_graph_and_agrees_with_itself(results: dict[str, RunResult], name: str):
+def test_a_bundled_checkpoint_compiles_without_a_break_and_agrees_with_itself(results: dict[str, RunResult], name: str):
     result = results[name]
-    assert result.compilation.graphs == 1
+    assert result.compilation.graphs == (2 if result.spec.task == TEXT_GENERATION else 1)  # the prompt's and a step's
     assert result.compilation.graph_breaks == ()
     assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
     assert result.parity.verdict == "match"
@@ -107,6 +111,16 @@ def test_boxes_lie_on_the_shapes_in_pixels_of_the_picture(results: dict[str, Run
             )
             assert label == box.label
             assert max(abs(a * 20 - b) for a, b in zip(corners, box.box, strict=True)) < 40
+
+
+def test_the_text_goes_on_from_the_prompt_token_by_token(results: dict[str, RunResult]):
+    result = results["shapes-gemma"]
+    eager, compiled = (result.predictions[variant] for variant in ("eager", "compiled"))
+    assert eager == compiled and len(eager.token_ids) == 16
+    assert eager.text == "".join(eager.pieces) and eager.text.strip()
+    assert result.prefill_speedup.low < result.prefill_speedup.ratio < result.prefill_speedup.high
+    assert result.answer_seconds[0] == pytest.approx(result.prefill_latencies[0] + 15 * result.latencies["eager"])
+    assert result.generation.generate_seconds > 0 and result.image is None
 
 
 def test_segments_cover_the_shapes(results: dict[str, RunResult], scene: Any):

@@ -52,7 +52,7 @@ class Decoding:
         """The answer's first token, and the last one chosen; [batch, 1]."""
         self.eager: torch.Tensor | None = None
         """The tokens of eager's answer, once they are known: [answer tokens], on the CPU."""
-        self.cache = StaticCache(config=model.config, max_cache_len=prompt.shape[1] + tokens)
+        self.cache: Any = StaticCache(config=model.config, max_cache_len=prompt.shape[1] + tokens)
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
         self._rewind(0)
@@ -277,15 +277,15 @@ def _made_up(prompt: str, words: int) -> torch.Tensor:
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
     """What each token adds to the text of those before.
 
-    A token is decoded behind the ones before it, since a tokenizer may drop a blank at the beginning of a text. The
-    bytes of one character may be spread over several tokens; it comes with the last one.
+    A token is decoded behind the last ones that gave any text, since a tokenizer may drop a blank at the beginning of a
+    text. The bytes of one character may be spread over several tokens; it comes with the last one.
     """
     pieces, begin, told = [], 0, 0
     for end in range(1, len(ids) + 1):
         before, now = (tokenizer.decode(ids[begin:stop], skip_special_tokens=True) for stop in (told, end))
         whole = not now.endswith("\ufffd")
         pieces.append(now[len(before) :] if whole else "")
-        if whole:
+        if pieces[-1]:
             begin, told = told, end
     return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
 

@@ -99,9 +99,9 @@ class Option:
         """`given` with numbers and queries that were typed as text read; `check` refuses what cannot be read."""
         match self.kind:
             case "whole":
-                return parse_whole(given)
+                return numbers.parse_whole(given)
             case "number":
-                return parse_number(given)
+                return numbers.parse_number(given)
             case "queries":
                 return _parse_queries(given)
         return given
@@ -407,22 +407,6 @@ def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises BadInput for anything but one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise BadInput(f"Unknown {title} {shown(value)}. Allowed: {', '.join(allowed)}.")
-
-
-def parse_whole(given: Any) -> Any:
-    """An int where `given` is the text of one, or a whole float; anything else as it came."""
-    if isinstance(given, str) and (value := numbers.whole_number(given)) is not None:
-        return value
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    return given
-
-
-def parse_number(given: Any) -> Any:
-    """A float where `given` is the text of a number; anything else as it came."""
-    if isinstance(given, str) and (value := numbers.number(given)) is not None:
-        return value
-    return given
 
 
 def _parse_queries(given: Any) -> Any:

@@ -293,7 +293,7 @@ def test_a_text_model_without_a_tokenizer_is_refused(words: list[str] | None, tm
     OwlViTImageProcessorPil().save_pretrained(tmp_path)
     spec = RunSpec(str(tmp_path), DETECT, text=("a cat",))
     if words is None:
-        with pytest.raises(BadInput, match=r"has no tokenizer \(tokenizer.json\) to read the queries; choose another"):
+        with pytest.raises(BadInput, match=r"has no tokenizer \(tokenizer.json\) to read a text; choose another"):
             models.load(spec, torch.device("cpu"))
     else:
         vocabulary = {word: at for at, word in enumerate(["<|startoftext|>", "<|endoftext|>", *words])}

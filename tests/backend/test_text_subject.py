@@ -71,6 +71,7 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
         max_new_tokens=TOKENS,
         do_sample=False,
     )
+    assert subject.warnings == []
     expected, logits = without_cache(model, subject.ids)
     assert len(set(expected.tolist())) > 1
     tokens, found = decoding.answer(model)
@@ -279,7 +280,7 @@ def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(fo
     for one in sizes.values():
         one.subject.eager()
         assert one.subject.decoding.prompt.shape == (one.subject.spec.batch_size, one.prompt_tokens)
-        assert one.subject.decoding.cache.get_max_cache_shape() == one.cache_tokens
+        assert one.subject.decoding.cache.layers[0].keys.shape[2] == one.cache_tokens
     whole = loaded(folder / "llama", tokens=56)  # the context is full: no longer cache fits
     assert [one.changed for one in whole.of_other_sizes()] == ["prompt", "batch size"]
 
@@ -294,11 +295,12 @@ def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     assert prefill.generation(subject, None).generate_seconds is None
 
 
-def test_a_run_of_a_text_model_has_every_figure_and_no_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     torch._dynamo.reset()
     monkeypatch.setattr(cores, "read", lambda: None)
     monkeypatch.setattr(ways, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
-    spec = spec_of(folder / "gemma", iterations=10, another_size=True, profile="on")
+    spec = spec_of(one_layer, iterations=10, another_size=True, profile="on")
     picture = tiny_text.__file__  # no picture, and not looked at
     result = Run(Job(spec, picture), Events(io.StringIO())).execute()
     assert (result.status, result.failure, result.image) == ("ok", None, None)

@@ -13,7 +13,7 @@ from demo.cli.run import asked
 from demo.core import catalog
 from demo.core.spec import OPTIONS
 
-GIVEN = {"whole": "20", "number": "0.1", "queries": "a cat"}
+GIVEN = {"whole": "20", "number": "0.1", "queries": "a cat", "passage": "A cat\nsat, "}
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)

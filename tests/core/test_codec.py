@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from samples import BOXES, LABELS, SEGMENTS, failed_result, ok_result
 
 from demo.core.codec import load, plain
-from demo.core.measurement import Compilation, GraphBreak, Measurement
-from demo.core.outputs import EndToEnd, Parity
+from demo.core.measurement import Compilation, Generation, GraphBreak, Measurement
+from demo.core.outputs import EndToEnd, Parity, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import (
     DEVICES,
@@ -22,9 +22,12 @@ from demo.core.spec import (
     MAX_BATCH_SIZE,
     MAX_ITERATIONS,
     MAX_QUERIES,
+    MAX_TOKENS,
     MIN_ITERATIONS,
+    MIN_TOKENS,
     MODES,
     TASKS,
+    TEXT_GENERATION,
     WEIGHTS,
     RunSpec,
 )
@@ -32,8 +35,17 @@ from demo.core.spec import (
 texts = st.text(max_size=30)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 times = st.floats(min_value=1e-6, max_value=100)
+
+
+def _spec(task: str, prompt: str, tokens: int, **asked: Any) -> RunSpec:
+    text = {"prompt": prompt, "tokens": tokens} if task == TEXT_GENERATION else {}
+    return RunSpec(task=task, **asked, **text)
+
+
 specs = st.builds(
-    RunSpec,
+    _spec,
+    prompt=texts.filter(str.strip),
+    tokens=st.integers(MIN_TOKENS, MAX_TOKENS),
     checkpoint=texts.filter(str.strip),
     task=st.sampled_from(TASKS),
     batch_size=st.integers(1, MAX_BATCH_SIZE),
@@ -53,6 +65,7 @@ measurements = st.builds(
     calls_per_block=st.integers(1, 6),
     peak_memory_bytes=st.none() | st.integers(0, 10**12),
 )
+token_ids = st.lists(st.integers(0, 300_000), max_size=5).map(tuple)
 
 
 def _paired(result: RunResult) -> RunResult:
@@ -95,7 +108,12 @@ results = st.builds(
         texts,
         st.dictionaries(texts, finite, max_size=3),
     ),
-    predictions=st.none() | st.just({"eager": LABELS, "compiled": BOXES}) | st.just({"eager": SEGMENTS}),
+    predictions=st.none()
+    | st.just({"eager": LABELS, "compiled": BOXES})
+    | st.just({"eager": SEGMENTS})
+    | st.builds(lambda text, ids: {"eager": Predictions(text=text, pieces=(text,), token_ids=ids)}, texts, token_ids),
+    generation=st.none()
+    | st.builds(Generation, st.integers(1, 9), st.integers(1, 99), st.integers(1, 10**9), st.none() | times),
     end_to_end=st.none() | st.builds(EndToEnd, times, times, times),
     warnings=st.lists(texts, max_size=3).map(tuple),
     elapsed_seconds=times,
@@ -165,6 +183,9 @@ def test_plain_gives_only_what_json_knows() -> None:
         ],
         "segments": None,
         "segmentation": None,
+        "text": None,
+        "pieces": None,
+        "token_ids": None,
     }
 
 
