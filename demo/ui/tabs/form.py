@@ -45,7 +45,11 @@ FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group]
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
 """Fields that may be left empty, for the default."""
-PROMPTS = ("The picture shows a", "A large red star is in the middle.", "What colour is the circle?")
+PROMPTS = (
+    "The picture shows a",
+    "This is a picture of a large red star in the middle. What colour is the star?",
+    "The picture shows a small blue circle on the left. Where is the circle?",
+)
 """The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
