@@ -95,7 +95,7 @@ def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -
     if task not in TASKS:
         task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
     task = known.task if known is not None else task
-    needed = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
+    needed: dict[str, Any] = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
     spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **needed)
     for name, value in given.items():
         try:
