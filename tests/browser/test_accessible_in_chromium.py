@@ -342,7 +342,7 @@ STOPS = {
     "language": "#language",
     "stage mode": "[data-stage]",
     "tabs": "#rooms [role=tab]",
-    "task": "#fields [type=radio]:is([value^=image], [value^=object])",
+    "task": "#task [type=radio]",
     "checkpoint": "#checkpoint input",
     "picture": "#picture :is(button, input)",
     "examples": "#examples-drawn button",
