@@ -1,4 +1,6 @@
-"""Writes config.json and preprocessor_config.json of the guide's twelve checkpoints: `python -m tools.build_configs`.
+"""Writes config.json and preprocessor_config.json of the catalogue's checkpoints: `python -m tools.build_configs`.
+
+The checkpoints are the guide's twelve and Gemma 2B, which as a model of text has no preprocessor_config.json.
 
 They let an architecture be built with random weights where the Hub is out of reach. They are made by the transformers
 config and image-processor classes from the values of the published checkpoints, wherever those differ from the class
@@ -6,7 +8,9 @@ defaults or matter to the shape of the model, so that a later default cannot cha
 
 Where the values come from: transformers' own conversion scripts (BeiT, ConvNeXT, DETR, Conditional DETR, SegFormer,
 MobileNetV2, MaskFormer, Mask2Former), its integration tests, and the published JSON files as quoted in public
-repositories (whole for ConvNeXT, DeepLab and MaskFormer's model; the figures that matter for the others).
+repositories (whole for ConvNeXT, DeepLab, MaskFormer's model and Gemma; the figures that matter for the others).
+Gemma's is quoted in `library/lumina_util.py` of kohya-ss/sd-scripts. It says `gelu`, which transformers turns into
+`gelu_pytorch_tanh`: what the model was trained with. Its 2,506,172,416 parameters are those of the published weights.
 Label names are those of `huggingface/label-files`, trailing blanks removed; MaskFormer was published with detectron2's
 names for ADE20K. Not covered: `label2id` (its inverse is ambiguous for ImageNet, and inference needs none), tokenizers
 (for random weights the backend makes token ids by itself), and BeiT's 21 841 names: its JSON says `num_labels`, from
@@ -40,7 +44,7 @@ DERIVED = ("stage_names", "out_indices", "num_layers", "label2id", "transformers
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the configs of the guide's twelve checkpoints.")
+    parser = argparse.ArgumentParser(description="Write the configs of the catalogue's checkpoints.")
     parser.add_argument("--check", action="store_true", help="only say which files differ")
     check = parser.parse_args().check
     wanted = files()
@@ -54,15 +58,19 @@ def main() -> int:
 
 
 def files() -> dict[Path, str]:
-    """Every file of the twelve folders with the text that it should hold."""
+    """Every file of the folders with the text that it should hold."""
     contents: dict[Path, str] = {}
-    for id, (config, processor) in {**_classifiers(), **_segmenters(), **_detectors()}.items():
-        checkpoint = catalog.find(id)
-        if checkpoint is None:
-            raise LookupError(f"{id} is not in the catalogue")
+    made = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
+    for checkpoint in catalog.CHECKPOINTS:
+        if checkpoint.bundled:
+            continue
+        if checkpoint.id not in made:
+            raise LookupError(f"{checkpoint.id} is in the catalogue and has no config here")
+        config, processor = made[checkpoint.id]
         folder = catalog.config_folder(checkpoint)
         contents[folder / CONFIG] = _text(config)
-        contents[folder / PROCESSOR] = _text(_processor_values(processor))
+        if processor is not None:
+            contents[folder / PROCESSOR] = _text(_processor_values(processor))
     return contents
 
 
@@ -289,6 +297,31 @@ def _detectors() -> dict[str, tuple[dict[str, Any], Any]]:
             coco_processor(t.ConditionalDetrImageProcessorPil),
         ),
     }
+
+
+def _writers() -> dict[str, tuple[dict[str, Any], Any]]:
+    import transformers as t
+
+    gemma = t.GemmaConfig(
+        vocab_size=256_000,
+        hidden_size=2048,
+        intermediate_size=16_384,
+        num_hidden_layers=18,
+        num_attention_heads=8,
+        num_key_value_heads=1,
+        head_dim=256,
+        hidden_act="gelu_pytorch_tanh",
+        max_position_embeddings=8192,
+        rms_norm_eps=1e-06,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+        attention_bias=False,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=2,
+        tie_word_embeddings=True,
+        dtype="bfloat16",
+    )
+    return {"google/gemma-2b": (_config_values(gemma, "GemmaForCausalLM"), None)}
 
 
 _EVERY_STAGE: dict[str, Any] = {"out_features": ["stage1", "stage2", "stage3", "stage4"]}

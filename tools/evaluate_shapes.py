@@ -267,7 +267,7 @@ def write_card(folder: Path, training: dict[str, Any] | None = None) -> str:
         task=task,
         what=what,
         classes=classes.format(classes=", ".join(SHAPES)),
-        parameters=_parameters(weights) / 1e6,
+        parameters=count_parameters(weights) / 1e6,
         size=weights.stat().st_size / 1e6,
         pixels=pixels,
         first=CARD_SEED,
@@ -279,7 +279,7 @@ def write_card(folder: Path, training: dict[str, Any] | None = None) -> str:
     return f"{folder.name}\n{table}"
 
 
-def _parameters(weights: Path) -> int:
+def count_parameters(weights: Path) -> int:
     """Counted from the header of the safetensors file; running means of batch norms are not parameters."""
     with weights.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
