@@ -275,9 +275,9 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     }.items():  # fmt: skip
         processor = copied(name) / "preprocessor_config.json"
         processor.write_text(json.dumps(json.loads(processor.read_text()) | asked))
-    for file in ("processor_config.json", "tokenizer.json", "vocab.json"):
+    for file, size in {"processor_config.json": 20, "tokenizer.json": 60, "vocab.json": 20}.items():
         with (copied(f"large-{file}") / file).open("wb") as large:
-            large.truncate(20_000_000)
+            large.truncate(size * 1_000_000)
     with (copied("named-weights", transformers_weights="huge.safetensors") / "huge.safetensors").open("wb") as file:
         file.truncate(50_000_000_000)
     copied("named-config", configuration_files=["config.1.0.0.json"])
@@ -311,7 +311,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
         ("small-share", "refused", "more than 4096 pixels a side"),
         ("large-divisor", "refused", "more than 4096 pixels a side"),
         ("large-processor_config.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
-        ("large-tokenizer.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
+        ("large-tokenizer.json", "refused", "has 60.0 MB, the limit is 50.0 MB"),
         ("large-vocab.json", "refused", "has 20.0 MB, the limit is 10.0 MB"),
         ("named-weights", "refused", "names the file of its weights in its config"),
         ("named-config", "refused", "config.json of stub/named-config names others"),
