@@ -20,7 +20,7 @@ from demo.backend.variants import Variants
 from demo.core.measurement import Generation, Prefill
 from demo.core.result import RunResult
 
-SHARE = 0.5
+SHARE = 0.25
 """Of the time for the steps, which are what most of an answer's time goes into."""
 LONGEST_ANSWER = 10.0
 """Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""

@@ -29,7 +29,7 @@ def section(result: RunResult, seen: dict[str, Predictions], notes: str, lang: L
     steps = [result.latencies.get(variant, 0.0) for variant in VARIANTS]
     slowed = _slowed(result)
     columns = "".join(
-        f'<div class="lane">{lane_name(variant, lang)}'
+        f'<div class="version">{lane_name(variant, lang)}'
         f"{_tokens(seen[variant], start * slowed, step * slowed, text_answer.parted_at(result))}</div>"
         for variant, start, step in zip(VARIANTS, starts, steps, strict=True)
     )
@@ -41,7 +41,7 @@ def section(result: RunResult, seen: dict[str, Predictions], notes: str, lang: L
     heading = f"<h3>{lang.html('what_the_model_writes')}</h3>"
     return (
         f'<section class="evidence">{heading}{notes}{words}<p class="prompt">{given}</p>'
-        f'<div class="written">{play}<div class="lanes"{lang.ltr}>{columns}</div></div></section>'
+        f'<div class="written">{play}<div class="versions"{lang.ltr}>{columns}</div></div></section>'
     )
 
 
