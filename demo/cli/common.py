@@ -43,8 +43,11 @@ def given_options(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 
 def flag(name: str, value: Any) -> list[str]:
     """The words of the command line that ask for an option's value: ['--mode', 'lite'], ['--freezing'], none for a
-    switch that is off."""
-    return [] if value is False else [OPTIONS[name].flags[0], *([] if value is True else [str(value)])]
+    switch that is off, ['--prompt=-1 is'] for a value that would be taken for an option."""
+    option = OPTIONS[name].flags[0]
+    if isinstance(value, bool):
+        return [option] if value else []
+    return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
 
 
 def _help(option: Option) -> str:

@@ -232,6 +232,12 @@ def test_a_state_that_is_no_cache_of_keys_and_values_is_refused(folder: Path) ->
     assert "mamba keeps a state that is no cache of keys and values" in refused(folder / "mamba")
 
 
+def test_entries_of_an_older_config_count_and_its_number_format_does_not(tmp_path: Path) -> None:
+    model = loaded(tiny_text.written(tmp_path / "far", "llama", rope_theta=10_000_000)).model
+    assert model.config.rope_parameters["rope_theta"] == 10_000_000
+    assert model.dtype == torch.float32  # "torch_dtype" says float16
+
+
 def test_a_model_whose_masks_do_not_fit_a_static_cache_is_refused(tmp_path: Path) -> None:
     """GPT-Neo's local attention counts from the end of the cache: over a longer one than its window it is wrong."""
     neo = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}

@@ -438,6 +438,15 @@ def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str 
     assert catalog.make_spec(**asked(parser().parse_args(words[3:])), folders=True) == spec
 
 
+@pytest.mark.parametrize("prompt", ["The picture's", "-1", "--prompt", "two\n lines"])
+def test_so_does_the_command_with_a_prompt(prompt: str) -> None:
+    from demo.cli.main import parser
+    from demo.cli.run import asked
+
+    spec = catalog.make_spec("shapes-gemma", prompt=prompt, tokens=9)
+    assert catalog.make_spec(**asked(parser().parse_args(shlex.split(again(spec))[3:]))) == spec
+
+
 def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
