@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 from measured_tables import write
 from page_support import handler
-from samples import failed_result, full_result, measurement, ok_result
+from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.core.machine import HostSample
@@ -192,6 +192,7 @@ ANSWERS = {
     ),
     "warm": ok_result(compilation=Compilation(1.0, "warm", 1, warm=CompileCost(1.0, {}))),
     "busy": ok_result(machine_states=(HostSample(0.0, 0.3, None),), end_to_end=EndToEnd(0.001, 0.0, 0.0)),
+    "text": text_result(end_to_end=EndToEnd(0.001, 0.0, 0.0)),
     "idle": ok_result(machine_states=(HostSample(0.0, 0.0, None),), end_to_end=EndToEnd(0.9, 0.0, 0.0)),
 }
 
@@ -237,7 +238,7 @@ def test_the_agreement_has_the_same_figures_in_every_language(language: Language
 TERMS = set(
     "torch compile eager inductor dynamo AOTAutograd Python Triton transformers profiler roofline Roofline graph graphs"
     " break event context float32 default channels last CUDA GPU CPU NVML JSON p95 ms min kB MB GB MHz"
-    " Freezing aot max autotune".split()
+    " Freezing aot max autotune generate".split()
 )
 """What every language writes in Latin letters: names, units, code words."""
 

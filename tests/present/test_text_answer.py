@@ -1,0 +1,87 @@
+"""What is told of a text model's run, as words, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from samples import text_result
+
+from demo.cli import terminal
+from demo.core.languages import ENGLISH
+from demo.core.measurement import Generation
+from demo.core.outputs import Predictions
+from demo.core.result import RunResult
+from demo.present import markdown, sentences, text_answer
+from demo.ui.html import answer, outputs, takeaway
+
+OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
+
+
+def parted(dtype: str = "float32") -> RunResult:
+    result = text_result()
+    spec = dataclasses.replace(result.spec, dtype=dtype)
+    return dataclasses.replace(result, spec=spec, predictions=result.predictions | {"compiled": OTHER})
+
+
+def test_the_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> None:
+    result = text_result()
+    first, step, whole = result.prefill_latencies, result.latencies, result.answer_seconds
+    assert whole == pytest.approx((first[0] + 3 * step["eager"], first[1] + 3 * step["compiled"]))
+    assert result.prefill_speedup.ratio == pytest.approx(1.6) and result.speedup.ratio == pytest.approx(2.0)
+    assert result.request_seconds is None  # no tokenizer was timed
+
+
+def test_compiling_pays_after_tokens_and_answers() -> None:
+    result = text_result(spec=dataclasses.replace(text_result().spec, batch_size=2))
+    even = result.break_even(6.0)
+    assert even.images == 2 * even.calls
+    assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
+    assert f"({even.answers} answers)" in sentences.calls_to_pay(even, ENGLISH)
+
+
+def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
+    data = json.loads(text_result().dumps())
+    assert data["decode"]["speedup"] == data["speedup"] and data["decode"]["eager"]["ms"] == data["eager_ms"]
+    assert data["prefill"]["eager"]["ms"] / data["prefill"]["compiled"]["ms"] == pytest.approx(1.6)
+    assert data["prefill"]["speedup"]["ratio"] == pytest.approx(1.6)
+    assert data["answer_ms"]["eager"] == pytest.approx(data["prefill"]["eager"]["ms"] + 3 * data["eager_ms"])
+    assert data["predictions"]["compiled"]["text"] == " a red star."
+    assert "tokens_per_second" in data["eager"] and "images_per_second" not in data["eager"]
+    assert RunResult.from_json(data) == text_result()
+
+
+def test_rows_name_what_generate_compiles_by_itself() -> None:
+    rows = {name: value for name, value, _ in text_answer.rows(text_result(), ENGLISH)}
+    assert rows["transformers' generate()"] == "20.0 ms" and rows["Key-value cache"] == "86 kB"
+    on_gpu = text_result(generation=Generation(3, 7, 86_016, generate_seconds=0.02, automatic_seconds=0.01))
+    assert "20.0 ms → 10.0 ms" in {value for _, value, _ in text_answer.rows(on_gpu, ENGLISH)}
+    assert text_answer.rows(dataclasses.replace(text_result(), prefill=None, generation=None), ENGLISH) == []
+
+
+def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
+    page = outputs.shown(parted(), ENGLISH)
+    assert page.count('class="parted"') == 2 and page.index("from token 2 on") > 0
+    assert "&lt;b&gt;" in page and "<b>\n" not in page
+    assert "rounding" not in page and "rounding" in outputs.shown(parted("bfloat16"), ENGLISH)
+    assert 'class="parted"' not in outputs.shown(text_result(), ENGLISH)
+
+
+def test_each_token_is_played_after_the_time_that_it_took() -> None:
+    page = outputs.shown(text_result(), ENGLISH)
+    times = [float(part.split("s", 1)[0]) for part in page.split("--at:")[1:]]
+    eager, compiled = times[:4], times[4:]
+    slowed = answer._slowed(text_result())
+    assert f"{slowed} times slower" in page
+    assert eager[3] - eager[2] == pytest.approx(2 * (compiled[3] - compiled[2]), rel=0.05)
+    assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * answer.SECONDS
+
+
+def test_terminal_table_and_calls_are_those_of_a_prompt() -> None:
+    result = text_result()
+    report = terminal.report(result)
+    assert "eager writes" in report and " a red star." in report and "First token" in report
+    assert "| first token | " in markdown.of_run(result)
+    for call in (takeaway.curl(result, "http://x"), takeaway.client(result, "http://x")):
+        assert "The picture shows" in call and "PICTURE=" not in call and "image" not in call
