@@ -54,7 +54,7 @@ def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
 
 def test_rows_name_what_generate_compiles_by_itself() -> None:
     rows = {name: value for name, value, _ in text_answer.rows(text_result(), ENGLISH)}
-    assert rows["transformers' generate()"] == "20.0 ms" and rows["Key-value cache"] == "86 kB"
+    assert rows["transformers' generate()"] == "20.0 ms" and rows["Key-value cache"] == "86.0 kB"
     on_gpu = text_result(generation=Generation(3, 7, 86_016, generate_seconds=0.02, automatic_seconds=0.01))
     assert "20.0 ms → 10.0 ms" in {value for _, value, _ in text_answer.rows(on_gpu, ENGLISH)}
     assert text_answer.rows(dataclasses.replace(text_result(), prefill=None, generation=None), ENGLISH) == []
