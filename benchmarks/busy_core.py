@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     count = parser.parse_args().rounds
     rows, missed = [], []
-    for checkpoint in (entry for entry in catalog.CHECKPOINTS if entry.bundled or entry.id in FULL_SIZE):
+    for checkpoint in (*catalog.BUNDLED_VISION, *filter(None, map(catalog.find, FULL_SIZE))):
         weights = "pretrained" if checkpoint.bundled else "random"
         spec = catalog.make_spec(checkpoint.id, weights=weights, device="cpu")
         timed = rounds(spec, count)

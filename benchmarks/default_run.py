@@ -14,6 +14,7 @@ import time
 from benchmarks import report
 from demo.core import catalog
 from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.runs.runner import Runner
 
@@ -22,12 +23,12 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
-def one_run(runner: Runner) -> tuple[float, float, RunResult]:
+def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
     """Seconds to the first eager time that reaches the page, seconds of the whole run, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = 0.0
-    for event in runner.run(SPEC, SCENE):
+    for event in runner.run(spec, SCENE):
         if isinstance(event, Progress):
             if event.eager_seconds is not None and not first_eager:
                 first_eager = time.perf_counter() - started

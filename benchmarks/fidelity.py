@@ -76,7 +76,7 @@ def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
 
 def main() -> None:
     rows, outside = [], []
-    for checkpoint in (entry for entry in catalog.CHECKPOINTS if entry.bundled or entry.id in FULL_SIZE):
+    for checkpoint in (*catalog.BUNDLED_VISION, *filter(None, map(catalog.find, FULL_SIZE))):
         with torch.no_grad():
             pairs = rounds(checkpoint)
         torch._dynamo.reset()

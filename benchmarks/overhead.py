@@ -19,7 +19,7 @@ AIM = 0.05
 def main() -> None:
     runner = Runner(None)
     rows, above = [], []
-    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+    for checkpoint in catalog.BUNDLED_VISION:
         *_, result = runner.run(catalog.make_spec(checkpoint.id), SCENE)
         if not isinstance(result, RunResult) or result.timing_seconds is None:
             sys.exit(f"the run of {checkpoint.id} gave no figures")

@@ -51,7 +51,7 @@ CONDITIONS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
 }
 OURS, GUIDE = "interleaved", "as published"
 NAMES = {OURS: "this project's", GUIDE: "the guide's loop"}
-BUNDLED = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
+BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
 FULL_SIZE = ("microsoft/resnet-50", "google/vit-base-patch16-224")
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)

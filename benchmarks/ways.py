@@ -43,7 +43,7 @@ HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next pro
 
 
 def cells(stored: Sequence[object], machine: object, fresh: bool) -> dict[tuple[str, str], Cell]:
-    bundled = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled)
+    bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [
         catalog.make_spec(

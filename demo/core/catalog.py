@@ -272,6 +272,7 @@ CHECKPOINTS: tuple[Checkpoint, ...] = (
 )
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
 """The twelve of the guide's tables."""
+BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
 
 
 def find(id: str) -> Checkpoint | None:

@@ -212,12 +212,21 @@ def test_a_roofline_of_half_numbers_is_above_that_of_float32() -> None:
 
 
 def test_a_compile_on_the_gpu_is_one_graph_and_agrees_with_eager() -> None:
-    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
+    for checkpoint in catalog.BUNDLED_VISION:
         result = run(spec_of(checkpoint.id, profile="off"))
         assert result.status == "ok", result.failure
         assert (result.compilation.graphs, result.compilation.graph_breaks) == (1, ())
         assert result.parity.verdict == "match"
         assert result.spec.device == "cuda"
+
+
+def test_a_text_model_writes_the_same_with_cuda_graphs_and_generate_compiles_by_itself() -> None:
+    result = run(spec_of("shapes-gemma", prompt=catalog.PROMPT, mode="reduce-overhead", profile="off"))
+    assert result.status == "ok", result.failure
+    assert result.compilation.cudagraphs == "used" and result.compilation.recompiles_while_timing == 0
+    assert result.predictions["eager"].text == result.predictions["compiled"].text != ""
+    assert result.parity.verdict == "match"
+    assert 0 < result.generation.automatic_seconds < result.generation.generate_seconds
 
 
 def test_the_memory_of_a_cuda_graph_counts_for_the_compiled_model_and_not_for_eager() -> None:
