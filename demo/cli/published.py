@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import OK
+from demo.cli.common import OK, listed
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
+from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
 from demo.store.measured import OOM
@@ -23,7 +24,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
     parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
     parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
-    parser.add_argument("--task", help="image-classification, object-detection or image-segmentation")
+    parser.add_argument("--task", help=listed(TASKS))
     parser.add_argument("--model", metavar="PART", help="a part of a model's name or checkpoint")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the rows as JSON, and nothing else")

@@ -226,7 +226,7 @@ def test_the_prompt_takes_the_place_of_the_picture_and_nothing_below_moves(tab: 
     tab.get_by_label("Text generation", exact=True).check(force=True)
     tab.get_by_text("shapes-gemma?").wait_for()
     assert prompt.is_visible() and not picture.is_visible()
-    tab.get_by_role("button", name="The picture shows a").click()
+    tab.get_by_role("button", name="The picture shows a", exact=True).click()
     tab.wait_for_function("document.querySelector('#prompt textarea').value === 'The picture shows a'")
     prompt.fill("A long prompt.\n" * 30)
     assert tab.evaluate(PLACES) == before

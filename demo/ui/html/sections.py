@@ -71,6 +71,8 @@ def compiled(result: RunResult, lang: Language) -> str:
         return ""
     cost = sentences.break_cost(result, lang)
     texts = [*([lang.sentence(cost)] if cost else []), *sentences.compiled_first(result, lang)]
+    if result.prefill is not None and found.recompiles:
+        texts.append(lang.plain("compiled_two_lengths"))
     rows = [details.graphs(found, lang), *details.captured_first(found, lang)]
     rows += [details.cudagraphs(found, lang), details.recompiles(found, lang)]
     for name, number in (("generated", found.kernels), ("extern", found.extern_kernels)):

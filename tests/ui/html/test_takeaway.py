@@ -115,7 +115,7 @@ PYTHON = [sys.executable, "-I", "-"]
 
 
 def test_the_script_says_that_a_picture_of_ones_own_and_bundled_weights_have_to_be_named() -> None:
-    sentence = "Name your picture with --image: without it a grey one of the same size is used."
+    sentence = "Name yours with --image: without it a grey one of the same size is used."
     weights = "The weights of shapes-vit come with the project"
     assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
     for spec in (SPECS["changed"], dataclasses.replace(ok_result().spec, weights="random")):
