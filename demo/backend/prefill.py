@@ -6,7 +6,6 @@ compiles by itself where it has a GPU and a static cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,16 +26,26 @@ LONGEST_ANSWER = 10.0
 GENERATE_CALLS = 3
 
 
-def measured(
-    subject: TextSubject, variants: Variants, result: RunResult, log: CompileLog, events: Events
-) -> Iterator[RunResult]:
-    """The result with the prompt's figures, then with those of generate() as well."""
+def measured(subject: TextSubject, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
+    """The result with the prompt's figures, and what is known of the cache."""
     events.doing("prefill", 0.85, phase="time")
-    result = replace(result, prefill=timed(subject, variants, log))
-    yield result
-    events.doing("generate", 0.88, phase="time")
+    places = subject.ids.shape[1] + subject.spec.tokens
+    asked = Generation(subject.ids.shape[1], places, subject.decoding.bytes())
+    return replace(result, prefill=timed(subject, variants, log), generation=asked)
+
+
+def with_generate(subject: TextSubject, result: RunResult, events: Events) -> RunResult:
+    """The result with the times of generate(), where its answer does not take too long.
+
+    The compile that generate() does by itself stays in the process, so nothing is measured after it.
+    """
     answer = result.answer_seconds
-    yield replace(result, generation=generation(subject, answer and answer[0]))
+    if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
+        return result
+    events.doing("generate", 0.948)
+    plain = _generate(subject, disable_compile=True)
+    automatic = _generate(subject, disable_compile=False) if subject.device.type == "cuda" else None
+    return replace(result, generation=replace(result.generation, generate_seconds=plain, automatic_seconds=automatic))
 
 
 def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
@@ -56,17 +65,6 @@ def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
     samples = timing.time_interleaved(eager, compiled, clock, plan, half, lambda _: None)
     control = samples.measurement("control") if samples.control else None
     return Prefill(samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control)
-
-
-def generation(subject: TextSubject, answer_seconds: float | None) -> Generation:
-    """`answer_seconds` is what eager's answer takes by its parts."""
-    decoding, generate, automatic = subject.decoding, None, None
-    if answer_seconds is not None and answer_seconds <= LONGEST_ANSWER:
-        generate = _generate(subject, disable_compile=True)
-        if subject.device.type == "cuda":
-            automatic = _generate(subject, disable_compile=False)
-    places = subject.ids.shape[1] + subject.spec.tokens
-    return Generation(subject.ids.shape[1], places, decoding.bytes(), generate, automatic)
 
 
 def _generate(subject: TextSubject, disable_compile: bool) -> float:

@@ -91,8 +91,7 @@ class Run:
                 together = lost_outputs is None
                 if together and isinstance(subject, TextSubject):
                     with self.figures_kept():
-                        for known in prefill.measured(subject, variants, self.result, self.log, self.events):
-                            self.result = known
+                        self.result = prefill.measured(subject, variants, self.result, self.log, self.events)
                 with self.figures_kept():
                     self.examine(subject, variants, observer, together)
                 with self.figures_kept():
@@ -102,6 +101,9 @@ class Run:
                     self.explain(subject, variants)
                     with self.figures_kept():
                         self.try_another_size(subject, variants)
+                if isinstance(subject, TextSubject):
+                    with self.figures_kept():
+                        self.result = prefill.with_generate(subject, self.result, self.events)
                 with self.figures_kept():
                     self.capture_before_eager(subject, eager)
                 self.compile_again(subject)

@@ -200,8 +200,8 @@ class TextSubject(Subject):
         longer = min(2 * prompt, places - MIN_TOKENS)
         if longer > prompt:
             yield self._sized("prompt", replace(spec, tokens=places - longer), longer)
-        context = _context(self.model.config)
-        if places + spec.tokens <= min(MAX_TOKENS, context or MAX_TOKENS):
+        context = _context(self.model.config.get_text_config(decoder=True))
+        if 2 * spec.tokens <= MAX_TOKENS and (context is None or places + spec.tokens <= context):
             yield self._sized("cache", replace(spec, tokens=2 * spec.tokens), prompt)
         size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
         yield self._sized("batch size", replace(spec, batch_size=size), prompt)

@@ -203,7 +203,15 @@ class RunResult:
 
     @cached_property
     def _prefill_estimate(self) -> tuple[stats.Interval, float, float] | None:
-        return None if self.prefill is None else self._compared(self.prefill.eager, self.prefill.compiled)
+        """Always of interleaved blocks, also with the protocol 'as published'."""
+        if self.prefill is None:
+            return None
+        eager, compiled = self.prefill.eager.blocks, self.prefill.compiled.blocks
+        pairs = min(len(eager), len(compiled))
+        if pairs < 2:
+            return None
+        both = eager[:pairs], compiled[:pairs]
+        return stats.paired_ratio(*both), *stats.paired_seconds(*both)
 
     @cached_property
     def prefill_speedup(self) -> Speedup | None:
@@ -295,14 +303,17 @@ class RunResult:
         def calls(ratio: float) -> int | None:
             return stats.break_even_calls(compile_seconds, eager, eager / ratio)
 
-        needed = calls(interval.ratio)
+        needed, answers = calls(interval.ratio), None
+        if self.answer_seconds is not None:
+            answers = stats.break_even_calls(compile_seconds, *self.answer_seconds)
+            needed = needed if answers is not None else None  # what a faster step gains, a slower prompt may lose
         return BreakEven(
             calls=needed,
             low=calls(interval.high),
             high=calls(interval.low),
             images=None if needed is None else needed * self.spec.batch_size,
             seconds=None if needed is None else compile_seconds + needed * compiled,
-            answers=self.answer_seconds and stats.break_even_calls(compile_seconds, *self.answer_seconds),
+            answers=answers,
         )
 
     @cached_property

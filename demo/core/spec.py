@@ -345,6 +345,11 @@ class RunSpec:
             raise BadInput("Channels last is for pictures, and text generation sees none: switch channels_last off.")
         if self.compiler == "aot":
             raise BadInput("Text generation is not built as a package here: choose compiler jit.")
+        if self.scope == "layers":
+            raise BadInput(
+                "In a text model each layer has a number of its own, so dynamo shares no graph between them: choose "
+                "scope model."
+            )
 
     def _check_way_to_compile(self) -> None:
         """Raises BadInput for a combination that torch does not have."""

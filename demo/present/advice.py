@@ -104,11 +104,11 @@ def start_seconds(result: RunResult) -> float | None:
 
 def month(result: RunResult, calls: float, restarts: float, price: float | None, lang: Language) -> str:
     """What compiling saves or costs in 30 days of so many calls and restarts a day, at a price an hour; '' where it is
-    not known. The page works out the same in the browser."""
+    not known. Of a text model a call is a whole answer. The page works out the same in the browser."""
     start = start_seconds(result)
     if start is None or outcome(result) not in ("faster", "slower"):
         return ""
-    eager, compiled = result.latencies.values()
+    eager, compiled = result.answer_seconds or result.latencies.values()
     saved = 30 * (calls * (eager - compiled) - restarts * start)
     words = lang.plain("traffic_saves" if saved >= 0 else "traffic_costs", time=fmt.work_time(abs(saved)))
     if price is None:
@@ -126,7 +126,7 @@ def code_lines(result: RunResult) -> str:
         lines += [
             "cache = transformers.StaticCache(config=model.config, max_cache_len=PROMPT_AND_ANSWER)",
             "model(tokens[:, :1], past_key_values=cache, use_cache=True)  # once in eager: it lays out the cache",
-            "for layer in cache.layers: layer.cumulative_length.fill_(0)  # from here on compiled calls use this cache",
+            "cache.reset()  # in place: from here on compiled calls use this cache",
         ]
     if spec.attention != "auto":
         lines.insert(0, f"# model: loaded with attn_implementation={literal(spec.attention)}")

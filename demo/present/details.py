@@ -292,11 +292,12 @@ def _break_even(result: RunResult, first_call_seconds: float, lang: Language) ->
     calls = [lang.composed("after", calls=calls_to_pay(even, lang))]
     if even.images != even.calls and even.answers is None:
         calls.append(count(even.images or 0, result.spec.unit, lang))
+    one, thing = (result.spec.batch_size, "token") if even.answers is not None else (1, "call")
     bounds = lang.composed(
         "row_pays_bounds",
         why=explanation,
-        low=count(even.low or 0, "call", lang),
-        high=count(even.high, "call", lang) if even.high is not None else never,
+        low=count((even.low or 0) * one, thing, lang),
+        high=count(even.high * one, thing, lang) if even.high is not None else never,
     )
     return lang.listed(calls), bounds
 

@@ -23,7 +23,8 @@ def shown(result: RunResult, lang: Language) -> str:
     seen = result.predictions
     if seen is None or not all(variant in seen for variant in VARIANTS):
         if result.status == "ok" and result.spec.weights == "random":
-            return _section(lang, f'<p class="aside">{lang.html("random_weights")}</p>')
+            heading = "what_the_model_writes" if result.spec.unit == "token" else "what_the_model_sees"
+            return _section(lang, f'<p class="aside">{lang.html("random_weights")}</p>', heading)
         return ""
     agreed = sentences.agreement(result, lang)
     notes = f'<p class="agreement">{lang.marked(agreed)}</p>' if agreed else ""
@@ -35,8 +36,8 @@ def shown(result: RunResult, lang: Language) -> str:
     return _section(lang, f"{notes}<div{lang.ltr}>{body}</div>")  # eager stands left of compiled in every language
 
 
-def _section(lang: Language, body: str) -> str:
-    return f'<section class="evidence"><h3>{lang.html("what_the_model_sees")}</h3>{body}</section>'
+def _section(lang: Language, body: str, heading: str = "what_the_model_sees") -> str:
+    return f'<section class="evidence"><h3>{lang.html(heading)}</h3>{body}</section>'
 
 
 def _labels(result: RunResult, seen: dict[str, Predictions], lang: Language) -> str:

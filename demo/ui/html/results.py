@@ -132,7 +132,9 @@ def _asked(result: RunResult, lang: Language) -> str:
 
 
 def _per_call(result: RunResult, lang: Language) -> str:
-    one, many = ("per_token", "per_step_of_tokens") if result.prefill else ("per_call", "per_call_of_images")
+    one, many = (
+        ("per_token", "per_step_of_tokens") if result.spec.unit == "token" else ("per_call", "per_call_of_images")
+    )
     batch = result.spec.batch_size
     return lang.html(many, count=batch) if batch > 1 else lang.html(one)
 
@@ -233,9 +235,9 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     return note
 
 
-def picture_note(lang: Language) -> str:
-    """Under the picture on a public page: what is kept of it, and who can see it."""
-    return f"<p class='note'>{lang.html('picture_public')}</p>"
+def public_note(what: str, lang: Language) -> str:
+    """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
+    return f"<p class='note'>{lang.html(f'{what}_public')}</p>"
 
 
 def picture_refused(sentence: str, lang: Language) -> str:

@@ -131,14 +131,17 @@ def _traffic(result: RunResult, lang: Language) -> str:
     start = start_seconds(result)
     if start is None or outcome(result) not in ("faster", "slower"):
         return ""
-    sides = {name: f"{seconds:.9g}" for name, seconds in result.latencies.items()} | {"start": f"{start:.9g}"}
+    answers = result.answer_seconds is not None
+    # Of a text model whole answers are counted.
+    times = zip(result.latencies, result.answer_seconds or result.latencies.values(), strict=True)
+    sides = {name: f"{seconds:.9g}" for name, seconds in times} | {"start": f"{start:.9g}"}
     texts = {name: lang.texts[f"traffic_{name}"] for name in ("saves", "costs", "money")}
     data = " ".join(f'data-{name}="{esc(value)}"' for name, value in (sides | texts).items())
     fields = "".join(
-        f'<label>{lang.html(f"traffic_{name}")} <input type="number" min="0" step="any" name="{name}"></label>'
-        for name in ("calls", "restarts", "price")
+        f'<label>{lang.html(f"traffic_{key}")} <input type="number" min="0" step="any" name="{name}"></label>'
+        for name, key in (("calls", "answers" if answers else "calls"), ("restarts", "restarts"), ("price", "price"))
     )
-    note = lang.html("traffic_note", time=fmt.start_time(start))
+    note = lang.html("traffic_note_answers" if answers else "traffic_note", time=fmt.start_time(start))
     return (
         f"<details><summary>{lang.html('take_traffic')}</summary>"
         f'<div class="traffic" {data}>{fields}<output></output></div><p class="what"><span>{note}</span></p></details>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -329,7 +329,11 @@ class Form:
                         alt_text=label("picture_alt"),
                     )
                     if limits.on_space():
-                        gr.HTML(written(results.picture_note), apply_default_css=False, elem_id="picture-public")
+                        gr.HTML(
+                            written(partial(results.public_note, "picture")),
+                            apply_default_css=False,
+                            elem_id="picture-public",
+                        )
                     galleries, thumbnails = {}, []
                     for name, drawn in GALLERIES.items():
                         first = shown(drawn is drawn_only(choice.checkpoint))
@@ -346,6 +350,8 @@ class Form:
                     picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
                 with gr.Column(elem_classes="field", elem_id="input-text"):
                     inputs |= _text_fields()
+                    if limits.on_space():
+                        gr.HTML(written(partial(results.public_note, "prompt")), apply_default_css=False)
             inputs["text"] = gr.Textbox(
                 ", ".join(catalog.QUERIES),
                 label=label("text"),
