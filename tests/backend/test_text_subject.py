@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tiny_text
 import torch
+from samples import measurement, text_result
 
 from demo.backend import cores, parity, precompile, prefill, text_subject, ways
 from demo.backend.events import Events
@@ -17,6 +18,7 @@ from demo.backend.job import Job
 from demo.backend.run import Run
 from demo.backend.text_subject import TextSubject, as_text
 from demo.core.errors import BadInput
+from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
@@ -293,12 +295,15 @@ def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(fo
 
 def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     subject = loaded(folder / "gemma", tokens=2)
-    found = prefill.generation(subject, 0.01)
-    assert (found.prompt_tokens, found.cache_tokens, found.automatic_seconds) == (8, 10, None)
-    assert found.cache_bytes == subject.decoding.bytes()
-    assert found.generate_seconds is not None and found.generate_seconds > 0
-    assert prefill.generation(subject, prefill.LONGEST_ANSWER + 1).generate_seconds is None
-    assert prefill.generation(subject, None).generate_seconds is None
+    events = Events(io.StringIO())
+    found = prefill.with_generate(subject, text_result(), events).generation
+    assert found.generate_seconds != text_result().generation.generate_seconds
+    assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
+    slow = measurement(prefill.LONGEST_ANSWER + 1)
+    late = text_result(prefill=Prefill(slow, slow), generation=Generation(8, 10, subject.decoding.bytes()))
+    assert prefill.with_generate(subject, late, events) == late
+    untimed = text_result(prefill=None)
+    assert prefill.with_generate(subject, untimed, events) == untimed
 
 
 def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,7 @@ def test_the_settings_check_themselves(changes, words):
         ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
         ({"channels_last": True}, "switch channels_last off"),
         ({"compiler": "aot"}, "choose compiler jit"),
+        ({"scope": "layers"}, "choose scope model"),
         ({"task": "image-classification"}, "Only text-generation has prompt. Leave out what this task lacks."),
         ({"task": "object-detection", "prompt": "", "tokens": 9}, "Only text-generation has tokens."),
     ],

@@ -65,7 +65,7 @@ PROMPTS = ("One at random.", f"{'long and ' * 12}long", "\u56fe\u7247" * 50 + "\
 HOSTILE = "'''\"\"\"\n#LOAD##IMAGE#\nimport os; os.abort() \\' \u202e{0} %s \ud800"
 
 
-PICTURES_ONLY = ("channels_last", "compiler")
+PICTURES_ONLY = ("channels_last", "compiler", "scope")
 """What text generation refuses."""
 WITH_CONFIG = [one for one in catalog.CHECKPOINTS if (catalog.config_folder(one) / "config.json").is_file()]
 """Those whose architecture can stand in a script."""
