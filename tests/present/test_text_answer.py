@@ -6,15 +6,16 @@ import dataclasses
 import json
 
 import pytest
-from samples import text_result
+from samples import measurement, ok_result, text_result
 
 from demo.cli import terminal
+from demo.core import format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Generation
+from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
-from demo.present import markdown, sentences, text_answer
-from demo.ui.html import answer, outputs, takeaway
+from demo.present import advice, markdown, sentences, text_answer
+from demo.ui.html import answer, comparison, outputs, takeaway
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -85,3 +86,26 @@ def test_terminal_table_and_calls_are_those_of_a_prompt() -> None:
     assert "| first token | " in markdown.of_run(result)
     for call in (takeaway.curl(result, "http://x"), takeaway.client(result, "http://x")):
         assert "The picture shows" in call and "PICTURE=" not in call and "image" not in call
+
+
+def test_what_a_slower_prompt_loses_may_never_pay() -> None:
+    slower = Prefill(measurement(0.005), measurement(0.05), measurement(0.005))
+    assert text_result(prefill=slower).speedup.verdict == "faster"
+    even = text_result(prefill=slower).break_even(6.0)
+    assert (even.calls, even.images, even.answers) == (None, None, None)
+
+
+def test_a_month_counts_whole_answers() -> None:
+    result = text_result()
+    eager, compiled = result.answer_seconds
+    page = takeaway.section(result, ENGLISH)
+    assert "Answers a day" in page and f'data-eager="{eager:.9g}"' in page
+    start = advice.start_seconds(result)
+    saved = fmt.work_time(30 * (100_000 * (eager - compiled) - start))
+    assert saved in advice.month(result, 100_000, 1, None, ENGLISH)
+
+
+def test_a_picture_has_no_prompt_and_no_tokens_beside_a_text() -> None:
+    text = text_result(spec=dataclasses.replace(text_result().spec, tokens=32))
+    page = comparison.comparison([ok_result(), text], ENGLISH)
+    assert "<td>–</td><td>32</td>" in page and "<td>64</td>" not in page
