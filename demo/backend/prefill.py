@@ -37,7 +37,7 @@ def measured(subject: TextSubject, variants: Variants, result: RunResult, log: C
 def with_generate(subject: TextSubject, result: RunResult, events: Events) -> RunResult:
     """The result with the times of generate(), where its answer does not take too long.
 
-    The compile that generate() does by itself stays in the process, so nothing is measured after it.
+    The compile that generate() does by itself stays in the process, so nothing is measured in it afterwards.
     """
     answer = result.answer_seconds
     if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:

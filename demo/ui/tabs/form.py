@@ -48,7 +48,7 @@ OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and o
 PROMPTS = (
     "The picture shows a",
     "This is a picture of a large red star in the middle. What colour is the star?",
-    "The picture shows a small blue circle on the left. Where is the circle?",
+    "The picture shows a tiny white ring",
 )
 """The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
