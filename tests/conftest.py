@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 
+import pytest
 from hypothesis import settings
 
 # A shell starts what it puts into the background with SIGINT ignored, and every child inherits that.
@@ -26,3 +27,10 @@ os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_X
 # A busy machine is no fault of the code: no made-up example has a deadline.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+LONG_FILES = ("tests/test_end_to_end.py", "tests/cli/test_sweep.py", "tests/sweep/test_run.py", "tests/browser/")
+"""Files with tests of a minute and more. They start first: at the end they would run alone, beside idle cores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_FILES))
