@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from transformers import StaticCache
+from transformers.cache_utils import StaticLayer
 
 from demo.backend import compilation, failures, models, timing
 from demo.backend.load_errors import OTHER, named
@@ -52,7 +53,11 @@ class Decoding:
         """The answer's first token, and the last one chosen; [batch, 1]."""
         self.eager: torch.Tensor | None = None
         """The tokens of eager's answer, once they are known: [answer tokens], on the CPU."""
-        self.cache: Any = StaticCache(config=model.config, max_cache_len=prompt.shape[1] + tokens)
+        places = prompt.shape[1] + tokens
+        self.cache: Any = StaticCache(config=model.config, max_cache_len=places)
+        # A sliding layer counts its tokens in a Python number, and a CUDA graph is recorded for each of its values. Its
+        # window holds the whole text here (`_check_length`), so a full layer comes to the same.
+        self.cache.layers = [StaticLayer(places) for _ in self.cache.layers]
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
         self._rewind(0)
@@ -108,8 +113,6 @@ class Decoding:
         """The keys and values behind it stay where they are: the mask hides them until they are written anew."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(length)
-            if layer.is_sliding:
-                layer.cumulative_length_int = length
 
 
 def chosen(logits: torch.Tensor) -> torch.Tensor:

@@ -93,14 +93,14 @@ print(json.dumps(answer | {"recompiles_while_timing": recompiles, "picture": opt
 TEXT = """
 #BATCH#
 cache = transformers.StaticCache(config=model.config, max_cache_len=prompt.shape[1] + TOKENS)
+# a sliding window holds the whole text, and would count it in a Python number, which a CUDA graph cannot follow
+cache.layers = [transformers.cache_utils.StaticLayer(prompt.shape[1] + TOKENS) for _ in cache.layers]
 written = []  # the answer so far: at each place a token of every row, [batch, 1]
 
 
 def rewind(length):  # what the cache holds behind it is hidden by the mask, until it is written anew
     for layer in cache.layers:
         layer.cumulative_length.fill_(length)
-        if layer.is_sliding:
-            layer.cumulative_length_int = length
 
 
 def following(one, tokens):  # the likeliest token after these and those in the cache

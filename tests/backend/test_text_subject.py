@@ -130,6 +130,23 @@ def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) 
     assert subject.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
 
 
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path, name: str) -> None:
+    """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
+    subject = loaded(folder / name)
+    graphs: list[list[type]] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append([type(given) for given in inputs])
+        return graph
+
+    torch.compiler.reset()
+    step = subject.call(torch.compile(subject.model, backend=backend))
+    for _ in range(4):
+        step()
+    assert len(graphs) == 2 and not any(torch.SymInt in graph or int in graph for graph in graphs)
+
+
 # Outputs, parity
 
 
