@@ -35,8 +35,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "assets" / "screenshots"
 FILM, PAGE, PREVIEW = FOLDER / "race.gif", FOLDER / "page.png", FOLDER / "preview.png"
 STAGE, SCALE = {"width": 1280, "height": 720}, 0.75
 """The window of the film, and pixels of the film for each of it."""
-WINDOW, PREVIEW_HEIGHT = {"width": 1440, "height": 1500}, 756
-"""The window of the page's picture, and how much of it a shared link shows."""
+WINDOW, PREVIEW_HEIGHT = {"width": 1440, "height": 1700}, 756
+"""The window of the page's picture, which ends below what the model sees, and how much of it a shared link shows."""
 COLOURS = 128
 END_SECONDS, ANSWER_SECONDS = 0.5, 3.5
 """How long the end of the race and the answer stand."""
@@ -127,24 +127,31 @@ def film(tab: Any, replay: Replay, states: Sequence[Progress]) -> list[Image.Ima
     return [*frames, frame()]
 
 
+def pictures(tab: Any) -> None:
+    """Of the page with the answer, where the film has ended."""
+    tab.keyboard.press("Escape")
+    tab.evaluate("document.activeElement.blur()")
+    tab.set_viewport_size(WINDOW)
+    tab.wait_for_timeout(1000)  # plotly draws to the new width
+    seen = tab.locator("#seen").bounding_box()
+    for path, height in ((PAGE, seen["y"] + seen["height"] + 24), (PREVIEW, PREVIEW_HEIGHT)):
+        tab.screenshot(path=path, clip={"x": 0, "y": 0, "width": WINDOW["width"], "height": height})
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, served.chromium() as browser:
+    with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / FILE_NAME)
         machine, events = measure(history)
         states = race(events)
         replay = Replay(machine, [*states, events[-1]])
         page = build(replay, history=history)
         _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
-        tab = browser.new_page(viewport=STAGE, device_scale_factor=SCALE)
-        tab.goto(address)
-        tab.locator("#chart .plot-container").wait_for()
-        write_gif(film(tab, replay, states), stays(states), FILM)
-        tab.keyboard.press("Escape")
-        tab.set_viewport_size(WINDOW)
-        tab.locator("#run").blur()
-        tab.wait_for_timeout(1000)  # plotly draws to the new width
-        tab.screenshot(path=PAGE)
-        tab.screenshot(path=PREVIEW, clip={"x": 0, "y": 0, "width": WINDOW["width"], "height": PREVIEW_HEIGHT})
+        with served.chromium() as browser:
+            tab = browser.new_page(viewport=STAGE, device_scale_factor=SCALE)
+            tab.goto(address)
+            tab.locator("#chart .plot-container").wait_for()
+            write_gif(film(tab, replay, states), stays(states), FILM)
+            pictures(tab)
         page.close(verbose=False)
     print(f"{FILM.name}: {len(states) + 1} frames, {sum(stays(states)):.1f} s, {FILM.stat().st_size / 1e6:.2f} MB")
 
