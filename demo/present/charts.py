@@ -41,8 +41,8 @@ NO_TIMES = ("ok", "failed")
 
 
 def latency_bars(result: RunResult, lang: Language) -> go.Figure:
-    """Wall time of one call, eager above compiled, with the range of nine calls in ten. With an added graph break
-    compiled is shown without it and with it.
+    """Wall time of one call, which of a text model writes one token a prompt, eager above compiled, with the range of
+    nine calls in ten. With an added graph break compiled is shown without it and with it.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
     speed-up, whose interval is in the headline. A variant without times has a word instead of a bar.
@@ -52,9 +52,10 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
     missing = lang.plain("chart_not_timed" if result.status in NO_TIMES else f"status_{result.status}").lower()
     batch = result.spec.batch_size
+    title = "chart_latency_token" if result.spec.unit == "token" else "chart_latency"
     names = [sentences.variant(variant, lang) for variant in timed]
     return bars(
-        title=lang.plain("chart_latency_batch", size=batch) if batch > 1 else lang.plain("chart_latency"),
+        title=lang.plain(f"{title}_batch", size=batch) if batch > 1 else lang.plain(title),
         names=names,
         seconds=latencies,
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],

@@ -171,8 +171,14 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         f"<h1>{lang.html('title')}</h1></div>"
         f'<p class="promise">{lang.html("promise")}</p>'
         f'<p class="machine">{here}{_duplicate(lang)}</p>'
-        f"{visitor_language.switch(lang)}{stage_mode.switch(lang)}</header>{_obstacles(machine, lang)}"
+        f"{visitor_language.switch(lang)}{stage_mode.switch(lang)}</header>{_printed(lang)}{_obstacles(machine, lang)}"
     )
+
+
+def _printed(lang: Language) -> str:
+    """On paper only: when and from which address it was printed, which print.js knows."""
+    words = lang.plain("printed", time="{time}", address="{address}")
+    return f'<p class="printed" data-words="{esc(words)}"></p>'
 
 
 def _duplicate(lang: Language) -> str:

@@ -6,6 +6,7 @@ a phone. No rule is left out. A fake runner stands for the models.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import failed_result, full_result, measurement, ok_result
+from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
+from demo.core.outputs import Parity
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
@@ -24,6 +26,8 @@ from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
 
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+PAPER = {"width": 703, "height": 1000}
+"""What 12 mm of margin leave of A4."""
 ZOOMED = ({"width": 720, "height": 450}, {"width": 320, "height": 640})
 """A desktop of 1440 by 900 at a zoom of 200 %; and 320 pixels, for which WCAG wants a page to reflow."""
 STANDARD = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
@@ -36,6 +40,12 @@ STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_te
 RESULT = full_result(
     image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
 )
+SAID = text_result().predictions or {}
+TEXT = text_result(
+    predictions=SAID | {"compiled": dataclasses.replace(SAID["eager"], token_ids=(5, 6, 9, 8))},
+    parity=Parity("differ", 0.2, "Outputs differ by more than 0.001.", {"same_tokens": 0.5}),
+)
+"""Its two answers part at the third token."""
 
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
 
@@ -47,6 +57,8 @@ def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
         return failed_result()
     if spec.batch_size == 4:  # of the sweep
         return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
+    if spec.task == "text-generation":
+        return TEXT
     return RESULT if spec.task == "image-classification" else ok_result(spec=spec, compiled=measurement(0.009))
 
 
@@ -124,9 +136,20 @@ def during(tab: Any) -> None:
 
 
 def after(tab: Any) -> None:
-    """With every section unfolded."""
     tab.locator("#run").click()
     tab.locator("#top .headline").wait_for()
+    _unfold(tab)
+
+
+def after_text(tab: Any) -> None:
+    before_text(tab)
+    tab.locator("#run").click()
+    tab.locator("#seen .written .parted").wait_for()
+    _unfold(tab)
+
+
+def _unfold(tab: Any) -> None:
+    """Every section of the result."""
     for fold in tab.locator("#stage .fold > .label-wrap").all():
         fold.click()
     for fold in tab.locator("#stage details > summary").all():
@@ -216,6 +239,7 @@ STATES = (
     before_text,
     during,
     after,
+    after_text,
     one_over_the_other,
     refusal,
     failure,
@@ -314,7 +338,29 @@ def test_zoomed_in_nothing_is_lost_and_the_page_does_not_scroll_sideways(reached
         assert reached.evaluate(CUT_OFF) == []
 
 
-FIGURES = {before: 1, after: 4, published: 3}
+CONTROLS = """() => [...document.querySelectorAll('.gradio-container :is(button, input, select, textarea)')]
+  .filter(part => part.checkVisibility() && part.getBoundingClientRect().width > 1)
+  .filter(part => !part.matches('.heat button, #stage .fold > .label-wrap.open'))
+  .map(part => part.outerHTML.slice(0, 120))"""
+"""What can be pressed or filled, without cells of a heat map and titles of open sections, which say something."""
+
+
+def test_on_paper_the_open_tab_stands_alone_whole_legible_and_without_controls(reached: Any) -> None:
+    _look(reached, True, PAPER)
+    reached.emulate_media(media="print")
+    reached.evaluate("dispatchEvent(new Event('beforeprint'))")
+    try:
+        assert reached.locator("#rooms > .tabitem:visible").count() == 1
+        assert reached.evaluate(CONTROLS) == []
+        assert reached.evaluate(CUT_OFF) == []
+        assert reached.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
+        assert _broken(reached, COLOURS) == []
+    finally:
+        reached.evaluate("dispatchEvent(new Event('afterprint'))")
+        reached.emulate_media(media="screen")
+
+
+FIGURES = {before: 1, after: 4, after_text: 3, published: 3}
 """At least so many are in sight."""
 
 

@@ -146,6 +146,8 @@ def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_witho
     tab: Any, shots: Path
 ) -> None:
     answered(tab)
+    run = tab.url
+    tab.evaluate("history.replaceState(null, '', '?__sign=secret')")  # as on a private Space
     tab.locator("#chart .main-svg").first.wait_for()
     printed = tab.pdf(path=shots / "printed.pdf", format="A4")
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
@@ -159,7 +161,11 @@ def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_witho
     assert tab.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
     exact = tab.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
     assert exact == "exact"
+    assert tab.locator("#details td.value").last.is_visible()
+    stamp = tab.locator(".printed").inner_text()
+    assert re.fullmatch(r"Printed \d{4}-\d\d-\d\d \d\d:\d\d UTC from " + re.escape(run), stamp), stamp
     tab.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert tab.locator("#details details").get_attribute("open") is None
     assert tab.locator("#chart .main-svg").first.get_attribute("viewBox") is None
 
 

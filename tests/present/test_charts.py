@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
 import numpy as np
 import pytest
-from samples import ok_result
+from samples import ok_result, text_result
 
 from demo.core.languages import ENGLISH
 from demo.core.machine import Environment
@@ -59,6 +60,16 @@ def figures() -> list:
 
 
 # Latency
+
+
+def test_the_title_names_the_unit_of_the_headline() -> None:
+    def title(spec: RunSpec) -> str:
+        return latency_bars(text_result(spec=spec), ENGLISH).layout.title.text
+
+    text = text_result().spec
+    assert title(text) == "<b>Latency per token, ms</b>"
+    assert title(dataclasses.replace(text, batch_size=4)) == "<b>Latency per step of 4 tokens, ms</b>"
+    assert title(ok_result().spec) == "<b>Latency of one call, ms</b>"
 
 
 def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
