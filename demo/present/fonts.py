@@ -57,6 +57,7 @@ def has_letters(text: str) -> bool:
     return all(_lacking(page_font(text, 16, bold), text) == 0 for bold in (False, True))
 
 
+@lru_cache(maxsize=4096)
 def has_letter(font: Font, letter: str) -> bool:
     return _glyph(font, letter) != _glyph(font, _NO_LETTER)
 
@@ -93,8 +94,7 @@ def _face_for(text: str, faces: tuple[str, ...]) -> str:
 
 
 def _lacking(font: Font, text: str) -> int:
-    missing = _glyph(font, _NO_LETTER)
-    return sum(_glyph(font, c) == missing for c in set(text) if unicodedata.category(c)[0] in "LNSP")
+    return sum(not has_letter(font, c) for c in set(text) if unicodedata.category(c)[0] in "LNSP")
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from PIL import Image
 from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 from demo.present import card, fonts, sentences
@@ -34,6 +35,7 @@ RESULTS = {
     "text": text_result(),
     "text of four": text_result(spec=RunSpec("shapes-gemma", TEXT_GENERATION, 4, prompt="x", tokens=4)),
     "own model": ok_result(spec=RunSpec("model.py:make", OWN_MODEL, device="cpu")),
+    "void": ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1)),
     "1000 times": ok_result(compiled=measurement(2e-6)),
     "seconds": ok_result(eager=measurement(2600.0), compiled=measurement(2000.0), control_times=measurement(2600.0)),
     "failed": failed_result(),
@@ -63,6 +65,18 @@ def test_every_card_has_its_size_and_nothing_runs_over_its_edge(name: str, code:
     assert not paper[90:610].all()
 
 
+@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize("name", ["slower", "noisy", "void", "long"])
+def test_no_line_of_a_card_lies_over_another(name: str, code: str) -> None:
+    """Between what was asked, the answer, the bars and the interval a few rows of pixels are empty."""
+    paper = (drawn(RESULTS[name], code) == rgb(PAGE_PAPER)).all(axis=(1, 2))
+    filled = np.flatnonzero(np.diff(np.concatenate(([False], ~paper, [False])).astype(int)))
+    bands = filled.reshape(-1, 2)  # first row of each band, and the first row after it
+    bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
+    assert bands[bars].tolist() == [392, 440] and bands[bars + 1].tolist() == [454, 502]
+    assert len(bands) - bars == 5  # interval, foot, and the line at the edge
+
+
 def test_both_bars_stand_on_one_scale() -> None:
     pixels = drawn(ok_result())[380:]  # below the two bars of the name
     lengths = [int((pixels == rgb(colour)).all(axis=2).sum(axis=1).max()) for colour in (EAGER, COMPILED)]
@@ -74,16 +88,16 @@ def test_each_answer_has_a_card_of_its_own() -> None:
     cards = {card.draw(result, ENGLISH) for result in RESULTS.values()}
     assert len(cards) == len(RESULTS)
     verdicts = {sentences.outcome(result) for result in RESULTS.values()}
-    assert verdicts >= {"faster", "slower", "same", "unsure", None}
+    assert verdicts >= {"faster", "slower", "same", "unsure", "void", None}
 
 
 def test_without_letters_for_a_language_the_card_is_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fonts, "FALLBACK_FONTS", ())
     monkeypatch.setattr(fonts, "BOLD_FONTS", ())
-    card._has.cache_clear()
+    card._is_drawable.cache_clear()
     for code in ("ja", "zh-CN", "ar"):
         assert card.draw(ok_result(), LANGUAGES[code]) == card.draw(ok_result(), ENGLISH)
-    card._has.cache_clear()
+    card._is_drawable.cache_clear()
 
 
 def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
