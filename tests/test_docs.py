@@ -54,8 +54,8 @@ COMMANDS = {
 OTHERS_VARIABLES = {"PYTHONPATH"}
 """Read only to be passed on."""
 
-NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png"}
-"""Files that a command of the pages writes, or that the reader has."""
+NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png", "ID.png"}
+"""Files that a command of the pages writes, that the page serves, or that the reader has."""
 
 
 def _id(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""`history`: the stored results listed, shown, written to a file or deleted."""
+"""`history`: the stored results listed, shown, drawn, written to a file or deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.present import advice, markdown, sentences
+from demo.present import advice, card, markdown, sentences, shared
 from demo.store import export
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -27,6 +27,7 @@ _HELP = """the stored results, newest first
   history                       list them
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
+  history card ID FILE          draw its card as a .png, or its badge as an .svg
   history delete ID [ID ...]    remove these for good
 """
 
@@ -35,12 +36,14 @@ def add_to(commands: Any) -> None:
     """Registers the command with the program's parser."""
     history = commands.add_parser(
         "history",
-        help="the results stored so far, newest first; export and delete them",
+        help="the results stored so far, newest first; export, draw and delete them",
         description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    history.add_argument("words", nargs="*", metavar="ID | export FILE | delete ID", help="nothing: the list")
+    history.add_argument(
+        "words", nargs="*", metavar="ID | export FILE | card ID FILE | delete ID", help="nothing: the list"
+    )
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
@@ -65,6 +68,10 @@ def _history(options: argparse.Namespace) -> int:
             return _export(history, Path(file), options)
         case ["export", *_]:
             raise BadInput("history export takes one file, named .csv, .json, .parquet or .md.")
+        case ["card", id, file]:
+            return _card(_get(history, id), Path(file))
+        case ["card", *_]:
+            raise BadInput("history card takes the id of a result and a file, named .png or .svg.")
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case ["delete"]:
@@ -136,6 +143,21 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
     except OSError as error:
         raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
     print(f"{sentences.count(written, 'result', ENGLISH)} written to {file}.", file=sys.stderr)
+    return OK
+
+
+def _card(result: RunResult, file: Path) -> int:
+    """The pictures that the page gives out at /card and /badge."""
+    kind = file.suffix.lower()
+    if kind not in (".png", ".svg"):
+        raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
+    drawn = card.draw(result, ENGLISH) if kind == ".png" else shared.badge(result).encode()
+    try:
+        with replacing(file) as draft:
+            draft.write(drawn)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
+    print(f"{shared.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
     return OK
 
 

@@ -1,9 +1,11 @@
-"""Fonts for the labels drawn on a picture: Pillow's own, or one of this machine's that has the label's letters."""
+"""Fonts for what is drawn with Pillow: its own, the page's, or one of this machine's that has the text's letters."""
 
 from __future__ import annotations
 
+import importlib.util
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 from PIL import ImageFont
 
@@ -23,26 +25,39 @@ FALLBACK_FONTS = (
     "Nirmala.ttf",
 )
 """Looked for among the machine's fonts where a label needs more than the ASCII letters of Pillow's own font."""
+BOLD_FONTS = ("DejaVuSans-Bold.ttf", "NotoSansCJK-Bold.ttc", "NotoSansArabic-Bold.ttf")
 _NO_LETTER = "\U0010fffe"
 """A code point that no font has: it is drawn as the font draws every letter that it lacks."""
 
 
-def printable_label(label: str) -> str:
-    """One line of at most `MAX_LABEL_LENGTH` letters without control characters.
+def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
+    """One line of at most `most` letters without control characters.
 
     Joiners (U+200C, U+200D) stay: Persian and Hindi need them.
     """
     joiners = "\u200c\u200d"
-    kept = (c if unicodedata.category(c)[0] != "C" or c in joiners else " " for c in label[: 4 * MAX_LABEL_LENGTH])
+    kept = (c if unicodedata.category(c)[0] != "C" or c in joiners else " " for c in label[: 4 * most])
     text = " ".join("".join(kept).split())
-    return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1].rstrip() + "…"
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def font_for(text: str, size: int) -> Font:
     """The first font that has all letters of `text`, else the one that lacks fewest."""
-    return _font(_face_for(text, FALLBACK_FONTS), size)
+    return _font(_face_for(text, ("", *FALLBACK_FONTS)), size)
 
 
+def page_font(text: str, size: int, bold: bool = False) -> Font:
+    """The page's typeface where it has all letters of `text`, else as `font_for`."""
+    more = BOLD_FONTS if bold else ()
+    return _font(_face_for(text, (_plex(bold), *more, *FALLBACK_FONTS, "")), size)
+
+
+def has_letters(text: str) -> bool:
+    """Whether one font has all letters of `text`, regular and bold."""
+    return all(_lacking(page_font(text, 16, bold), text) == 0 for bold in (False, True))
+
+
+@lru_cache(maxsize=4096)
 def has_letter(font: Font, letter: str) -> bool:
     return _glyph(font, letter) != _glyph(font, _NO_LETTER)
 
@@ -54,20 +69,32 @@ def without_missing_accents(text: str, font: Font) -> str:
     return "".join(plain.get(c, c) for c in text)
 
 
+@lru_cache(maxsize=2)
+def _plex(bold: bool) -> str:
+    """The page's typeface is in gradio's package. `find_spec` looks for the package without importing it."""
+    package = importlib.util.find_spec("gradio")
+    folder = Path(package.origin).parent if package is not None and package.origin else Path()
+    name = f"IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
+    return str(folder / "templates" / "frontend" / "static" / "fonts" / "IBMPlexSans" / name)
+
+
 @lru_cache(maxsize=256)
-def _face_for(text: str, fallbacks: tuple[str, ...]) -> str:
-    """A file name for `ImageFont.truetype`; '' is Pillow's own font."""
-    letters = {c for c in text if not c.isascii() and unicodedata.category(c)[0] in "LNSP"}
+def _face_for(text: str, faces: tuple[str, ...]) -> str:
+    """A file name for `ImageFont.truetype`; '' is Pillow's own font, and one of `faces`."""
     lacking: dict[str, int] = {}
-    for face in ("", *fallbacks):
+    for face in faces:
         try:
             font = _font(face, 16)
         except OSError:
             continue
-        lacking[face] = sum(not has_letter(font, letter) for letter in letters)
+        lacking[face] = _lacking(font, text)
         if lacking[face] == 0:
             return face
     return min(lacking, key=lambda face: lacking[face])
+
+
+def _lacking(font: Font, text: str) -> int:
+    return sum(not has_letter(font, c) for c in set(text) if unicodedata.category(c)[0] in "LNSP")
 
 
 @lru_cache(maxsize=64)

@@ -22,6 +22,8 @@ protanopia and deuteranopia. Eight is what can be told apart; more labels share,
 CHANGED = "#FF2E93"
 PAPER = "#FFFFFF"
 INK = "#000000"
+PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
+"""Of the page in its light theme."""
 PAD = "#6B7280"
 """Bands beside a picture that is too narrow to hold a caption."""
 

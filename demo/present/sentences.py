@@ -113,6 +113,11 @@ def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | Non
             return "", lang.plain("unsure_figure"), lang.plain("break_unsure_after")
 
 
+def short(checkpoint: str) -> str:
+    """A Hub id without its owner, for sentences."""
+    return checkpoint.rsplit("/", 1)[-1]
+
+
 def status(result: RunResult, lang: Language) -> str:
     """'Finished', 'Out of memory'."""
     return lang.plain(f"status_{result.status}")
@@ -123,8 +128,12 @@ def asked(spec: RunSpec, lang: Language) -> str:
 
     Only options with a text `asked_<name>` are listed.
     """
-    parts = [lang.plain_value(spec.checkpoint)]
-    parts += [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
+    return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
+
+
+def settings(spec: RunSpec, lang: Language) -> str:
+    """The same without the checkpoint."""
+    parts = [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
     parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
         value = getattr(spec, option.name)
@@ -146,13 +155,17 @@ def times(result: RunResult) -> str:
 def interval(result: RunResult, lang: Language) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; of a loss the slow-down, which has more digits than
     0.10×."""
+    return lang.listed([interval_alone(result, lang), basis(result, lang)]) if result.speedup is not None else ""
+
+
+def interval_alone(result: RunResult, lang: Language) -> str:
+    """The same without what it rests on."""
     speedup = result.speedup
     if speedup is None:
         return ""
     slower = speedup.verdict == "slower"
     low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
-    key = "interval_slowdown" if slower else "interval_speedup"
-    return lang.listed([_interval(key, low, high, lang), basis(result, lang)])
+    return _interval("interval_slowdown" if slower else "interval_speedup", low, high, lang)
 
 
 def basis(result: RunResult, lang: Language) -> str:

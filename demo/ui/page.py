@@ -30,7 +30,7 @@ from demo.ui.tabs.published import PublishedTab, published_table
 from demo.ui.tabs.run import RunTab
 from demo.ui.tabs.sweep import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
-from demo.ui.web.preview import Previewed
+from demo.ui.web.preview import Previewed, Previews
 from demo.ui.web.request_limits import Guard, misfit
 from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, of, written
@@ -48,7 +48,7 @@ NAME_THUMBNAILS = gradio_workarounds.name_thumbnails(
 )
 
 
-def build(runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> gr.Blocks:
+def build(runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> Blocks:
     """The page for this runner. `choice` is what the form holds at first; without it the machine decides.
 
     `history` has the stored runs that the page shows; without it, the user's own.
@@ -56,7 +56,14 @@ def build(runner: AnyRunner, choice: Choice | None = None, history: History | No
     return Page(runner, choice, history, Precompiler()).blocks
 
 
-def launch(page: gr.Blocks, **settings: Any) -> Any:
+class Blocks(gradio_workarounds.Blocks):
+    """What gradio serves."""
+
+    stored: History
+    """The runs that have a link, and so a preview."""
+
+
+def launch(page: Blocks, **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
     listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
     names = (*limits.current().hosts, *([listening.lower()] if listening else []))
@@ -67,8 +74,9 @@ def launch(page: gr.Blocks, **settings: Any) -> Any:
     return page.launch(**(_launch_settings(page, names) | settings))
 
 
-def _launch_settings(page: gr.Blocks, names: tuple[str, ...]) -> dict[str, Any]:
+def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
     """`names` are those of the server besides localhost and its addresses."""
+    previews = Previews(page.stored)
     return {
         "theme": Paper(),
         "css": CSS,
@@ -81,8 +89,11 @@ def _launch_settings(page: gr.Blocks, names: tuple[str, ...]) -> dict[str, Any]:
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
-            # calm.js has to stand before all other scripts of the page
-            "middleware": [(Guard, (page, names), {}), (Previewed, (), {}), (Spoken, (script("calm.js"),), {})],
+            "middleware": [
+                (Guard, (page, names), {}),
+                (Previewed, (previews,), {}),
+                (Spoken, (previews, script("calm.js")), {}),  # calm.js stands before all other scripts of the page
+            ],
             "exception_handlers": {RequestValidationError: misfit},
             "lifespan": upkeep,
         },
@@ -109,9 +120,10 @@ class Page:
         self._runner = runner
         history = history or History()
         self.queue = queue = RunQueue()
-        with gradio_workarounds.Blocks(
+        with Blocks(
             title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY)
         ) as self.blocks:
+            self.blocks.stored = history
             self._masthead = gr.HTML(
                 written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )

@@ -80,3 +80,21 @@ def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]
     for given in (["--traffic", "100000,0"], [ok_result().id, "--traffic", "5"], [ok_result().id, "--traffic", "-1,0"]):
         assert main(["history", *given]) == 2
         assert "raffic" in capsys.readouterr().err
+
+
+def test_a_card_and_a_badge_are_files_by_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    History().append(ok_result())
+    png, svg = tmp_path / "card.PNG", tmp_path / "badge.svg"
+    assert main(["history", "card", ok_result().id, str(png)]) == 0
+    assert main(["history", "card", ok_result().id, str(svg)]) == 0
+    assert png.read_bytes().startswith(b"\x89PNG") and "2.00× faster" in svg.read_text(encoding="utf-8")
+    assert "2.00× faster" in capsys.readouterr().err
+    for words in (
+        ["nothing", str(png)],
+        [ok_result().id, "card.jpg"],
+        [ok_result().id],
+        [ok_result().id, str(tmp_path)],
+    ):
+        assert main(["history", "card", *words]) == 2
+        assert capsys.readouterr().err.count("\n") <= 2
+    assert main(["history", "card", ok_result().id, str(tmp_path / "none" / "card.png")]) == 2

@@ -14,7 +14,6 @@ from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.sweep.cells import Cell
 from demo.ui.html.elements import esc
-from demo.ui.html.results import short
 
 FULL_COLOUR_AT = 3.0
 """A cell has its full colour from this speed-up or slow-down on."""
@@ -40,7 +39,7 @@ def heatmap(cells: Sequence[Cell], lang: Language, running: int | None = None, s
             drawn_row = "".join(
                 "<td></td>" if place is None else _cell(cells, place, running, share, lang) for place in row
             )
-            name = lang.value(short(checkpoint))
+            name = lang.value(sentences.short(checkpoint))
             rows.append(f'<tr><th scope="row" title="{esc(checkpoint)}">{name}</th>{drawn_row}</tr>')
         drawn.append(
             f'<table class="heat"><caption>{lang.value(mode)} <span>{lang.value(dtype)}</span></caption>'

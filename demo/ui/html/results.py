@@ -25,17 +25,12 @@ from demo.ui.html.elements import esc, facts, lane_name, ruler
 def question(checkpoint: str, lang: Language) -> str:
     """Before the first run: the question, and what Run will do."""
     refused = catalog.refusal(checkpoint)
-    title = lang.html("question_no_model") if refused else lang.html("question", model=short(checkpoint))
+    title = lang.html("question_no_model") if refused else lang.html("question", model=sentences.short(checkpoint))
     lead = lang.quoted(refused) if refused else lang.html("question_lead", precision="±1 %")
     return (
         f'<section class="question"><p class="kicker">{lang.html("before_the_run")}</p>'
         f'<h2 class="display">{title}</h2><p class="lead">{lead}</p></section>'
     )
-
-
-def short(checkpoint: str) -> str:
-    """A Hub id without its owner, for sentences."""
-    return checkpoint.rsplit("/", 1)[-1]
 
 
 _RELATIVES = {
@@ -54,11 +49,11 @@ _RELATIVE_OF_TASK = {
 def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]:
     """The checkpoint whose published rows are shown for this one, and a sentence on that as HTML."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
-        return checkpoint, lang.html("published_own", model=short(checkpoint), year=2023)
+        return checkpoint, lang.html("published_own", model=sentences.short(checkpoint), year=2023)
     relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
     kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
     kin = "published_none" if task == TEXT_GENERATION else kin
-    return relative, lang.html(kin, model=short(checkpoint), relative=short(relative), year=2023)
+    return relative, lang.html(kin, model=sentences.short(checkpoint), relative=sentences.short(relative), year=2023)
 
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
@@ -206,7 +201,7 @@ def details(result: RunResult, lang: Language) -> str:
     rows = facts(all_figures(result, lang), lang)
     table = f"<table><caption>{_asked(result, lang)}</caption><tbody>{rows}</tbody></table>"
     data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short(result.spec.checkpoint)}-{result.id}").strip("-.")
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{sentences.short(result.spec.checkpoint)}-{result.id}").strip("-.")
     return (
         f'<section class="details"><details><summary>{title}</summary>{table}</details>'
         f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'

@@ -1,17 +1,15 @@
-"""Under an answer: when and where it was measured, the link to it, and the title for the browser's window."""
+"""Under an answer: when and where it was measured, its link, card and badge, and the title for the browser's window."""
 
 from __future__ import annotations
 
 import os
 from urllib.parse import quote
 
-from demo.core import format as fmt
 from demo.core import limits
-from demo.core.languages import Language
+from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import sentences
+from demo.present import markdown, sentences, shared
 from demo.ui.html.elements import esc
-from demo.ui.html.results import short
 from demo.ui.html.takeaway import ADDRESS
 from demo.ui.tabs.links import RUN
 
@@ -23,20 +21,21 @@ def space() -> str:
     return f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
 
 
-def title(result: RunResult, lang: Language) -> str:
-    """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    model, speedup = lang.plain_value(short(result.spec.checkpoint)), result.speedup
-    match sentences.outcome(result):
-        case "faster" if speedup is not None:
-            return f"{model} {lang.plain('answer_faster', ratio=fmt.ratio(speedup.ratio))}"
-        case "slower" if speedup is not None:
-            return f"{model} {lang.plain('answer_slower', ratio=fmt.ratio(1 / speedup.ratio))}"
-        case "same":
-            return f"{model}: {lang.plain('answer_same')}"
-        case None:
-            return f"{model}: {sentences.status(result, lang)}"
-        case noisy:
-            return f"{model}: {lang.plain(f'{noisy}_figure')} {lang.plain(f'{noisy}_after')}"
+def host() -> str:
+    """The address at which this server itself answers: huggingface.co serves no card and no badge of a Space."""
+    own, *_ = [*os.environ.get("SPACE_HOST", "").replace(",", " ").split(), ""]
+    return f"https://{own}" if limits.on_space() and own else ADDRESS
+
+
+def link(result: RunResult) -> str:
+    """The address of a stored run."""
+    return f"{space() or f'{ADDRESS}/'}?{RUN}={quote(result.id, safe='')}"
+
+
+def badge(result: RunResult) -> str:
+    """A stored run's badge, a link to the run, as Markdown."""
+    says = markdown.escaped(f"torch.compile: {shared.badge_text(result)}")
+    return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
 def section(result: RunResult, stored: bool, lang: Language) -> str:
@@ -48,13 +47,16 @@ def section(result: RunResult, stored: bool, lang: Language) -> str:
         if machine is not None
         else lang.html("share_asked", time=when)
     )
-    link = ""
+    ways = ""
     if stored:
-        address = f"{space() or f'{ADDRESS}/'}?{RUN}={quote(result.id, safe='')}"
-        link = (
+        code = "" if lang is ENGLISH else f"?lang={lang.code}"
+        card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png{code}"
+        ways = (
             f'<button type="button" data-copies="share-link" data-done="{esc(lang.plain("take_copied"))}" '
             f'data-failed="{esc(lang.plain("take_not_copied"))}">{lang.html("share_copy")}</button>'
-            f'<code id="share-link" dir="ltr">{esc(address)}</code>'
+            f'<code id="share-link" dir="ltr">{esc(link(result))}</code>'
+            f'<a href="{esc(card)}" target="_blank" rel="noopener">{lang.html("share_card")}</a>'
         )
     basis = f" {lang.marked(lang.sentence(told))}" if (told := sentences.basis(result, lang)) else ""
-    return f'<section class="share" data-title="{esc(title(result, lang))}"><p>{measured}{basis}</p>{link}</section>'
+    title = esc(shared.title(result, lang))
+    return f'<section class="share" data-title="{title}"><p>{measured}{basis}</p>{ways}</section>'

@@ -89,8 +89,11 @@ def component(name: str) -> gr.HTML:
     return gr.HTML(visible=False, elem_id=name, apply_default_css=False, html_template=_TEMPLATE, js_on_load=_SCRIPT)
 
 
-def section(result: RunResult, lang: Language, address: str = ADDRESS) -> str:
-    """Everything to take away, as HTML. Says what does not apply to this run, and why."""
+def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: str = "") -> str:
+    """Everything to take away, as HTML. Says what does not apply to this run, and why.
+
+    `badge` is the Markdown of a stored run's badge.
+    """
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{result.spec.checkpoint.rsplit('/', 1)[-1]}-{result.id}").strip("-.")
     files, pieces = [], []
     try:
@@ -111,6 +114,8 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS) -> str:
         pieces.append(
             _piece(lang, "table", lang.plain("take_table"), lang.html("take_table_words"), markdown.of_run(result))
         )
+    if badge:
+        pieces.append(_piece(lang, "badge", lang.plain("take_badge"), lang.html("take_badge_words"), badge))
     if catalog.is_folder(result.spec.checkpoint):
         files.append(f"<span>{lang.html('take_no_call')}</span>")
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import figure
+from demo.present import figure, palette
 from demo.ui.look import script, source
 from demo.ui.tabs import links, stage_mode
 from demo.ui.web import visitor_language
@@ -17,7 +17,8 @@ from demo.ui.web import visitor_language
 STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css", "language.css")
 CSS = "".join(source(name) for name in STYLES) + figure.PAGE_CSS
 
-INK, PAPER, PANEL, SOFT, LINE, MUTED = "#15181d", "#f4f3ee", "#fffefb", "#ebe9e1", "#d5d2c8", "#565b64"
+INK, PAPER, PANEL = palette.PAGE_INK, palette.PAGE_PAPER, "#fffefb"
+SOFT, LINE, MUTED = palette.PAGE_SOFT, palette.PAGE_LINE, palette.PAGE_MUTED
 NIGHT_INK, NIGHT_PAPER, NIGHT_PANEL, NIGHT_SOFT, NIGHT_LINE, NIGHT_MUTED = (
     "#f2f0ea",
     "#0e1013",

@@ -115,10 +115,11 @@ class ResultPane:
 
         `machine` is this one, for what the page may run on it next.
         """
+        badge = share.badge(result) if stored else ""
         shown = {
             self.share: gr.update(value=share.section(result, stored, lang), visible=True),
             self.details: gr.update(value=results.details(result, lang), visible=True),
-            self.takeaway: gr.update(value=takeaway.section(result, lang), visible=True),
+            self.takeaway: gr.update(value=takeaway.section(result, lang, badge=badge), visible=True),
         }
         shown |= guide_comparison.updates(result, self.beside, self.beside_chart, lang)
         if result.speedup is None or result.failure is not None:

@@ -25,6 +25,8 @@ ROUTES = {
         "/manifest.json",
         "/robots.txt",
         preview.ADDRESS,
+        preview.CARD,
+        preview.BADGE,
         "/static/{path:path}",
         "/assets/{path:path}",
         "/gradio_api/info",
@@ -37,7 +39,7 @@ ROUTES = {
         "/gradio_api/call/{api_name}/{event_id}",
         "/gradio_api/call/v2/{api_name}/{event_id}",
     ),
-    "HEAD": ("/", preview.ADDRESS, "/gradio_api/file={path_or_url:path}"),
+    "HEAD": ("/", preview.ADDRESS, preview.CARD, preview.BADGE, "/gradio_api/file={path_or_url:path}"),
     "POST": (
         "/gradio_api/queue/join",
         "/gradio_api/run/predict",  # events that do not queue, such as Cancel

@@ -1,64 +1,190 @@
-"""The preview of a shared link to the page: title, one sentence, picture and address."""
+"""What others show of a link to this page: tags for previews, the card of a stored run and its badge.
+
+A stored run's card and badge tell what the page at `?run=ID` tells anybody. A run that was deleted has neither.
+
+Covered: cards are drawn one at a time, outside the event loop, for at most a tenth of a core, so that crawlers do not
+take the processor from what is being timed; as many wait as `MAX_WAITING`.
+
+Not covered: the rate of requests for what is drawn already.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import re
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from gradio import route_utils
 
-from demo.core.languages import Language
+from demo.core.languages import ENGLISH, Language, choose
+from demo.core.result import RunResult
+from demo.present import card, shared
+from demo.store.history import History, HistoryError
 
 PICTURE = Path(__file__).resolve().parents[3] / "assets" / "screenshots" / "preview.png"
-ADDRESS = "/preview.png"
+ADDRESS, CARD, BADGE = "/preview.png", "/card/{run}.png", "/badge/{run}.svg"
+_RUN = re.compile(r"/(card|badge)/([^/]{1,100})\.(png|svg)")
+TABS = ("history", "published", "sweep")
+"""Those whose name stands in the title; the first tab has the title of its run."""
+KEPT = 64
+"""Cards, of some forty kilobytes each."""
+MAX_WAITING = 32
+REST = 9
+"""After a card was drawn, the next one waits so many times as long as that took."""
+DAY = 86_400
+
+_log = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Previewed:
-    """ASGI middleware: serves the preview's picture at `ADDRESS`."""
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    kind: str
+    body: bytes
+    seconds: int = 0
+    """For which the answer may be kept."""
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+
+def _refusal(status: int, sentence: str) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", sentence.encode())
+
+
+class Previews:
+    """Tags, cards and badges of the stored runs."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._cards: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, "cards")
+        self._waiting = 0
+        self._rested = 0.0
+        """When the next card may be drawn."""
+
+    async def answer(self, path: str, query: str) -> Answer | None:
+        """What stands at this path; None where that is not for this class to say."""
+        if path == ADDRESS:
+            return Answer(200, "image/png", await asyncio.to_thread(PICTURE.read_bytes), DAY)
+        asked = _RUN.fullmatch(path)
+        if asked is None or (asked[1], asked[3]) not in (("card", "png"), ("badge", "svg")):
+            return None
+        if self._waiting >= MAX_WAITING:
+            return _refusal(503, "Many cards are being asked for. Try again in a minute.")
+        language = choose(dict(parse_qsl(query)).get("lang"), None, None)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._of_run, asked[1], asked[2], language
+            )
+        finally:
+            self._waiting -= 1
+
+    def _of_run(self, what: str, id: str, language: Language) -> Answer:
+        result = self._stored(id)
+        if result is None:
+            return _refusal(404, "No stored run has this id.")
+        if what == "badge":
+            return Answer(200, "image/svg+xml", shared.badge(result).encode(), 300)
+        key = (id, card.drawable(language).code)
+        if key not in self._cards:
+            time.sleep(max(0.0, self._rested - time.monotonic()))
+            begun = time.monotonic()
+            self._cards[key] = card.draw(result, language)
+            self._rested = time.monotonic() + REST * (time.monotonic() - begun)
+        self._cards.move_to_end(key)
+        while len(self._cards) > KEPT:
+            self._cards.popitem(last=False)
+        return Answer(200, "image/png", self._cards[key], DAY)
+
+    def _stored(self, id: str) -> RunResult | None:
+        try:
+            return self._history.get(id)
+        except HistoryError as error:
+            _log.warning("a preview could not be made: %s", error)
+            return None
+
+    async def tags(self, scope: Message, language: Language) -> str:
+        """HTML for the head of the page that answers this request. Its addresses are absolute, also behind a proxy.
+
+        An address that names a stored run is told by that run's title, answer and card.
+        """
+        root = route_utils.get_root_url(route_utils.fastapi.Request(scope), scope["path"], scope.get("root_path"))
+        # on a Space, parameters that begin with two underscores are the frame's own
+        query = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if not pair[0].startswith("__")]
+        asked = dict(query)
+        result = await asyncio.to_thread(self._stored, asked["run"]) if asked.get("run") else None
+        name = language.plain("title")
+        if result is None:
+            title, told = name, re.sub(r"<[^>]+>", "", language.texts["promise"])
+            picture = {"og:image": root + ADDRESS}
+        else:
+            title, told = shared.title(result, language), shared.description(result, language)
+            code = "" if language is ENGLISH else f"?lang={language.code}"
+            picture = {
+                "og:image": f"{root}{CARD.format(run=quote(result.id, safe=''))}{code}",
+                "og:image:width": str(card.WIDTH),
+                "og:image:height": str(card.HEIGHT),
+                "og:image:alt": title,
+            }
+        tab = language.plain(f"tab_{asked['tab']}") if asked.get("tab") in TABS else ""
+        # as address.js writes it
+        window = " · ".join(dict.fromkeys(filter(None, (tab or title, name))))
+        properties = {
+            "og:type": "website",
+            "og:title": title,
+            "og:description": told,
+            "og:url": f"{root}/{'?' + urlencode(query) if query else ''}",
+            **picture,
+        }
+        lines = "".join(f'<meta property="{key}" content="{escape(value)}">' for key, value in properties.items())
+        return (
+            f'<title>{escape(window)}</title><meta name="description" content="{escape(told)}">{lines}'
+            '<meta name="twitter:card" content="summary_large_image">'
+        )
+
+
+class Previewed:
+    """ASGI middleware: answers at the addresses of pictures and badges."""
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], previews: Previews) -> None:
         self._app = app
+        self._previews = previews
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         asked = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        if not asked or scope["path"].removeprefix(scope.get("root_path", "")) != ADDRESS:
+        path = scope["path"].removeprefix(scope.get("root_path", "")) if asked else ""
+        answer = await self._previews.answer(path, scope["query_string"].decode("latin-1")) if asked else None
+        if answer is None:
             await self._app(scope, receive, send)
             return
-        picture = await asyncio.to_thread(PICTURE.read_bytes)
         headers = [
-            (b"content-type", b"image/png"),
-            (b"content-length", b"%d" % len(picture)),
-            (b"cache-control", b"public, max-age=86400"),
+            (b"content-type", answer.kind.encode()),
+            (b"cache-control", b"public, max-age=%d" % answer.seconds if answer.seconds else b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": picture if scope["method"] == "GET" else b""})
-
-
-def tags(scope: Message, language: Language) -> str:
-    """HTML for the head of the page that answers this request. Its addresses are absolute, also behind a proxy."""
-    root = route_utils.get_root_url(route_utils.fastapi.Request(scope), scope["path"], scope.get("root_path"))
-    # on a Space, parameters that begin with two underscores are the frame's own
-    query = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if not pair[0].startswith("__")]
-    title = escape(language.texts["title"])
-    promise = escape(re.sub(r"<[^>]+>", "", language.texts["promise"]))
-    properties = {
-        "og:type": "website",
-        "og:title": title,
-        "og:description": promise,
-        "og:url": escape(f"{root}/{'?' + urlencode(query) if query else ''}"),
-        "og:image": escape(root + ADDRESS),
-    }
-    lines = "".join(f'<meta property="{name}" content="{content}">' for name, content in properties.items())
-    return (
-        f'<title>{title}</title><meta name="description" content="{promise}">{lines}'
-        '<meta name="twitter:card" content="summary_large_image">'
-    )
+        if "svg" in answer.kind:  # opened by itself it is a document: nothing in it runs or loads
+            headers.append((b"content-security-policy", b"default-src 'none'; sandbox"))
+        status, body = answer.status, answer.body
+        if answer.seconds:
+            tag = b'"%s"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
+            headers.append((b"etag", tag))
+            given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
+            if tag in (one.strip().removeprefix(b"W/") for one in given.split(b",")):
+                status, body = 304, b""
+        if status != 304:
+            headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body if scope["method"] == "GET" else b""})

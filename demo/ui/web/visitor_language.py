@@ -18,8 +18,8 @@ import gradio as gr
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.ui.look import script
-from demo.ui.web import preview
 from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
+from demo.ui.web.preview import Previews
 
 NAME = "lang"
 """The name of the parameter in an address, and of the cookie that keeps the choice made in the masthead."""
@@ -80,14 +80,17 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Spoken:
-    """ASGI middleware: writes the visitor's language and direction, and the tags of `preview`, into the page.
+    """ASGI middleware: writes the visitor's language and direction, and the tags of `previews`, into the page.
 
     gradio's front end reads `navigator.language` before any script of the page runs, so a script at the beginning of
     the head sets it. `first` is more HTML for the beginning of the head.
     """
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], first: str = "") -> None:
+    def __init__(
+        self, app: Callable[[Message, Receive, Send], Awaitable[None]], previews: Previews, first: str = ""
+    ) -> None:
         self._app = app
+        self._previews = previews
         self._first = first
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -107,7 +110,10 @@ class Spoken:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
                     language = _of_page(scope)
-                    page = _in_language(bytes(body), language, preview.tags(scope, language) + self._first)
+                    page = bytes(body)
+                    if b"gradio_config" in page:  # any other HTML stays as it is
+                        first = await self._previews.tags(scope, language) + self._first
+                        page = _in_language(page, language, first)
                     others = [pair for pair in held["headers"] if pair[0] != b"content-length"]
                     await send({**held, "headers": [*others, (b"content-length", b"%d" % len(page))]})
                     await send({"type": "http.response.body", "body": page})
@@ -131,9 +137,7 @@ def _is_html(start: Message) -> bool:
 
 
 def _in_language(page: bytes, language: Language, first: str) -> bytes:
-    """gradio's page with its language; any other HTML unchanged."""
-    if b"gradio_config" not in page:
-        return page
+    """gradio's page with its language."""
     direction = "rtl" if language.rtl else "ltr"
     bundled = escape(json.dumps(language.texts["note_bundled"].lower(), ensure_ascii=False))  # for page.css
     named = f'lang="{language.code}" dir="{direction}" style="--bundled: {bundled}"'

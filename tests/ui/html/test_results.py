@@ -24,6 +24,7 @@ from demo.core.measurement import GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
+from demo.present import sentences
 from demo.ui.html import outputs, progress, results
 from demo.ui.tabs import form
 
@@ -50,7 +51,7 @@ def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> Non
     for checkpoint, task in (("shapes-rtdetr", "object-detection"), ("somebody/model", "image-segmentation")):
         relative, sentence = results.published_for(checkpoint, task, ENGLISH)
         assert "has no figures for" in sentence
-        assert results.short(relative) in sentence
+        assert sentences.short(relative) in sentence
 
 
 @pytest.mark.parametrize("ratio", [0.5, 5.0], ids=["win", "loss"])

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from page_support import (
     answering,
-    noisy_result,
     opened,
 )
-from samples import failed_result, measurement, ok_result
+from samples import failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.result import RunResult
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.html import share
 from demo.ui.jobs.fake_runner import MACHINE
@@ -39,20 +37,6 @@ def history(tmp_path: Path) -> History:
     return history
 
 
-@pytest.mark.parametrize(
-    ("result", "title"),
-    [
-        (ok_result(), "shapes-vit 2.00× faster"),
-        (ok_result(compiled=measurement(0.004)), "shapes-vit 2.00× slower"),
-        (noisy_result(), "shapes-vit: Too noisy to tell"),
-        (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
-        (failed_result(), "owlvit-base-patch32: Out of memory"),
-    ],
-)
-def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(result: RunResult, title: str) -> None:
-    assert share.title(result, ENGLISH) == title
-
-
 def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,10 +46,17 @@ def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
         html = shown[page.run_tab.pane.share]["value"]
         assert "2026-11-21 09:00 UTC" in html and "Example CPU" in html
         assert "{ADDRESS}/?run=20261121T090000-abcdef</code>" in html
+        assert f'href="{{ADDRESS}}/card/{ok_result().id}.png{"" if code == "en" else f"?lang={code}"}"' in html
+        assert f"]({{ADDRESS}}/badge/{ok_result().id}.svg)]" in shown[page.run_tab.pane.takeaway]["value"]
     lost = share.section(ok_result(id="lost"), stored=False, lang=ENGLISH)
-    assert "<button" not in lost and "Measured 2026-11-21 09:00 UTC" in lost
+    assert "<button" not in lost and "/card/" not in lost and "Measured 2026-11-21 09:00 UTC" in lost
     monkeypatch.setenv("SPACE_ID", "me/page")
     assert "https://huggingface.co/spaces/me/page?run=" in share.section(ok_result(), stored=True, lang=ENGLISH)
     assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE, ENGLISH)
+    monkeypatch.setenv("SPACE_HOST", "me-page.hf.space,my.example")  # huggingface.co has no badge of a Space
+    space = "https://huggingface.co/spaces/me/page"
+    says = "torch.compile: 2.00× faster on Example CPU"
+    image = f"![{says}](https://me-page.hf.space/badge/{ok_result().id}.svg)"
+    assert share.badge(ok_result()) == f"[{image}]({space}?run={ok_result().id})"
     monkeypatch.delenv("SPACE_ID")
     assert "duplicate" not in masthead(MACHINE, ENGLISH)

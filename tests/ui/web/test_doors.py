@@ -78,9 +78,10 @@ def test_every_route_of_gradio_is_used_or_refused_by_name(page: gr.Blocks) -> No
     used = {path for paths in (*doors.ROUTES.values(), *doors.MCP_ROUTES.values()) for path in paths}
     # gradio's MCP server takes its paths apart by itself
     inside_mcp = {"/gradio_api/mcp", "/gradio_api/mcp/http", "/gradio_api/mcp/http/"}
+    ours = {preview.ADDRESS, preview.CARD, preview.BADGE}
     assert len(found) > 60
     assert found - used - REFUSED == set()
-    assert used - found == inside_mcp | {"/gradio_api/run/predict", preview.ADDRESS}
+    assert used - found == inside_mcp | {"/gradio_api/run/predict", *ours}
     assert used & REFUSED == set()
 
 
@@ -265,7 +266,7 @@ def test_a_page_of_another_site_sends_nothing_here(
 
 def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {}
-    page: Any = SimpleNamespace(_queue=SimpleNamespace(), launch=lambda **given: settings.update(given))
+    page: Any = SimpleNamespace(_queue=SimpleNamespace(), stored=None, launch=lambda **given: settings.update(given))
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))
     launch(page, server_name="Box.local")
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})

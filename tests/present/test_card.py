@@ -1,0 +1,105 @@
+"""The card of a run, drawn: its size, that nothing runs over its edge, and what it falls back to."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+from page_support import HOSTILE, noisy_result, stored
+from PIL import Image
+from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation
+from demo.core.result import Failure, RunResult
+from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
+from demo.present import card, fonts, sentences
+from demo.present.palette import COMPILED, EAGER, PAGE_PAPER, rgb
+
+LONG = RunSpec(
+    "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,
+    "max-autotune-no-cudagraphs", dtype="bfloat16", device="cpu", weights="random", fullgraph=True, threads=16,
+)  # fmt: skip
+BOX = dataclasses.replace(
+    ENVIRONMENT, device_name="Processor of a long name " * 9, torch="2.14.0.dev20261120+" + "x" * 60
+)
+MESSAGE = "torch.compile failed: " + "LoweringException " * 60
+RESULTS = {
+    "classification": full_result(),
+    "detection": stored("detection"),
+    "slower": ok_result(compiled=measurement(0.004)),
+    "same": ok_result(compiled=measurement(0.002)),
+    "noisy": noisy_result(),
+    "text": text_result(),
+    "text of four": text_result(spec=RunSpec("shapes-gemma", TEXT_GENERATION, 4, prompt="x", tokens=4)),
+    "own model": ok_result(spec=RunSpec("model.py:make", OWN_MODEL, device="cpu")),
+    "void": ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1)),
+    "1000 times": ok_result(compiled=measurement(2e-6)),
+    "seconds": ok_result(eager=measurement(2600.0), compiled=measurement(2000.0), control_times=measurement(2600.0)),
+    "failed": failed_result(),
+    "failed at length": failed_result(failure=Failure("compile", MESSAGE, MESSAGE)),
+    "failed in one word": failed_result(failure=Failure("compile", "x" * 9000, "")),
+    "no figures": failed_result(failure=None, status="interrupted", environment=None),
+    "long": ok_result(spec=LONG, environment=BOX),
+    "hostile": ok_result(
+        spec=RunSpec(f"\u202e{HOSTILE}\x00 🐈 猫 قطة", "image-classification"),
+        environment=dataclasses.replace(ENVIRONMENT, device_name="\ud800\n\u202e🐈"),
+    ),
+}
+
+
+def drawn(result: RunResult, code: str = "en") -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(card.draw(result, LANGUAGES[code]))).convert("RGB"))
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_card_has_its_size_and_nothing_runs_over_its_edge(name: str, code: str) -> None:
+    pixels = drawn(RESULTS[name], code)
+    assert pixels.shape == (630, 1200, 3)
+    paper = (pixels == rgb(PAGE_PAPER)).all(axis=2)[:620]
+    # a letter may lean over the edge by a few pixels
+    assert paper[:, :42].all() and paper[:, -42:].all() and paper[:30].all() and paper[610:].all()
+    assert not paper[90:610].all()
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize("name", ["slower", "noisy", "void", "long"])
+def test_no_line_of_a_card_lies_over_another(name: str, code: str) -> None:
+    """Between what was asked, the answer, the bars and the interval a few rows of pixels are empty."""
+    paper = (drawn(RESULTS[name], code) == rgb(PAGE_PAPER)).all(axis=(1, 2))
+    filled = np.flatnonzero(np.diff(np.concatenate(([False], ~paper, [False])).astype(int)))
+    bands = filled.reshape(-1, 2)  # first row of each band, and the first row after it
+    bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
+    assert bands[bars].tolist() == [392, 440] and bands[bars + 1].tolist() == [454, 502]
+    assert len(bands) - bars == 5  # interval, foot, and the line at the edge
+
+
+def test_both_bars_stand_on_one_scale() -> None:
+    pixels = drawn(ok_result())[380:]  # below the two bars of the name
+    lengths = [int((pixels == rgb(colour)).all(axis=2).sum(axis=1).max()) for colour in (EAGER, COMPILED)]
+    assert lengths[0] == pytest.approx(2 * lengths[1], abs=2) and lengths[0] > 500
+    assert not (drawn(failed_result())[380:] == rgb(EAGER)).all(axis=2).any()
+
+
+def test_each_answer_has_a_card_of_its_own() -> None:
+    cards = {card.draw(result, ENGLISH) for result in RESULTS.values()}
+    assert len(cards) == len(RESULTS)
+    verdicts = {sentences.outcome(result) for result in RESULTS.values()}
+    assert verdicts >= {"faster", "slower", "same", "unsure", "void", None}
+
+
+def test_without_letters_for_a_language_the_card_is_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fonts, "FALLBACK_FONTS", ())
+    monkeypatch.setattr(fonts, "BOLD_FONTS", ())
+    card._is_drawable.cache_clear()
+    for code in ("ja", "zh-CN", "ar"):
+        assert card.draw(ok_result(), LANGUAGES[code]) == card.draw(ok_result(), ENGLISH)
+    card._is_drawable.cache_clear()
+
+
+def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fonts, "_plex", lambda bold: "/nowhere/font.woff2")
+    assert drawn(full_result()).shape == (630, 1200, 3)

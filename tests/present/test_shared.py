@@ -1,0 +1,85 @@
+"""What is told of a run where its link is shared: title, sentence, badge."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from xml.etree import ElementTree
+
+import pytest
+from page_support import HOSTILE, noisy_result
+from samples import ENVIRONMENT, GPU, failed_result, full_result, measurement, ok_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.present import palette, shared
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(
+    ("result", "title"),
+    [
+        (ok_result(), "shapes-vit 2.00× faster"),
+        (ok_result(compiled=measurement(0.004)), "shapes-vit 2.00× slower"),
+        (noisy_result(), "shapes-vit: Too noisy to tell"),
+        (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
+        (failed_result(), "owlvit-base-patch32: Out of memory"),
+    ],
+)
+def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(result: RunResult, title: str) -> None:
+    assert shared.title(result, ENGLISH) == title
+
+
+def test_the_sentence_has_answer_interval_device_and_versions_in_every_language() -> None:
+    said = shared.description(full_result(), ENGLISH)
+    assert said.startswith("Compiled is 2.00× faster; speed-up 2.0") and "95 % confidence" in said
+    assert said.endswith("; Tesla T4, torch 2.13.0, transformers 5.23.0.")
+    failure = failed_result()
+    assert failure.failure is not None
+    endless = dataclasses.replace(failure.failure, message="x" * 5000)
+    for lang in LANGUAGES.values():
+        assert "Tesla T4" in shared.description(full_result(), lang)
+        assert failure.failure.message[:-1] in shared.description(failure, lang)
+        assert len(shared.description(failed_result(failure=endless), lang)) == shared.MAX_SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("result", "words", "colour"),
+    [
+        (full_result(), "2.00× faster on Tesla T4", palette.COMPILED),
+        (ok_result(compiled=measurement(0.004)), "2.00× slower on Example CPU", palette.EAGER),
+        (ok_result(compiled=measurement(0.002)), "no difference on Example CPU", palette.PAD),
+        (noisy_result(environment=GPU), "too noisy to tell on Tesla T4", palette.PAD),
+        (failed_result(environment=None), "out of memory on auto", palette.PAD),
+        (
+            ok_result(
+                spec=RunSpec(HOSTILE, "image-classification"),
+                environment=dataclasses.replace(ENVIRONMENT, device_name=f'"&\x00\u202e{HOSTILE * 9}'),
+            ),
+            '2.00× faster on "& <img src=x onerror=alert(1)><script>aler…',
+            palette.COMPILED,
+        ),
+    ],
+)
+def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outside(
+    result: RunResult, words: str, colour: str
+) -> None:
+    source = shared.badge(result)
+    badge = ElementTree.fromstring(source)
+    assert {element.tag.removeprefix(SVG) for element in badge.iter()} == {"svg", "title", "g", "rect", "text"}
+    assert not re.search(r"href|url\(|<script|<style", source)
+    about, answer = badge.iter(f"{SVG}text")
+    assert (about.text, answer.text) == ("torch.compile", words)
+    assert badge.get("role") == "img" and badge.get("aria-label") == badge.findtext(f"{SVG}title")
+    assert words in (badge.get("aria-label") or "")
+    fields = list(badge.iter(f"{SVG}rect"))
+    assert fields[1].get("fill") == colour
+    assert palette.contrast(answer.get("fill") or "", colour) >= 4.5
+    for text, field in zip((about, answer), fields, strict=True):
+        start, end = float(field.get("x", 0)), float(field.get("x", 0)) + float(field.get("width", 0))
+        assert (
+            start + 5 <= float(text.get("x", 0)) < float(text.get("x", 0)) + float(text.get("textLength", 0)) <= end - 5
+        )
+    assert float(badge.get("width", 0)) == end

@@ -1,0 +1,222 @@
+"""Cards, badges and tags of stored runs, asked for as a crawler does: at the middleware, and at a served page."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_support import HOSTILE
+from samples import failed_result, ok_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.spec import RunSpec
+from demo.present import card, shared
+from demo.store.history import History
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import build, launch
+from demo.ui.web import preview
+from demo.ui.web.preview import Previewed, Previews
+
+RUN = ok_result()
+NAME = '"><img src=x onerror=alert(1)><script>alert(2)'
+CRAWLERS = ("Twitterbot/1.0", "facebookexternalhit/1.1", "Slackbot-LinkExpanding 1.0", "github-camo (876de43e)")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(RUN)
+    history.append(failed_result())
+    return history
+
+
+def asked(
+    previews: Previews, path: str, method: str = "GET", query: str = "", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body; status 0 where the app below was asked."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"status": 0, "headers": []})
+        await send({"body": b""})
+
+    given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": f"/sub{path}", "root_path": "/sub", "headers": given}
+    asyncio.run(Previewed(app, previews)({**scope, "query_string": query.encode()}, None, send))  # type: ignore[arg-type]
+    start, end = sent
+    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, end["body"]
+
+
+def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: History) -> None:
+    previews = Previews(history)
+    status, headers, body = asked(previews, f"/card/{RUN.id}.png")
+    assert status == 200 and headers["content-type"] == "image/png" and body == card.draw(RUN, ENGLISH)
+    assert headers["content-length"] == str(len(body)) and "max-age" in headers["cache-control"]
+    head = asked(previews, f"/card/{RUN.id}.png", "HEAD")
+    assert head == (200, headers, b"")
+    known = asked(previews, f"/card/{RUN.id}.png", if_none_match=f'"other", W/{headers["etag"]}')
+    assert known[0] == 304 and known[2] == b"" and "content-length" not in known[1]
+    status, headers, body = asked(previews, f"/badge/{RUN.id}.svg")
+    assert status == 200 and headers["content-type"] == "image/svg+xml" and body.decode() == shared.badge(RUN)
+    assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+
+
+def test_a_card_speaks_the_language_of_its_address_only(history: History) -> None:
+    previews = Previews(history)
+    english = asked(previews, f"/card/{RUN.id}.png", accept_language="ja")[2]
+    assert english == card.draw(RUN, ENGLISH) == asked(previews, f"/card/{RUN.id}.png", query="lang=xx")[2]
+    assert asked(previews, f"/card/{RUN.id}.png", query="lang=ja")[2] == card.draw(RUN, LANGUAGES["ja"])
+
+
+@pytest.mark.parametrize("id", ["nothing", "%", "a'b--", "\x00", "\udcff", "x" * 100, HOSTILE.replace("/", "")])
+def test_a_run_that_is_not_there_is_404_in_a_few_words(history: History, id: str) -> None:
+    for path in (f"/card/{id}.png", f"/badge/{id}.svg"):
+        status, headers, body = asked(Previews(history), path)
+        assert (status, body) == (404, b"No stored run has this id.") and headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path", ["/card/{}.svg", "/badge/{}.png", "/card/{}", "/card/a/{}.png", "/card/.png", "/card/"]
+)
+def test_other_paths_are_not_for_the_middleware(history: History, path: str) -> None:
+    assert asked(Previews(history), path.format(RUN.id))[0] == 0
+    assert asked(Previews(history), f"/card/{'x' * 101}.png")[0] == 0
+    assert asked(Previews(history), f"/card/{RUN.id}.png", "POST")[0] == 0
+
+
+def test_a_deleted_run_has_no_card_and_a_damaged_file_costs_a_404(history: History, tmp_path: Path) -> None:
+    previews = Previews(history)
+    assert asked(previews, f"/card/{RUN.id}.png")[0] == 200
+    history.delete([RUN.id])
+    assert asked(previews, f"/card/{RUN.id}.png")[0] == asked(previews, f"/badge/{RUN.id}.svg")[0] == 404
+    broken = tmp_path / "broken.sqlite3"
+    broken.write_bytes(b"no database" * 999)
+    assert asked(Previews(History(broken)), f"/card/{RUN.id}.png")[0] == 404
+
+
+def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_away(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing: list[tuple[float, float]] = []
+    threads = set()
+
+    def draw(*_: Any) -> bytes:
+        begun = time.monotonic()
+        time.sleep(0.01)
+        threads.add(threading.current_thread())
+        drawing.append((begun, time.monotonic()))
+        return b"drawn"
+
+    monkeypatch.setattr(card, "draw", draw)
+    monkeypatch.setattr(preview, "MAX_WAITING", 6)
+    monkeypatch.setattr(preview, "KEPT", 1)
+    previews = Previews(history)
+
+    async def crowd() -> list[Any]:
+        paths = [f"/card/{id}.png" for id in (RUN.id, failed_result().id)] * 5
+        return await asyncio.gather(*(previews.answer(path, "") for path in paths))
+
+    answers = asyncio.run(crowd())
+    assert [answer.status for answer in answers] == [200] * 6 + [503] * 4
+    assert len(threads) == 1 and len(drawing) == 6  # as only one is kept
+    for (begun, ended), (after, _) in itertools.pairwise(drawing):
+        assert after - ended >= 0.9 * preview.REST * (ended - begun)
+    assert len(previews._cards) == 1
+
+
+# ---- a served page
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    history.append(RUN)
+    history.append(ok_result(id="hostile", spec=RunSpec(NAME, "image-classification")))
+    page = build(FakeRunner(lambda spec, image: RUN), history=history)
+    _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True)
+    yield address.rstrip("/")
+    page.close()
+
+
+def fetched(address: str, method: str = "GET", **headers: str) -> Any:
+    asked = urllib.request.Request(address, method=method, headers=headers)
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return answer.status, answer.headers, answer.read()
+
+
+def told(page: bytes) -> tuple[str, dict[str, str]]:
+    """The title of a page, and its tags for previews."""
+    html = page.decode()
+    tags = re.findall(r'<meta\s+(?:property|name)="(og:[\w:]+)"\s+content="([^"]*)"', html)
+    title = re.search("<title>([^<]*)</title>", html)
+    assert title is not None
+    return unescape(title[1]), {name: unescape(text) for name, text in tags}
+
+
+@pytest.mark.parametrize("crawler", CRAWLERS)
+def test_a_crawler_is_shown_the_run_of_a_link_and_its_card(served: str, crawler: str) -> None:
+    behind = {"User-Agent": crawler, "X-Forwarded-Host": "203.0.113.7", "X-Forwarded-Proto": "https"}
+    title, tags = told(fetched(f"{served}/?run={RUN.id}", **behind)[2])
+    assert title == "shapes-vit 2.00× faster · Worth compiling?"
+    assert tags["og:title"] == tags["og:image:alt"] == "shapes-vit 2.00× faster"
+    assert tags["og:description"] == shared.description(RUN, ENGLISH)
+    assert tags["og:image"] == f"https://203.0.113.7/card/{RUN.id}.png"
+    assert (tags["og:image:width"], tags["og:image:height"]) == ("1200", "630")
+    for method in ("HEAD", "GET"):
+        for path, kind in ((f"/card/{RUN.id}.png", "image/png"), (f"/badge/{RUN.id}.svg", "image/svg+xml")):
+            status, headers, body = fetched(
+                served + path, method, **{"User-Agent": crawler, "Sec-Fetch-Site": "cross-site"}
+            )
+            assert status == 200 and headers["content-type"] == kind and bool(body) == (method == "GET")
+    assert fetched(f"{served}/?run={RUN.id}", "HEAD", **{"User-Agent": crawler})[0] == 200
+
+
+def test_tabs_and_languages_have_titles_and_unknown_runs_the_page_s_own(served: str) -> None:
+    own = "Worth compiling?"
+    for query, title, shown in (
+        ("", own, own),
+        ("?tab=published", f"Published · {own}", own),
+        (f"?tab=history&run={RUN.id}", f"History · {own}", "shapes-vit 2.00× faster"),
+        ("?tab=nothing", own, own),
+        ("?run=nothing", own, own),
+        (f"?run={'x' * 5000}", own, own),
+        ("?run=%00%ff'--", own, own),
+    ):
+        page, tags = told(fetched(f"{served}/{query}")[2])
+        assert (page, tags["og:title"]) == (title, shown), query
+        assert ("/card/" in tags["og:image"]) == (shown != own)
+    japanese = told(fetched(f"{served}/?run={RUN.id}&lang=ja")[2])[1]
+    assert japanese["og:image"].endswith(f"/card/{RUN.id}.png?lang=ja")
+    assert japanese["og:description"] == shared.description(RUN, LANGUAGES["ja"])
+
+
+def test_a_hostile_name_stays_text_in_the_tags(served: str) -> None:
+    page = fetched(f"{served}/?run=hostile")[2]
+    assert b"<script>alert(2)" not in page[: page.index(b"window.gradio_config")]
+    assert "<script>alert(2)" in told(page)[1]["og:title"]
+
+
+def test_an_id_that_is_none_is_refused_by_the_served_page_in_a_few_words(served: str) -> None:
+    for path in (
+        "/card/nothing.png",
+        f"/card/{'x' * 4000}.png",
+        "/badge/%00.svg",
+        "/card/%2e%2e%2fpreview.png",
+        "/card/x",
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            fetched(served + path)
+        assert refused.value.code == 404 and len(refused.value.read()) < 200
