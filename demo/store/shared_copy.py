@@ -110,9 +110,7 @@ class SharedCopy:
             fetched_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             before, self._files = self._files, files
             self._publish(files, fetched_at, cut)
-            state = {"dataset": self._shared.dataset, "fetched_at": fetched_at, "cut": cut, "files": files}
-            with replacing(self._state) as file:
-                file.write(json.dumps(state).encode())
+            self._keep({"dataset": self._shared.dataset, "fetched_at": fetched_at, "cut": cut, "files": files})
             _remove_others(before, files)
         except Exception as error:  # a thread that nobody waits for: what is wrong shows on the page
             _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
@@ -145,6 +143,15 @@ class SharedCopy:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass  # none was kept, or what was kept cannot be read: it is fetched anew
         return {}, "", False
+
+    def _keep(self, state: dict[str, Any]) -> None:
+        """For the next program. Where that cannot be written, it fetches the files again."""
+        try:
+            self._state.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self._state) as file:
+                file.write(json.dumps(state).encode())
+        except OSError as error:
+            _log.warning("where the copy of the dataset %s lies was not kept: %s", self._shared.dataset, error)
 
     def _fetch(self) -> tuple[dict[str, tuple[str, str]], bool]:
         """The files of the newest days, fetched where they are not in the cache; and whether others were left out."""

@@ -132,13 +132,13 @@ def read(path: Path) -> FileRows:
     """The rows of one file. It never raises: whatever is wrong with the file is told in the answer."""
     from pyarrow import parquet  # here, because only a page with a dataset needs it
 
+    bounds = {"thrift_string_size_limit": 1_000_000, "thrift_container_size_limit": 100_000}
     try:
-        with parquet.ParquetFile(
-            path,
-            read_dictionary=[name for name in _READ if EXPORTED[name].kind == "string"],
-            thrift_string_size_limit=1_000_000,
-            thrift_container_size_limit=100_000,
-        ) as file:
+        with parquet.ParquetFile(path, **bounds) as file:
+            metadata = file.metadata
+            texts = [name for name in _columns(file.schema_arrow) if EXPORTED[name].kind == "string"]
+        # texts as a dictionary: one of a million equal texts is held once
+        with parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts, **bounds) as file:
             return _read(file)
     except Exception:  # pyarrow raises several kinds; none of them may cost more than this file
         return FileRows(readable=False)

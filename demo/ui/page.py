@@ -117,7 +117,7 @@ class Page:
             self._masthead = gr.HTML(
                 written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )
-            with gr.Tabs(elem_id="rooms") as tabs:
+            with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
                     self.run_tab = RunTab(runner, queue, choice, history)
                 with gr.Tab(label("tab_history"), id="history") as tab:

@@ -88,6 +88,7 @@ def heatmap(rows: Sequence[SharedRow], lang: Language) -> str:
     name = esc(lang.plain("shared_map"))
     return (
         f'<section class="shared-map"><h3>{lang.html("shared_map")}</h3>'
+        f'<p class="scope">{lang.marked(lang.listed(setting_words(rows[0], lang)))}</p>'
         f'<div class="scroller" tabindex="0" role="region" aria-label="{name}">'
         f'<table class="heat" style="--devices:{len(devices)}">'
         f'<thead><tr><th scope="col">{lang.html("column_model")}</th>{head}</tr></thead>'

@@ -42,7 +42,7 @@ class SharedTab:
                     ("setting", "shared_setting"),
                     ("task", "task"),
                     ("device", "device"),
-                    ("torch", "shared_torch"),
+                    ("torch", "compared_torch"),
                 )
                 self.filters: dict[str, gr.components.Component] = {
                     column: gr.Dropdown([("", ALL)], value=ALL, label=label(name), min_width=120)
