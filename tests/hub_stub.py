@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FAILURES: dict[str, tuple[int, dict[str, str]]] = {
@@ -22,10 +23,21 @@ FAILURES: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
+def _blob(file: Path) -> str:
+    return hashlib.sha1(file.read_bytes()).hexdigest()
+
+
+def _commit(folder: Path) -> str:
+    """Changes with every file of a dataset."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha1("".join(f"{file} {_blob(file)}" for file in files).encode()).hexdigest()
+
+
 @contextmanager
 def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
     """The address of a stub that serves each id from its folder, as huggingface_hub asks for files.
 
+    The id of a dataset begins with `datasets/`; its commit changes with its files.
     `fetched` takes the path of each file whose bytes were asked for.
     """
 
@@ -40,8 +52,12 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             self.answer(body=True)
 
         def answer(self, body: bool) -> None:
-            parts = self.path.partition("?")[0].strip("/").split("/")
-            if parts[:2] == ["api", "models"]:
+            parts = unquote(self.path.partition("?")[0]).strip("/").split("/")
+            if parts[:2] == ["api", "datasets"]:
+                name, rest = "/".join(parts[1:4]), ["api", *parts[4:]]
+            elif parts[0] == "datasets":
+                name, rest = "/".join(parts[:3]), parts[3:]
+            elif parts[:2] == ["api", "models"]:
                 name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
             else:
                 name, rest = "/".join(parts[:2]), parts[2:]
@@ -52,6 +68,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                 self.reply(status, b"no", headers, body)
             elif name not in repositories:
                 self.reply(404, b"no such repository", {"X-Error-Code": "RepoNotFound"}, body)
+            elif rest[:1] == ["api"] and name.startswith("datasets/"):
+                self.answer_of_dataset(repositories[name], name.removeprefix("datasets/"), rest[1:], body)
             elif rest[:1] == ["api"]:
                 files = [{"rfilename": file.name} for file in repositories[name].iterdir()]
                 if rest[1:2] == ["tree"]:
@@ -67,10 +85,31 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                     if body and fetched is not None:
                         fetched.append(f"{name}/{file.name}")
                     size = file.stat().st_size
-                    tag = hashlib.sha256(f"{file} {size}".encode()).hexdigest()[:40]
+                    tag, commit = hashlib.sha256(f"{file} {size}".encode()).hexdigest()[:40], COMMIT
+                    if name.startswith("datasets/"):
+                        tag, commit = _blob(file), _commit(repositories[name])
                     data = file.read_bytes() if body else b""
-                    headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}
+                    headers = {"ETag": f'"{tag}"', "X-Repo-Commit": commit}
                     self.reply(200, data, headers, body, size)
+
+        def answer_of_dataset(self, folder: Path, id: str, asked: list[str], body: bool) -> None:
+            """What a dataset is, and the files of one of its folders."""
+            commit = _commit(folder)
+            if asked == ["revision", "main"]:
+                self.reply(200, json.dumps({"id": id, "sha": commit, "siblings": []}).encode(), {}, body)
+            elif asked[:2] == ["tree", commit] and (within := folder.joinpath(*asked[2:])).is_dir():
+                tree = [
+                    {
+                        "type": "file" if file.is_file() else "directory",
+                        "path": str(file.relative_to(folder)),
+                        "size": file.stat().st_size if file.is_file() else 0,
+                        "oid": _blob(file) if file.is_file() else "0",
+                    }
+                    for file in sorted(within.iterdir())
+                ]
+                self.reply(200, json.dumps(tree).encode(), {}, body)
+            else:
+                self.reply(404, b"{}", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)
 
         def reply(self, status: int, data: bytes, headers: dict[str, str], body: bool, size: int | None = None) -> None:
             self.send_response(status)

@@ -6,7 +6,8 @@ the Hub.
 What is covered: a Hub that cannot be reached, refuses or is slow; the results stay in a local folder and are pushed
 later, also by the next program that uses this folder.
 What is not covered: a disk that is lost before the next push, which is `EVERY_MINUTES` away at most while the Hub
-answers. Nothing is read back from the dataset.
+answers. A file of rows that changes in the moment in which it is pushed may arrive cut off, until the next push.
+`shared_copy` reads the rows back.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ import logging
 import os
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from demo.core.errors import BadInput
+from demo.core.files import replacing
 from demo.core.result import RunResult
+from demo.store import export
 from demo.store.history import History
+from demo.store.shared_copy import ROWS, SharedCopy
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
@@ -54,9 +60,10 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every few minutes.
 
-    One file a result, named by its day and id, so that two programs that push to one dataset never write the same
-    file. The scheduler asks the Hub when it is made, which may take long or fail. So a thread of its own makes it, and
-    makes it again with the next result if that failed. Files that an earlier program left there are pushed, too.
+    One JSON file a result, named by its day and id, and one Parquet file of rows a day and program, so that two
+    programs that push to one dataset never write the same file. The scheduler asks the Hub when it is made, which may
+    take long or fail. So a thread of its own makes it, and makes it again with the next result if that failed. Files
+    that an earlier program left there are pushed, too.
     """
 
     def __init__(self, dataset: str, scheduler: Callable[..., Any] | None = None) -> None:
@@ -66,6 +73,11 @@ class PushedHistory(History):
         self._scheduler: Any = None
         self.connecting = threading.Lock()
         """Held while a thread makes the scheduler."""
+        self.shared = SharedCopy(dataset, self.path.parent)
+        """The rows that are in the dataset, also those of other programs."""
+        self._program = uuid.uuid4().hex[:8]
+        self._rows = threading.Lock()
+        """Held while a file of rows is read and written again."""
         self._start()
 
     def append(self, result: RunResult) -> str | None:
@@ -80,11 +92,20 @@ class PushedHistory(History):
             self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
-        """As `History.delete`. Results that were pushed stay in the dataset; the others are not pushed any more."""
+        """As `History.delete`. Results that were pushed stay in the dataset; the others are not pushed any more.
+
+        A file of rows that is still here is pushed again without their rows.
+        """
         ids = set(ids)
         for file in (self.path.parent / FOLDER).glob("runs/*/*.json"):
             if file.stem in ids:
                 file.unlink(missing_ok=True)
+        with self._rows:
+            for file in (self.path.parent / FOLDER).glob(f"{ROWS}/*.parquet"):
+                try:
+                    _delete_rows(file, ids)
+                except Exception as error:  # pyarrow raises several kinds for a file that is damaged
+                    _log.warning("the rows of %s were not deleted: %s", file.name, error)
         return super().delete(ids)
 
     def close(self) -> None:
@@ -104,6 +125,20 @@ class PushedHistory(History):
         draft = folder / f".{result.id}.tmp"
         draft.write_text(result.dumps() + "\n", encoding="utf-8", errors="backslashreplace")
         draft.rename(folder / f"{result.id}.json")  # so that the scheduler never pushes half a file
+        if not result.void:  # its figures mean nothing, and no column of a row says so
+            self._add_row(result)
+
+    def _add_row(self, result: RunResult) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        file = self.path.parent / FOLDER / ROWS / f"{result.started_at[:10]}-{self._program}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with self._rows:
+            rows = [parquet.read_table(file)] if file.exists() else []
+            rows.append(pyarrow.Table.from_pandas(export.table([result]), preserve_index=False))
+            with replacing(file) as draft:
+                parquet.write_table(pyarrow.concat_tables(rows), draft)
 
     def _start(self) -> None:
         if self._scheduler is None and self.connecting.acquire(blocking=False):
@@ -132,3 +167,16 @@ class PushedHistory(History):
             _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
         finally:
             self.connecting.release()
+
+
+def _delete_rows(file: Path, ids: set[str]) -> None:
+    """Writes a file of rows again without these; one without a row is removed."""
+    from pyarrow import parquet
+
+    rows = parquet.read_table(file)
+    keep = [id not in ids for id in rows.column("id").to_pylist()]
+    if not any(keep):
+        file.unlink()
+    elif not all(keep):
+        with replacing(file) as draft:
+            parquet.write_table(rows.filter(keep), draft)

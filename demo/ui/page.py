@@ -15,6 +15,7 @@ from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
+from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import share
 from demo.ui.html.elements import esc
@@ -28,6 +29,7 @@ from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
 from demo.ui.tabs.history import HistoryTab
 from demo.ui.tabs.published import PublishedTab, published_table
 from demo.ui.tabs.run import RunTab
+from demo.ui.tabs.shared import SharedTab
 from demo.ui.tabs.sweep import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.preview import Previewed, Previews
@@ -127,13 +129,16 @@ class Page:
             self._masthead = gr.HTML(
                 written(lambda lang: masthead(runner.machine, lang)), elem_id="masthead", apply_default_css=False
             )
-            with gr.Tabs(elem_id="rooms") as tabs:
+            with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
                     self.run_tab = RunTab(runner, queue, choice, history)
                 with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab(label("tab_published"), id="published") as published:
                     PublishedTab(published)
+                if isinstance(history, PushedHistory):
+                    with gr.Tab(label("tab_shared"), id="shared") as shared:
+                        SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(runner, queue, history, self.run_tab, precompiler, sweeps)
             self.following = Following(self.run_tab)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import threading
 import time
 from concurrent.futures import Future
@@ -12,12 +14,14 @@ from typing import Any
 
 import pytest
 from huggingface_hub import CommitScheduler
-from samples import failed_result, ok_result
+from pyarrow import parquet
+from samples import failed_result, ok_result, text_result
 
 from demo.core import limits
 from demo.core.errors import BadInput
+from demo.core.measurement import Compilation
 from demo.core.result import RunResult
-from demo.store import hub_dataset
+from demo.store import export, hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
 
@@ -34,6 +38,15 @@ class Hub:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.created: list[dict[str, Any]] = []
+
+    def runs(self) -> list[str]:
+        """The files of whole results."""
+        return sorted(name for name in self.files if name.startswith("runs/"))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of all other files."""
+        tables = [content for name, content in sorted(self.files.items()) if not name.startswith("runs/")]
+        return [row for content in tables for row in parquet.read_table(io.BytesIO(content)).to_pylist()]
 
     def create_repo(self, **asked: Any) -> Any:
         self.created.append(asked)
@@ -83,7 +96,7 @@ def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
         history.append(ok_result())
         history.append(failed_result())
     assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
-    assert sorted(hub.files) == [
+    assert hub.runs() == [
         "runs/2026-11-21/20261121T090000-abcdef.json",
         "runs/2026-11-21/20261121T090100-fedcba.json",
     ]
@@ -99,7 +112,7 @@ def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatc
         connected(history)
         with pytest.raises(HistoryError, match="reached its limit"):
             history.append(ok_result())
-    assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+    assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
 
 
 def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +127,7 @@ def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeyp
     history.append(failed_result())
     connected(history)
     history.close()
-    assert len(hub.files) == 2
+    assert len(hub.runs()) == 2
 
 
 def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:
@@ -128,7 +141,7 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.L
     hub = Hub()
     with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
-    assert list(hub.files) == ["runs/2026-11-21/20261121T090000-abcdef.json"]
+    assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
 
 
 def test_a_push_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -174,4 +187,33 @@ def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
     hub = Hub()
     with hub_dataset.open_history(pushing(hub)) as history:
         connected(history)
-    assert list(hub.files) == ["runs/2026-11-21/20261121T090100-fedcba.json"]
+    assert hub.runs() == ["runs/2026-11-21/20261121T090100-fedcba.json"]
+    assert [row["id"] for row in hub.rows()] == [failed_result().id]
+
+
+def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:
+    hub = Hub()
+    recompiled = Compilation(1.0, "cold", 1, recompiles_while_timing=2)
+    with hub_dataset.open_history(pushing(hub)) as history:
+        connected(history)
+        history.append(ok_result())
+        history.append(text_result(id="text"))
+        history.append(ok_result(id="next-day", started_at="2026-11-22T00:00:00Z"))
+        history.append(ok_result(id="void", compilation=recompiled))
+    names = sorted(name for name in hub.files if name.startswith("rows/"))
+    assert len(names) == 2 and all(re.fullmatch(r"rows/2026-11-2[12]-[0-9a-f]{8}\.parquet", name) for name in names)
+    rows = hub.rows()
+    assert [row["id"] for row in rows] == [ok_result().id, "text", "next-day"]
+    assert rows[0] == export.row(ok_result())
+
+
+def test_rows_that_were_pushed_are_pushed_again_without_a_deleted_one(data_folder: Path) -> None:
+    hub = Hub()
+    with hub_dataset.open_history(pushing(hub)) as history:
+        connected(history)
+        history.append(ok_result())
+        history.append(failed_result())
+        (data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet").write_bytes(b"half a file")
+        assert history.delete([ok_result().id]) == 1
+        (data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet").unlink()
+    assert [row["id"] for row in hub.rows()] == [failed_result().id]

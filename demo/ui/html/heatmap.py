@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from demo.core.languages import ENGLISH, Language
 from demo.core.spec import RunSpec
+from demo.core.stats import Verdict
 from demo.present import sentences
 from demo.sweep.cells import Cell
 from demo.ui.html.elements import esc
@@ -46,15 +47,16 @@ def heatmap(cells: Sequence[Cell], lang: Language, running: int | None = None, s
             f'<thead><tr><th scope="col">{lang.html("batch_size")}</th>{head}</tr></thead>'
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
-    return f'<div class="heatmap">{"".join(drawn)}</div>{_legend(lang)}'
+    return f'<div class="heatmap">{"".join(drawn)}</div>{legend("heat_press", lang)}'
 
 
-def _legend(lang: Language) -> str:
+def legend(last: str, lang: Language) -> str:
+    """What the colours say, and behind it the text of the key `last`."""
     colours = "".join(
         f'<span><i class="{kind}" aria-hidden="true"></i>{sign}{lang.html(key)}</span>'
         for kind, sign, key in (("slow", "▼ ", "heat_slower"), ("same", "", "heat_same"), ("fast", "▲ ", "heat_faster"))
     )
-    return f'<p class="heat-legend">{colours}<span>{lang.html("heat_press")}</span></p>'
+    return f'<p class="heat-legend">{colours}<span>{lang.html(last)}</span></p>'
 
 
 def _key(spec: RunSpec) -> tuple[str, int, str, str]:
@@ -102,10 +104,13 @@ def _figure(cell: Cell, sign: str, lang: Language) -> list[str]:
 def _heat(cell: Cell) -> tuple[str, float, str]:
     """The colour's class, its strength in per cent, and the sign that says the same without colour."""
     speedup = cell.result.speedup if cell.result and cell.result.failure is None else None
-    if speedup is None:
-        return "failed", 0.0, ""
-    if speedup.verdict not in ("faster", "slower"):
+    return heat(speedup.verdict, speedup.ratio) if speedup is not None else ("failed", 0.0, "")
+
+
+def heat(verdict: Verdict, ratio: float) -> tuple[str, float, str]:
+    """The same for a speed-up with its verdict."""
+    if verdict not in ("faster", "slower"):
         return "same", 0.0, ""
-    full = min(1.0, abs(math.log(speedup.ratio)) / math.log(FULL_COLOUR_AT))
+    full = min(1.0, abs(math.log(ratio)) / math.log(FULL_COLOUR_AT))
     strength = 18 + 72 * full
-    return ("fast", strength, "▲ ") if speedup.verdict == "faster" else ("slow", strength, "▼ ")
+    return ("fast", strength, "▲ ") if verdict == "faster" else ("slow", strength, "▼ ")

@@ -1,0 +1,173 @@
+"""The copy of a dataset's rows, from a Hub on loopback: fetched, kept, and shown without one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from shared_tables import NAME, cells, write
+
+from demo.core import hub
+from demo.store import shared_copy
+from demo.store.shared_copy import Shared, SharedCopy
+from tests import hub_stub
+
+DATASET = "somebody/worth-compiling-runs"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(hub, "_answers", {})
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    write(tmp_path / "repository", [cells()])
+    return tmp_path / "repository"
+
+
+@pytest.fixture
+def online(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The paths whose bytes were asked for."""
+    fetched: list[str] = []
+    with hub_stub.serve({f"datasets/{DATASET}": repository}, fetched) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        yield fetched
+
+
+def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    hub._answers.clear()
+
+
+def looked(copy: SharedCopy) -> Shared:
+    """What the copy says when its thread is done."""
+    copy._begun = -shared_copy.RENEW_SECONDS  # as if the last look were long ago
+    assert copy.look().fetching
+    return arrived(copy)
+
+
+def arrived(copy: SharedCopy) -> Shared:
+    end = time.monotonic() + 20
+    while (shared := copy.look()).fetching and time.monotonic() < end:
+        time.sleep(0.01)
+    return shared
+
+
+def copy_in(tmp_path: Path) -> SharedCopy:
+    return SharedCopy(DATASET, tmp_path / "data")
+
+
+def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online: list[str]) -> None:
+    copy = copy_in(tmp_path)
+    first = copy.look()
+    assert first.fetching and first.rows == () and first.fetched_at == ""
+    shared = arrived(copy)
+    assert [row.device_name for row in shared.rows] == ["Example CPU"]
+    assert shared.fetched_at and shared.problem is None and len(online) == 1
+
+
+def test_without_the_hub_the_last_copy_stays_and_says_of_when_it_is(
+    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copy_in(tmp_path)
+    before = looked(copy)
+    go_offline(monkeypatch)
+    after = looked(copy)
+    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "unreachable")
+    restarted = looked(copy_in(tmp_path))
+    assert (restarted.rows, restarted.fetched_at, restarted.problem) == (before.rows, before.fetched_at, "unreachable")
+
+
+def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_goes(
+    tmp_path: Path, repository: Path, online: list[str]
+) -> None:
+    write(repository, [cells(id="another")], "rows/2026-11-20-cafe.parquet")
+    copy = copy_in(tmp_path)
+    assert len(looked(copy).rows) == len(online) == 2
+    write(repository, [cells(), cells(id="new")])
+    assert {row.id for row in looked(copy).rows} >= {"another", "new"}
+    assert online[2:] == [f"datasets/{DATASET}/{Path(NAME).name}"]
+    assert len(list((tmp_path / "cache").glob("datasets--*/blobs/*"))) == 2
+
+
+def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, online: list[str]) -> None:
+    (repository / NAME).unlink()
+    (repository / "rows").rmdir()
+    shared = looked(copy_in(tmp_path))
+    assert shared.rows == () and shared.fetched_at and shared.problem is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ((401, {"X-Error-Code": "RepoNotFound"}), "refused"),
+        ((403, {"X-Error-Code": "GatedRepo"}), "refused"),
+        ((404, {"X-Error-Code": "RepoNotFound"}), "refused"),
+        ((500, {}), "failed"),
+    ],
+)
+def test_a_hub_that_refuses_leaves_the_last_copy(
+    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch, answer: tuple[int, dict[str, str]], problem: str
+) -> None:
+    copy = copy_in(tmp_path)
+    before = looked(copy)
+    monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", answer)
+    after = looked(copy)
+    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, problem)
+
+
+def test_more_files_than_fit_leave_the_newest_days(
+    tmp_path: Path, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in ("01", "02"):
+        write(
+            repository,
+            [cells(id=f"day-{day}", started_at=f"2026-11-{day}T00:00:00Z")],
+            f"rows/2026-11-{day}-cafe.parquet",
+        )
+    write(repository, [cells(id="later")], "rows/9999-01-01-cafe.parquet")
+    (repository / "rows" / "README.md").write_text("not a table")
+    monkeypatch.setattr(shared_copy, "MAX_FILES", 2)
+    shared = looked(copy_in(tmp_path))
+    assert [row.id for row in shared.rows] == [cells()["id"], "day-02"] and shared.cut and len(online) == 2
+
+
+def test_a_file_that_is_too_large_is_not_fetched(
+    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_copy, "MAX_FILE_BYTES", 100)
+    shared = looked(copy_in(tmp_path))
+    assert shared.rows == () and shared.cut and online == []
+
+
+def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
+    tmp_path: Path, repository: Path, online: list[str]
+) -> None:
+    (repository / "rows" / "2026-11-20-bad.parquet").write_bytes(b"PAR1 and no more")
+    write(repository, [cells(id="good"), cells(speedup=float("nan"))], "rows/2026-11-20-half.parquet")
+    shared = looked(copy_in(tmp_path))
+    assert {row.id for row in shared.rows} == {cells()["id"], "good"}
+    assert (shared.looked_at, shared.unreadable, shared.files, shared.unreadable_files) == (3, 1, 3, 1)
+
+
+def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
+    copy = copy_in(tmp_path)
+    waiting = copy.look(busy=True)
+    assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
+    before = looked(copy)
+    copy._begun = -shared_copy.RENEW_SECONDS
+    assert copy.look(busy=True) == before and len(online) == 1
+
+
+def test_a_state_that_was_damaged_is_fetched_anew(tmp_path: Path, online: list[str]) -> None:
+    copy = copy_in(tmp_path)
+    looked(copy)
+    for damaged in ("", "[]", '{"dataset": 3}', '{"dataset": "' + DATASET + '", "files": {"a": 1}}'):
+        (tmp_path / "data" / shared_copy.STATE).write_text(damaged)
+        assert len(looked(copy_in(tmp_path)).rows) == 1

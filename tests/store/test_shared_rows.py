@@ -1,0 +1,162 @@
+"""Rows that others shared: what is kept of good files, and what bad ones cost."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from samples import failed_result, full_result, ok_result, text_result
+from shared_tables import cells, plausible, write
+
+from demo.store import shared_rows
+from demo.store.shared_rows import SharedRow
+
+
+def only_row(tmp_path: Path, **changes: Any) -> SharedRow:
+    (row,) = shared_rows.read(write(tmp_path, [cells(**changes)])).rows
+    return row
+
+
+@pytest.mark.parametrize("result", [ok_result(), full_result(), text_result()], ids=["CPU", "GPU", "text"])
+def test_a_row_brings_back_spec_versions_and_interval(result: Any, tmp_path: Path) -> None:
+    (row,) = shared_rows.read(write(tmp_path, [cells(result)])).rows
+    machine, speedup = result.environment, result.speedup
+    assert (row.spec, row.torch, row.device_name) == (result.spec, machine.torch, machine.device_name)
+    assert (row.low, row.speedup, row.high) == (speedup.low, speedup.ratio, speedup.high)
+    assert (row.verdict, row.basis, row.threads) == (speedup.verdict, speedup.basis, machine.threads)
+
+
+def test_an_out_of_memory_is_a_row_and_a_cancelled_run_is_none(tmp_path: Path) -> None:
+    statuses = ("out_of_memory", "compile_failed", "cancelled", "crashed")
+    rows = [cells(failed_result(), status=status, id=status) for status in statuses]
+    read = shared_rows.read(write(tmp_path, rows))
+    assert [row.status for row in read.rows] == ["out_of_memory", "compile_failed"] and read.unreadable == 0
+
+
+BAD_CELLS = [
+    {"eager_ms": -1.0},
+    {"eager_ms": math.nan},
+    {"compiled_ms": math.inf},
+    {"compiled_ms": 1e300},
+    {"eager_ms": None},
+    {"speedup_low": 5.0},
+    {"speedup_high": 1e300},
+    {"verdict": "fastest"},
+    {"speedup_basis": "hearsay"},
+    {"status": "splendid"},
+    {"threads": 0},
+    {"threads": 2**60},
+    {"batch_size": 100_000},
+    {"mode": "<b>turbo</b>"},
+    {"checkpoint": "<script>alert(1)</script>"},
+    {"checkpoint": "[click](https://example.com)"},
+    {"checkpoint": "/etc/passwd"},
+    {"checkpoint": "a" * 5_000_000},
+    {"task": "own-model", "checkpoint": "model"},
+    {"device_name": "Tesla\N{RIGHT-TO-LEFT OVERRIDE} 4T"},
+    {"device_name": "Tesla\x1b[31m T4"},
+    {"device_name": "<img src=x onerror=alert(1)>"},
+    {"device_name": ""},
+    {"device_name": None},
+    {"torch": "new"},
+    {"started_at": "9999-01-01T00:00:00Z"},
+    {"started_at": "2026-02-31T00:00:00Z"},
+    {"started_at": "yesterday"},
+    {"id": "../../x"},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_CELLS, ids=lambda bad: str(bad)[:50])
+def test_a_bad_row_costs_itself_only(bad: dict[str, Any], tmp_path: Path) -> None:
+    good = [cells(id="before"), cells(id="after")]
+    read = shared_rows.read(write(tmp_path, [good[0], cells(**bad), good[1]]))
+    assert [row.id for row in read.rows] == ["before", "after"]
+    assert (read.looked_at, read.unreadable) == (3, 1)
+
+
+def test_a_text_that_is_no_text_costs_its_row_only(tmp_path: Path) -> None:
+    raw = pyarrow.array([b"Tesla T4", b"\xff\xfe"]).view(pyarrow.string())
+    read = shared_rows.read(write(tmp_path, [cells(id="good"), cells(id="bad")], device_name=raw))
+    assert [row.id for row in read.rows] == ["good"] and read.unreadable == 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"speedup": [["2.0"]]},
+        {"speedup": [{"ratio": 2.0}]},
+        {"speedup": ["2.0"]},
+        {"batch_size": [1.5]},
+        {"fullgraph": ["no"]},
+        {"device_name": [7]},
+    ],
+    ids=str,
+)
+def test_a_column_of_another_type_costs_its_file_only(column: dict[str, Any], tmp_path: Path) -> None:
+    values = {name: pyarrow.array(value) for name, value in column.items()}
+    read = shared_rows.read(write(tmp_path, [cells()], **values))
+    assert read.rows == () and not read.readable
+
+
+def test_a_file_that_is_no_table_of_results_costs_itself_only(tmp_path: Path) -> None:
+    foreign = write(tmp_path, [{"name": "somebody", "value": 3}])
+    whole = write(tmp_path, [cells()], "rows/2026-11-21-b.parquet").read_bytes()
+    for content in (b"", b"PAR1", b"not at all", whole[: len(whole) // 2], whole[:-20] + b"\xff" * 20):
+        path = tmp_path / "bad.parquet"
+        path.write_bytes(content)
+        assert not shared_rows.read(path).readable
+    assert not shared_rows.read(foreign).readable and not shared_rows.read(tmp_path / "none").readable
+
+
+def test_a_column_of_an_older_program_is_missing_and_has_its_default(tmp_path: Path) -> None:
+    old = {name: value for name, value in cells(batch_size=4).items() if name not in ("freezing", "prompt", "scope")}
+    (row,) = shared_rows.read(write(tmp_path, [old])).rows
+    assert row.spec.batch_size == 4 and row.spec.freezing is False
+
+
+def test_a_file_of_very_many_rows_gives_its_last_ones(tmp_path: Path) -> None:
+    rows = [*plausible(500) * 200, cells(id="the-last-one")]
+    read = shared_rows.read(write(tmp_path, rows))
+    assert read.looked_at == shared_rows.MAX_ROWS_OF_A_FILE and read.rows[-1].id == "the-last-one"
+    assert read.unread == len(rows) - read.looked_at
+
+
+def test_a_file_that_unpacks_to_more_than_fits_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, [cells()])
+    monkeypatch.setattr(shared_rows, "MAX_DECODED", 1_000)
+    assert not shared_rows.read(path).readable
+
+
+def test_the_newest_rows_of_all_files_are_kept_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [
+        shared_rows.read(write(tmp_path, [cells(id=id, started_at=f"2026-11-{day}T00:00:00Z") for id, day in days]))
+        for days in ((("a", 20), ("c", 22)), (("b", 21), ("a", 20)))
+    ]
+    assert [row.id for row in shared_rows.newest(files)[0]] == ["c", "b", "a"]
+    monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
+    assert ([row.id for row in shared_rows.newest(files)[0]], shared_rows.newest(files)[1]) == (["c", "b"], True)
+
+
+@pytest.mark.parametrize(
+    "other", [{"torch": "2.11.0"}, {"transformers": "5.0.0"}, {"mode": "lite"}, {"batch_size": 2},
+              {"dtype": "bfloat16"}, {"weights": "random"}, {"protocol": "as published"}, {"freezing": True}], ids=str
+)  # fmt: skip
+def test_another_version_or_setting_is_not_compared(other: dict[str, Any], tmp_path: Path) -> None:
+    assert only_row(tmp_path, **other).setting != only_row(tmp_path).setting
+
+
+@pytest.mark.parametrize(
+    "other", [{"checkpoint": "microsoft/resnet-50"}, {"device": "cuda", "device_name": "Tesla T4"}, {"threads": 8},
+              {"precision": 0.05}, {"most_seconds": 30.0}, {"repeats": 3}], ids=str
+)  # fmt: skip
+def test_another_model_device_or_length_of_timing_is_compared(other: dict[str, Any], tmp_path: Path) -> None:
+    assert only_row(tmp_path, **other).setting == only_row(tmp_path).setting
+
+
+def test_threads_tell_apart_cpus_and_not_gpus(tmp_path: Path) -> None:
+    gpu = {"device": "cuda", "device_name": "Tesla T4"}
+    assert only_row(tmp_path, threads=2).device != only_row(tmp_path, threads=8).device
+    assert only_row(tmp_path, threads=2, **gpu).device == only_row(tmp_path, threads=8, **gpu).device

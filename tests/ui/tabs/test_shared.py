@@ -1,0 +1,183 @@
+"""The tab of shared results without a browser."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from page_support import Tags, from_browser
+from samples import ok_result
+from shared_tables import cells, plausible, write
+
+from demo.core import limits
+from demo.core.languages import ENGLISH, LANGUAGES, Language
+from demo.present import sentences
+from demo.store import shared_rows
+from demo.store.history import FOLDER_VARIABLE
+from demo.store.hub_dataset import PushedHistory
+from demo.store.shared_copy import Shared
+from demo.ui.html import shared as html
+from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.page import Page
+from demo.ui.tabs import links
+from demo.ui.tabs.shared import shown
+
+NAMES = ("status", "setting", "task", "device", "torch", "map", "table")
+
+
+def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
+    read, _ = shared_rows.newest([shared_rows.read(write(folder, rows))])
+    return Shared("somebody/runs", tuple(read), len(rows), fetched_at="2026-11-23T08:00:00Z", **more)
+
+
+def view(shared: Shared, lang: Language = ENGLISH, **asked: str) -> dict[str, Any]:
+    asked = {"setting": "", "task": "", "device": "", "torch": "", "model": ""} | asked
+    return dict(zip(NAMES, shown(shared, **asked, lang=lang), strict=True))
+
+
+def lines(table: str) -> list[list[str]]:
+    """The text of every cell of the body, with single spaces."""
+    body = table.partition("<tbody>")[2]
+    drawn = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall(r"<tr.*?</tr>", body)]
+    return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in line] for line in drawn]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Shared:
+    return of_rows(tmp_path, plausible())
+
+
+def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Page, PushedHistory]:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    history = PushedHistory("somebody/runs", lambda **_: None)
+    return Page(FakeRunner(lambda *_: ok_result()), history=history), history
+
+
+def tabs_of(page: Page) -> list[str]:
+    return [block.id for block in page.blocks.blocks.values() if type(block).__name__ == "Tab"]
+
+
+def test_the_tab_exists_only_where_a_dataset_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, _ = page_of(tmp_path, monkeypatch)
+    assert "shared" in tabs_of(page)
+    assert "shared" not in tabs_of(Page(FakeRunner(lambda *_: ok_result())))
+
+
+def test_nothing_is_read_before_the_tab_is_opened_nor_while_a_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, history = page_of(tmp_path, monkeypatch)
+    looks: list[bool] = []
+    monkeypatch.setattr(history.shared, "_renew", lambda: looks.append(True))
+    select = next(event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__name__", "") == "_show")
+    assert looks == []
+    with page.queue.join():
+        waiting = select("", "", "", "", "", from_browser())
+        assert "when it has ended" in waiting[0] and "data-fetching" in waiting[0] and looks == []
+    select("", "", "", "", "", from_browser())
+    assert looks == [True]
+
+
+def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None:
+    first = view(shared)
+    labels = [name for name, _ in first["setting"]["choices"]]
+    counts = [int(re.findall(r"(\d+) rows?$", name)[0]) for name in labels]
+    assert counts == sorted(counts, reverse=True) and sum(counts) == len(shared.rows)
+    assert labels[0].startswith("torch 2.13.0 · transformers 5.23.0 · batch 1 · default · float32")
+    with_them = {line[5] for line in lines(first["table"])}
+    assert with_them == {"torch 2.13.0, transformers 5.23.0, batch 1, default, float32"}
+
+
+def test_a_cell_is_the_newest_run_with_its_interval_and_says_of_how_many(tmp_path: Path) -> None:
+    one = {"speedup_low": 1.40, "speedup": 1.45, "speedup_high": 1.5}
+    rows = [
+        cells(id="old", started_at="2026-11-20T00:00:00Z"),
+        cells(id="new", started_at="2026-11-21T00:00:00Z", **one),
+        cells(id="gpu", device="cuda", device_name="Tesla T4", **one | {"verdict": "unsure"}),
+    ]
+    head = re.findall(r'<th scope="col">(.*?)</th>', (drawn := view(of_rows(tmp_path, rows)))["map"])
+    assert head[1:] == ["Example CPU<small>2 threads</small>", "Tesla T4"]
+    assert lines(drawn["map"]) == [["shapes-vit", "▲ 1.45× 1.40 to 1.50× newest of 2", "unsure 1.40 to 1.50×"]]
+
+
+def test_filters_leave_what_fits_and_forget_what_no_row_has(shared: Shared) -> None:
+    models = {line[0].split()[0] for line in lines(view(shared, task="object-detection")["table"])}
+    assert models == {"detr-resnet-50"}
+    assert {line[1] for line in lines(view(shared, device="Tesla T4")["table"])} == {"Tesla T4"}
+    assert all("torch 2.11.0" in line[5] for line in lines(view(shared, torch="2.11.0")["table"]))
+    assert {line[0].split()[0] for line in lines(view(shared, model=" RESNET-50")["table"])} == {
+        "resnet-50",
+        "detr-resnet-50",
+    }
+    other = view(shared)["setting"]["choices"][1][1]
+    assert view(shared, setting=other)["setting"]["value"] == other
+    gone = view(shared, device="a device of <yesterday>", setting="0000")
+    assert gone["device"]["value"] == "" and gone["table"] == view(shared)["table"]
+    assert "No row matches" in view(shared, model="no such model")["map"]
+
+
+def test_repeat_this_here_fills_the_form_with_the_rows_settings(tmp_path: Path) -> None:
+    gpu = cells(
+        id="b", checkpoint="google/owlvit-base-patch32", task="object-detection", device="cuda", device_name="Tesla T4",
+        batch_size=4, mode="lite", text="a cat, a dog", freezing=True, precision=0.05,
+    )  # fmt: skip
+    for row in shared_rows.read(write(tmp_path, [cells(id="a"), gpu])).rows:
+        table = html.table([row], ENGLISH)
+        (query,) = re.findall(r'href="\?([^"]*)" data-follow="fill"', table)
+        spec, refused = links.read(dict(parse_qsl(unescape(query))), "shapes-vit")
+        assert refused == "" and spec == row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
+
+
+def test_what_this_page_cannot_run_has_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False))
+    (row,) = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model")])).rows
+    assert "data-follow" not in html.table([row], ENGLISH)
+
+
+def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path: Path) -> None:
+    many = [
+        cells(id=f"{model}-{device}", checkpoint=f"a/model-{model}", device_name=f"CPU {device}")
+        for model in range(50)
+        for device in range(12)
+    ]
+    drawn = view(of_rows(tmp_path, many))
+    assert len(lines(drawn["table"])) == html.MAX_LINES and "newest 100 are listed" in drawn["table"]
+    assert len(lines(drawn["map"])) == html.MAX_MODELS and len(lines(drawn["map"])[0]) == html.MAX_DEVICES + 1
+    assert "40 models and 8 devices" in drawn["map"]
+
+
+def test_a_prompt_cannot_become_a_tag(tmp_path: Path) -> None:
+    prompt = '"><img src=x onerror=alert(1)> [a](b)'
+    hostile = cells(task="text-generation", checkpoint="shapes-gemma", prompt=prompt, tokens=8)
+    drawn = view(of_rows(tmp_path, [hostile]))
+    assert "onerror" in drawn["map"]
+    for part in (drawn["map"], drawn["table"]):
+        assert not Tags(part).runs_script and "img" not in Tags(part).names
+
+
+@pytest.mark.parametrize("lang", LANGUAGES.values(), ids=LANGUAGES)
+def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Shared, lang: Language) -> None:
+    def said(**more: Any) -> str:
+        return html.status(Shared("somebody/runs", shared.rows, 3004, **more), lang)
+
+    bad = {"unreadable": 12, "unreadable_files": 2, "files": 9}
+    old = said(fetched_at="2026-11-23T08:00:00Z", problem="unreachable", cut=True, **bad)
+    assert "2026-11-23 08:00 UTC" in old and lang.html("shared_unreachable") in old
+    assert lang.html("shared_bad_rows", count="12", all=sentences.grouped(3004)) in old
+    assert lang.html("shared_bad_files", count=2, all=9) in old and lang.html("shared_cut", count="360") in old
+    for problem in ("refused", "failed", "slow", "busy"):
+        assert lang.html(f"shared_{problem}") in said(problem=problem)
+    assert "data-fetching" not in old and "data-fetching" in said(fetching=True)
+    assert lang.html("shared_none") in view(Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z"), lang)["map"]
+
+
+def test_figures_of_an_arabic_map_and_table_run_from_left_to_right(shared: Shared) -> None:
+    from test_language import loose
+
+    drawn = view(shared, LANGUAGES["ar"])
+    for part in ("map", "table"):
+        assert not re.search(r"\d", loose(drawn[part])), loose(drawn[part])
