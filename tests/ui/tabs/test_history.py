@@ -61,8 +61,14 @@ def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    answer: tuple[Any, str] = handler(page, of=(tab(page).compare_button, "click"))(ticked)
-    return answer
+    html, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return html, message
+
+
+def chart_of(page: Page, ticked: str) -> dict[str, Any]:
+    """The update of the chart below the comparison."""
+    _, chart, _ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return dict(chart)
 
 
 def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
@@ -79,7 +85,7 @@ def asked(page: Page, ticked: str, language: str = "en") -> tuple[Any, str, str]
 
 
 def deleted(page: Page, ids: str) -> tuple[Any, ...]:
-    """What the page shows after the deletion was confirmed: question, message, comparison, list."""
+    """What the page shows after the deletion was confirmed: question, message, comparison, its chart, list."""
     answer: tuple[Any, ...] = handler(page, of=(tab(page).for_good_button, "click"))(ids, "")
     return answer
 
@@ -252,6 +258,26 @@ def test_any_other_number_is_answered_with_a_sentence(ticked: str, page: Page, h
     assert "Select 2 to 4 runs" in text(message)
 
 
+def test_two_runs_have_a_chart_of_their_calls_over_time_and_others_a_sentence(page: Page, history: History) -> None:
+    chart = chart_of(page, f"slower {ok_result().id}")
+    assert chart["visible"] is True and len(chart["value"].data) == 4
+    assert "Compare two runs" not in text(compared(page, f"slower {ok_result().id}")[0])
+    one, failed = chart_of(page, f"slower {failed_result().id}"), failed_result(id="failed too")
+    assert [line.name for line in one["value"].data] == ["B eager", "B compiled"]
+    said = text(compared(page, f"slower {failed_result().id}")[0])
+    assert said.endswith("Without timed calls, so not in a chart of calls over time: A.")
+    history.append(failed)
+    assert "calls over time: A, B." in text(comparison.comparison([failed_result(), failed], ENGLISH))
+    three = f"slower {failed_result().id} {ok_result().id}"
+    assert chart_of(page, three)["visible"] is False
+    assert text(compared(page, three)[0]).endswith("Compare two runs to see their calls over time in one chart.")
+
+
+def test_a_list_that_follows_the_history_changes_nothing_but_the_list(page: Page) -> None:
+    (event,) = [fn for fn in page.blocks.fns.values() if (tab(page).runs._id, "tick") in fn.targets]
+    assert set(event.outputs) == {tab(page).runs, tab(page).more_button, tab(page).shown}
+
+
 # ---- taking away
 
 
@@ -319,8 +345,9 @@ def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page:
     said, ids = questioned(page, "slower")
     assert "Delete 1 run?" in said and "shapes-vit" in said and "2026-11-21 10:00 UTC · slower" in said
     assert history.count() == 3
-    sure, message, _, html, *_ = deleted(page, ids)
+    sure, message, compared, chart, html, *_ = deleted(page, ids)
     assert sure["visible"] is False and "1 run deleted." in message
+    assert compared == "" and chart["visible"] is False
     assert "slower" not in html
     assert [result.id for result in history.all()] == [failed_result().id, ok_result().id]
 
