@@ -445,7 +445,7 @@ def test_the_comparison_is_told_in_the_visitors_language(language: Language) -> 
     results = [full_result(), loss, failed_result(), ok_result(eager=None, compiled=None, status="crashed")]
     held = {"UTC", "batch", "checkpoint", "scene", "png"}.union(*map(names, results))
     for few in (results, results[2:], [loss, loss]):
-        page = comparison.comparison(few, language)
+        page = "".join(comparison.comparison(few, language))
         reader = Own()
         reader.feed(page)
         english = latin(reader.text) - TERMS - held

@@ -66,6 +66,7 @@ def reruns(result: RunResult, ratios: Sequence[float], together: stats.Interval,
                 "color": [TEXT if this else COMPILED for this in last],
                 "symbol": ["diamond" if this else "circle" for this in last],
                 "size": [size + 2 if this else size for this in last],
+                "opacity": 1.0,
                 "line": {"width": 0},
             },
             hovertemplate="%{text}<extra></extra>",
@@ -75,9 +76,9 @@ def reruns(result: RunResult, ratios: Sequence[float], together: stats.Interval,
     figure.add_vrect(x0=together.low, x1=together.high, fillcolor=COMPILED, opacity=0.2, line_width=0, layer="below")
     figure.add_vline(x=together.ratio, line={"color": LINE, "width": 2}, layer="below")
     plot = round(max(3, highest + 1) * (size + 2)) + 24
-    figure.update_xaxes(range=[low, high], nticks=5, ticksuffix="×", showgrid=True, zeroline=False)
+    figure.update_xaxes(range=[low, high], nticks=5, ticksuffix="×", showgrid=True, zeroline=False, showline=True)
     figure.update_yaxes(
-        range=[-12 / (size + 2), (plot - 12) / (size + 2)], showticklabels=False, showgrid=False, zeroline=False
+        range=[-9 / (size + 2), (plot - 9) / (size + 2)], showticklabels=False, showgrid=False, zeroline=False
     )
     title, source = lang.plain("chart_reruns"), [lang.plain("chart_reruns_why"), *provenance(result)]
     every, own = (

@@ -107,19 +107,19 @@ def _span(speedup: Speedup, lang: Language) -> str:
     return lang.html("history_slowdown" if slower else "history_speedup", low=low, high=high)
 
 
-def comparison(results: Sequence[RunResult], lang: Language) -> str:
-    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
+def comparison(results: Sequence[RunResult], lang: Language) -> tuple[str, str]:
+    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each.
+
+    The chart of calls over time stands between the two.
+    """
     letters = "ABCD"[: len(results)]
     title = lang.marked(lang.composed("compared", runs=sentences.count(len(results), "run", lang)))
-    return (
-        f'<section class="comparison" role="status"><h2>{title}</h2>'
-        f"{_differences(results, lang)}{_chart(results, letters, lang)}{_table(results, letters, lang)}"
-        f"{_untimed(results, letters, lang)}</section>"
-    )
+    head = f"{_differences(results, lang)}{_chart(results, letters, lang)}{_untimed(results, letters, lang)}"
+    return f'<section role="status"><h2>{title}</h2>{head}</section>', _table(results, letters, lang)
 
 
 def _untimed(results: Sequence[RunResult], letters: str, lang: Language) -> str:
-    """Why there is no chart of calls over time below, or which run is not in it; '' where both are."""
+    """Why there is no chart of calls over time, or which run is not in it; '' where both are."""
     if len(results) != len(several_runs.LETTERS):
         return f'<p class="aside">{lang.html("compared_two")}</p>'
     without = [letter for letter, result in zip(letters, results, strict=True) if not several_runs.timeline(result)]

@@ -52,10 +52,6 @@ TO_DELETE = """() => document.getElementById('delete').focus({preventScroll: tru
 TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
 
 
-_NOT_COMPARED = ("", gr.update(value=None, visible=False))
-"""Updates that remove a comparison and its chart."""
-
-
 @dataclass(frozen=True)
 class ListState:
     """What the list on a page was made from."""
@@ -98,8 +94,10 @@ class HistoryTab:
                 self.question = gr.HTML("", apply_default_css=False)
                 self.for_good_button = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
                 self.keep_button = gr.Button(label("keep_them"), elem_id="keep")
-            self.compared = gr.HTML("", elem_id="compared", apply_default_css=False)
-            self.over_time = gr.Plot(visible=False, show_label=False, elem_id="compared-over-time")
+            with gr.Column(elem_id="compared", elem_classes="comparison"):
+                self.compared = gr.HTML("", apply_default_css=False)
+                self.over_time = gr.Plot(visible=False, show_label=False, elem_id="compared-over-time")
+                self.figures = gr.HTML("", apply_default_css=False)
             self.runs = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=LIST, html_template=PLACED)
             self.more_button = gr.Button(label("show_more"), visible=False, elem_id="more")
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
@@ -121,8 +119,8 @@ class HistoryTab:
         tab.select(self._show_first, self.search, shown, **quiet)
         self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **quiet)
         # a comparison stands above the list and would hide what the search finds
-        compared = [self.compared, self.over_time]
-        self.search.change(lambda: _NOT_COMPARED, None, compared, **quiet)
+        compared = [self.compared, self.over_time, self.figures]
+        self.search.change(_not_compared, None, compared, **quiet)
         self.more_button.click(self._show_more, [self.search, self.shown], shown, **quiet)
         opening = [self.tabs, self.message, *self._run_tab.showing]
         opened = self.runs.select(self._open, self._run_tab.visitor, opening, **quiet)
@@ -194,18 +192,22 @@ class HistoryTab:
         shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 
-    def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, Any, str]:
+    def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
         try:
             ids = _ids(ticked)
             too_many = len(ids) > comparison.MAX_COMPARED
             results = [] if too_many else self._results(ids)
         except (HistoryError, BadInput) as error:
-            return gr.skip(), gr.skip(), _reason(error)
+            return gr.skip(), gr.skip(), gr.skip(), _reason(error)
         if not comparison.MIN_COMPARED <= len(results) <= comparison.MAX_COMPARED:
-            asked = f"Select {comparison.MIN_COMPARED} to {comparison.MAX_COMPARED} runs to compare."
-            return gr.skip(), gr.skip(), _message(f"{asked} Selected: {len(ids) if too_many else len(results)}.")
+            message = _message(
+                f"Select {comparison.MIN_COMPARED} to {comparison.MAX_COMPARED} runs to compare. "
+                f"Selected: {len(ids) if too_many else len(results)}."
+            )
+            return gr.skip(), gr.skip(), gr.skip(), message
         chart = several_runs.calls_over_time(results, lang := of(request))
-        return comparison.comparison(results, lang), gr.update(value=chart, visible=chart is not None), ""
+        head, figures = comparison.comparison(results, lang)
+        return head, gr.update(value=chart, visible=chart is not None), figures, ""
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
         try:
@@ -243,12 +245,17 @@ class HistoryTab:
             message = _message(deletion)
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, *_NOT_COMPARED, *self._show(search, of(request))
+        return gr.update(visible=False), message, *_not_compared(), *self._show(search, of(request))
 
     def _results(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
+
+
+def _not_compared() -> tuple[Any, ...]:
+    """Updates that remove a comparison, with its chart and its table."""
+    return "", gr.update(value=None, visible=False), ""
 
 
 def _ids(ticked: str) -> list[str]:
