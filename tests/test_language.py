@@ -18,6 +18,7 @@ from measured_tables import write
 from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
+from demo.core import stats
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, CompiledFirst, GraphBreak
@@ -25,7 +26,7 @@ from demo.core.outputs import EndToEnd, Parity, Predictions
 from demo.core.result import PROGRESS_CODES, STATUSES, Progress, RunResult
 from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, guide_charts, sentences
+from demo.present import charts, guide_charts, sentences, several_runs
 from demo.present.figure import wrapped
 from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
 from demo.store import measured, published
@@ -342,6 +343,9 @@ def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
     for result in (*results_drawn, crashed):
         found = [charts.latency_bars(result, language), guide_comparison.chart(result, language)]
         found += [section.figure(result, language) for section in sections.SECTIONS if section.figure]
+        slower = dataclasses.replace(result, eager=measurement(0.5))
+        found.append(several_runs.calls_over_time([result, slower], language))
+        found.append(several_runs.reruns(result, [1.1, 1.2, 1.3], stats.repeated_ratio([1.1, 1.2, 1.3]), language))
         for figure in filter(None, found):
             told = drawn(figure)
             english = latin(" ".join(told)) - TERMS - names(result) - {"Transformers", "A100", "V100", "T4"}
@@ -441,7 +445,7 @@ def test_the_comparison_is_told_in_the_visitors_language(language: Language) -> 
     results = [full_result(), loss, failed_result(), ok_result(eager=None, compiled=None, status="crashed")]
     held = {"UTC", "batch", "checkpoint", "scene", "png"}.union(*map(names, results))
     for few in (results, results[2:], [loss, loss]):
-        page = comparison.comparison(few, language)
+        page = "".join(comparison.comparison(few, language))
         reader = Own()
         reader.feed(page)
         english = latin(reader.text) - TERMS - held

@@ -124,8 +124,19 @@ def directed(line: str) -> str:
     return line
 
 
-def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: int, plot: int) -> go.Figure:
-    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
+def dressed(
+    figure: go.Figure,
+    title: str,
+    source: list[str],
+    left: int,
+    right: int,
+    plot: int,
+    told: Sequence[str] | None = None,
+) -> go.Figure:
+    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
+
+    `told` are its values in words for screen readers, where its own texts do not hold them.
+    """
     lines = [directed(line) for text in source for line in wrapped(text)]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
@@ -171,7 +182,7 @@ def dressed(figure: go.Figure, title: str, source: list[str], left: int, right: 
         showlegend=False,
         dragmode=False,
         hoverlabel={"font": {"family": FONT, "size": 13}},
-        meta={"aloud": aloud(figure, title, source)},
+        meta={"aloud": aloud(figure, title, source, told)},
     )
     return figure
 
@@ -200,8 +211,8 @@ def _width(text: str) -> int:
     )
 
 
-def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
-    """The figure in one paragraph for screen readers, made of its own texts: title, values, source.
+def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[str] | None = None) -> str:
+    """The figure in one paragraph for screen readers, made of its own texts: title, values (`told` if given), source.
 
     Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
     and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
@@ -215,7 +226,7 @@ def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
         for note in figure.layout.annotations[:-1]:
             far = [abs(tick - note.y) for tick in ticks]
             (values[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
-    listed = "; ".join(f"{name} {', '.join(texts)}" for name, texts in values)
+    listed = "; ".join(told or (f"{name} {', '.join(texts)}" for name, texts in values))
     paragraph = ". ".join(text for text in (_plain(title), "; ".join(rest), listed, *source) if text)
     return paragraph.replace("<", "‹").replace(">", "›")  # so that it is never read as HTML
 

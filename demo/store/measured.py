@@ -151,6 +151,22 @@ def subset_of(spec: RunSpec) -> str:
     return " ".join([SUBSET, *named])
 
 
+def settings_of(subset: str) -> dict[str, Any]:
+    """The settings that `subset_of` named in this subset, by option, values as text; mode and dtype are left out."""
+    settings, prompt, rest = subset.partition(" prompt-")
+    named: dict[str, Any] = {}
+    if prompt:  # it may hold anything, and is followed by the tokens alone
+        named["prompt"], _, tokens = rest.rpartition(" tokens-") if " tokens-" in rest else (rest, "", "")
+        named |= {"tokens": tokens} if tokens else {}
+    for word in settings.split(" ")[1:]:
+        for name, option in OPTIONS.items():
+            if option.kind == "switch" and word == name.replace("_", "-"):
+                named[name] = True
+            elif option.kind != "switch" and word.startswith(f"{name}-"):
+                named[name] = word.removeprefix(f"{name}-")
+    return named
+
+
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
 """Options with a column of their own, and those that the name of a subset has never held."""
 

@@ -76,6 +76,19 @@ def rerun_of(result: RunResult) -> Rerun | None:
     return _rerun(result.spec, result.environment.transformers, result.environment.threads, result.speedup.within)
 
 
+def processes(of: RunResult, others: Iterable[Rerun]) -> tuple[float, ...]:
+    """The speed-up of each process that ran the spec of `of` and counts for an answer, its own last.
+
+    Those that `of` rests on are among `others` if they are still stored; if not, they are taken from `of` itself.
+    """
+    own, counted = rerun_of(of), of.as_repeats()
+    if own is None or not counted:
+        return ()
+    stored = [one.within.ratio for one in others if (one.spec, one.settings) == (own.spec, own.settings)]
+    kept = [one.within.ratio for one in counted]
+    return (*stored, kept[-1]) if len(stored) >= len(kept) else tuple(kept)
+
+
 def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
     """What `others` tell of the spread of a rerun of `of`: earlier runs on its device with its torch."""
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)

@@ -13,7 +13,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
 from demo.core.speedup import Speedup
-from demo.present import sentences
+from demo.present import sentences, several_runs
 from demo.ui.html.elements import esc, lane_name, percentage
 from demo.ui.tabs.links import RUN
 
@@ -107,14 +107,24 @@ def _span(speedup: Speedup, lang: Language) -> str:
     return lang.html("history_slowdown" if slower else "history_speedup", low=low, high=high)
 
 
-def comparison(results: Sequence[RunResult], lang: Language) -> str:
-    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
+def comparison(results: Sequence[RunResult], lang: Language) -> tuple[str, str]:
+    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each.
+
+    The chart of calls over time stands between the two.
+    """
     letters = "ABCD"[: len(results)]
     title = lang.marked(lang.composed("compared", runs=sentences.count(len(results), "run", lang)))
-    return (
-        f'<section class="comparison" role="status"><h2>{title}</h2>'
-        f"{_differences(results, lang)}{_chart(results, letters, lang)}{_table(results, letters, lang)}</section>"
-    )
+    head = f"{_differences(results, lang)}{_chart(results, letters, lang)}{_untimed(results, letters, lang)}"
+    return f'<section role="status"><h2>{title}</h2>{head}</section>', _table(results, letters, lang)
+
+
+def _untimed(results: Sequence[RunResult], letters: str, lang: Language) -> str:
+    """Why there is no chart of calls over time, or which run is not in it; '' where both are."""
+    if len(results) != len(several_runs.LETTERS):
+        return f'<p class="aside">{lang.html("compared_two")}</p>'
+    without = [letter for letter, result in zip(letters, results, strict=True) if not several_runs.timeline(result)]
+    names = lang.listed([lang.value(letter) for letter in without])
+    return f'<p class="aside">{lang.composed("compared_untimed", names=names)}</p>' if without else ""
 
 
 def _differences(results: Sequence[RunResult], lang: Language) -> str:

@@ -51,7 +51,7 @@ def latency(result: RunResult, lang: Language) -> str:
         times = [fmt.latency(seconds), fmt.latency(side.p95_seconds), *([gpu] if clock else [])]
         cells = [*times, fmt.rate(result.spec.batch_size / seconds)]
         rows.append([lane_name(variant, lang), *map(lang.value, cells)])
-    return _sentences(texts, lang) + _table(header, rows)
+    return paragraphs(texts, lang) + _table(header, rows)
 
 
 def _latency_title(result: RunResult, lang: Language) -> str:
@@ -62,7 +62,7 @@ def why(result: RunResult, lang: Language) -> str:
     rows = details.longest_kernels(result, lang)
     phrases = (section_texts.why(result, lang), section_texts.ceiling(result, lang))
     texts = [lang.sentence(phrase) for phrase in phrases if phrase]
-    return _sentences(texts, lang) + (_facts(rows, lang) if rows else "")
+    return paragraphs(texts, lang) + (_facts(rows, lang) if rows else "")
 
 
 def compiled(result: RunResult, lang: Language) -> str:
@@ -82,7 +82,7 @@ def compiled(result: RunResult, lang: Language) -> str:
         value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
         rows.append((lang.plain("row_cache"), value, lang.plain("row_cache_looked_up_why")))
     return (
-        _sentences(texts, lang)
+        paragraphs(texts, lang)
         + _facts(rows, lang)
         + _places("breaks", found.graph_breaks, lang)
         + _places("first", found.compiled_first.graph_breaks if found.compiled_first else (), lang)
@@ -117,21 +117,21 @@ def pays(result: RunResult, lang: Language) -> str:
     compiled = result.compilation
     names = [lang.html(f"head_{sentences.cost_key(compiled, cache)}") for cache in states] if compiled else []
     table = _table(["", *names], rows) if rows else ""
-    return _sentences(section_texts.pays(result, lang), lang) + table
+    return paragraphs(section_texts.pays(result, lang), lang) + table
 
 
 def another_size(result: RunResult, lang: Language) -> str:
     """What other sizes cost; before they were tried, the button that tries them."""
     if not result.another_sizes:
-        return _sentences([lang.plain("another_size_invites")], lang) + actions.another_size(result, lang)
-    return _facts(details.another_sizes(result, lang), lang) + _sentences([lang.plain("another_size_note")], lang)
+        return paragraphs([lang.plain("another_size_invites")], lang) + actions.another_size(result, lang)
+    return _facts(details.another_sizes(result, lang), lang) + paragraphs([lang.plain("another_size_note")], lang)
 
 
 def next_steps(result: RunResult, lang: Language) -> str:
     """Other ways to compile, each with a button that tries it where the page can."""
     steps = advice.next_steps(result, lang)
     buttons = "".join(actions.step(result, step.option, step.value, lang) for step in steps)
-    return _sentences([step.words for step in steps], lang) + buttons
+    return paragraphs([step.words for step in steps], lang) + buttons
 
 
 def memory(result: RunResult, lang: Language) -> str:
@@ -147,7 +147,7 @@ def memory(result: RunResult, lang: Language) -> str:
         f"<small>{lang.html('reserved', size=fmt.size(reserved)) if reserved > peak else ''}</small></div>"
         for variant, peak, reserved in measured
     )
-    return f'<div class="measures">{lines}</div>{_sentences([section_texts.memory_meaning(result, lang)], lang)}'
+    return f'<div class="measures">{lines}</div>{paragraphs([section_texts.memory_meaning(result, lang)], lang)}'
 
 
 REQUEST_PARTS = ("prepare", "copy", "model", "decode")
@@ -188,7 +188,7 @@ def request(result: RunResult, lang: Language) -> str:
         ],
     )
     return (
-        f'<div class="measures">{"".join(bars)}</div>{_sentences([section_texts.request(result, lang)], lang)}{table}'
+        f'<div class="measures">{"".join(bars)}</div>{paragraphs([section_texts.request(result, lang)], lang)}{table}'
     )
 
 
@@ -236,7 +236,8 @@ def _sides(result: RunResult) -> list[tuple[str, Measurement]]:
     return [(variant, side) for variant, side in sides if side is not None and side.wall_seconds]
 
 
-def _sentences(sentences: Iterable[str], lang: Language) -> str:
+def paragraphs(sentences: Iterable[str], lang: Language) -> str:
+    """One for each sentence; '' without any."""
     html = "".join(f"<p>{lang.marked(lang.capital(sentence))}</p>" for sentence in sentences if sentence)
     return f'<div class="sentences">{html}</div>' if html else ""
 

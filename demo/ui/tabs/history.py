@@ -14,7 +14,7 @@ from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import sentences
+from demo.present import sentences, several_runs
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
@@ -94,7 +94,10 @@ class HistoryTab:
                 self.question = gr.HTML("", apply_default_css=False)
                 self.for_good_button = gr.Button(label("delete_for_good"), variant="primary", elem_id="for-good")
                 self.keep_button = gr.Button(label("keep_them"), elem_id="keep")
-            self.compared = gr.HTML("", elem_id="compared", apply_default_css=False)
+            with gr.Column(elem_id="compared", elem_classes="comparison"):
+                self.compared = gr.HTML("", apply_default_css=False)
+                self.over_time = gr.Plot(visible=False, show_label=False, elem_id="compared-over-time")
+                self.figures = gr.HTML("", apply_default_css=False)
             self.runs = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=LIST, html_template=PLACED)
             self.more_button = gr.Button(label("show_more"), visible=False, elem_id="more")
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
@@ -116,14 +119,15 @@ class HistoryTab:
         tab.select(self._show_first, self.search, shown, **quiet)
         self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **quiet)
         # a comparison stands above the list and would hide what the search finds
-        self.search.change(lambda: "", None, self.compared, **quiet)
+        compared = [self.compared, self.over_time, self.figures]
+        self.search.change(_not_compared, None, compared, **quiet)
         self.more_button.click(self._show_more, [self.search, self.shown], shown, **quiet)
         opening = [self.tabs, self.message, *self._run_tab.showing]
         opened = self.runs.select(self._open, self._run_tab.visitor, opening, **quiet)
         opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
         opened.then(None, js=TO_OPENED, api_visibility="private")
         self.compare_button.click(
-            self._compare_ticked, [self.ticked], [self.compared, self.message], js=TICKED, **quiet
+            self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **quiet
         ).then(None, js=TO_COMPARISON, api_visibility="private")
         for format, button in self.exports.items():
             button.click(
@@ -138,7 +142,7 @@ class HistoryTab:
         deleted = self.for_good_button.click(
             self._delete_questioned,
             [self.ticked, self.search],
-            [self.sure, self.message, self.compared, *shown],
+            [self.sure, self.message, *compared, *shown],
             js=QUESTIONED,
             **quiet,
         )
@@ -188,19 +192,22 @@ class HistoryTab:
         shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 
-    def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, str]:
+    def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
         try:
             ids = _ids(ticked)
             too_many = len(ids) > comparison.MAX_COMPARED
             results = [] if too_many else self._results(ids)
         except (HistoryError, BadInput) as error:
-            return gr.skip(), _reason(error)
+            return gr.skip(), gr.skip(), gr.skip(), _reason(error)
         if not comparison.MIN_COMPARED <= len(results) <= comparison.MAX_COMPARED:
-            return gr.skip(), _message(
+            message = _message(
                 f"Select {comparison.MIN_COMPARED} to {comparison.MAX_COMPARED} runs to compare. "
                 f"Selected: {len(ids) if too_many else len(results)}."
             )
-        return comparison.comparison(results, of(request)), ""
+            return gr.skip(), gr.skip(), gr.skip(), message
+        chart = several_runs.calls_over_time(results, lang := of(request))
+        head, figures = comparison.comparison(results, lang)
+        return head, gr.update(value=chart, visible=chart is not None), figures, ""
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
         try:
@@ -238,12 +245,17 @@ class HistoryTab:
             message = _message(deletion)
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, "", *self._show(search, of(request))
+        return gr.update(visible=False), message, *_not_compared(), *self._show(search, of(request))
 
     def _results(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
+
+
+def _not_compared() -> tuple[Any, ...]:
+    """Updates that remove a comparison, with its chart and its table."""
+    return "", gr.update(value=None, visible=False), ""
 
 
 def _ids(ticked: str) -> list[str]:

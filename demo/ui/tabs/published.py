@@ -13,10 +13,10 @@ from demo.core import format as fmt
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import OOM, SUBSET
+from demo.store.measured import OOM, SUBSET, settings_of
 from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
@@ -30,6 +30,7 @@ _TASK_NAMES = {
     "image-classification": "task_classification",
     "object-detection": "task_detection",
     "image-segmentation": "task_segmentation",
+    TEXT_GENERATION: "task_text_generation",
 }
 _SUBSET_NAMES = {
     "release": "torch 2.0.1",
@@ -275,15 +276,23 @@ def _conditions(own: Measured | None, lang: Language) -> list[str]:
 
 
 def _here(row: PublishedRow, lang: Language) -> str:
-    """A link that fills the form with what this row measured; '' if this page cannot run that."""
-    own, known = row.measured, catalog.find(row.checkpoint)
-    if known is None or on_zero_gpu():
+    """A link that fills the form with what this row measured; '' if this page cannot run that.
+
+    How often and how long it was timed is left to the form.
+    """
+    if on_zero_gpu():
         return ""
-    more: dict[str, Any] = {"dtype": own.dtype, "weights": own.weights} if own is not None else {}
-    text = catalog.QUERIES if known.takes_text else ()
+    asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
+    if row.measured is not None:
+        asked |= settings_of(row.subset) | {"dtype": row.measured.dtype, "weights": row.measured.weights}
+    known = catalog.find(row.checkpoint)
+    if known is not None and known.takes_text:
+        asked["text"] = catalog.QUERIES
+    if row.task == TEXT_GENERATION:
+        asked.setdefault("prompt", catalog.PROMPT)
     try:
-        spec = RunSpec(known.id, known.task, row.batch_size, row.mode, text=text, **more)
-    except BadInput:  # a measured table may name a mode of another torch
+        spec = catalog.make_spec(row.checkpoint, row.task, **asked)
+    except BadInput:  # a checkpoint or a batch that this page does not run, a mode of another torch
         return ""
     return actions.link(spec, lang.html("run_this_here"), "fill")
 

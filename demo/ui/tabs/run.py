@@ -78,7 +78,7 @@ class RunTab:
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form.build(choice, can_run=not self._zero_gpu)
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane.build(choice.checkpoint, choice.task, self._opening)
+                self.pane = ResultPane.build(choice.checkpoint, choice.task, self._opening, self._history)
         self._has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)

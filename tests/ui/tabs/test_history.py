@@ -61,8 +61,14 @@ def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    answer: tuple[Any, str] = handler(page, of=(tab(page).compare_button, "click"))(ticked)
-    return answer
+    head, _, figures, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return (head + figures, message) if isinstance(head, str) else (head, message)
+
+
+def chart_of(page: Page, ticked: str) -> dict[str, Any]:
+    """The update of the comparison's chart of calls over time."""
+    _, chart, _, _ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return dict(chart)
 
 
 def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
@@ -79,7 +85,7 @@ def asked(page: Page, ticked: str, language: str = "en") -> tuple[Any, str, str]
 
 
 def deleted(page: Page, ids: str) -> tuple[Any, ...]:
-    """What the page shows after the deletion was confirmed: question, message, comparison, list."""
+    """What the page shows after the deletion was confirmed: question, message, the three of the comparison, list."""
     answer: tuple[Any, ...] = handler(page, of=(tab(page).for_good_button, "click"))(ids, "")
     return answer
 
@@ -149,7 +155,7 @@ def test_texts_from_outside_cannot_become_html() -> None:
     failed = failed_result(id='"><b>', failure=Failure("load", HOSTILE, HOSTILE))
     for html in (
         comparison.listing([hostile, failed], 2, HOSTILE, ENGLISH),
-        comparison.comparison([hostile, failed], ENGLISH),
+        "".join(comparison.comparison([hostile, failed], ENGLISH)),
     ):
         assert not Tags(html).runs_script
         assert HOSTILE not in html
@@ -200,7 +206,7 @@ def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
 
 
 def test_in_the_chart_a_faster_run_lies_right_of_one_and_a_slower_one_left() -> None:
-    html = comparison.comparison([ok_result(), SLOWER], ENGLISH)
+    html = "".join(comparison.comparison([ok_result(), SLOWER], ENGLISH))
     one = float(re.findall(r'class="one" style="left:([\d.]+)%', html)[0])
     faster, slower = (float(left) for left in re.findall(r'class="point" style="left:([\d.]+)%', html))
     assert 0 <= slower < one < faster <= 100
@@ -223,7 +229,7 @@ def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_o
     if field in FOR_TEXT_GENERATION:
         spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=PROMPT, device="cpu")
     result, other = ok_result(spec=spec), dataclasses.replace(spec, **{field: OTHERWISE[field]})
-    html = comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH)
+    html = "".join(comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH))
     assert "the differences are noise" not in html and "They differ in: " in html
 
 
@@ -231,17 +237,17 @@ def test_when_noise_pays_for_itself_is_not_said() -> None:
     times = tuple(0.002 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
     noisy = ok_result(id="noisy", compiled=dataclasses.replace(ok_result().compiled, wall_seconds=times))
     assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.speedup.ratio > 1
-    said = text(comparison.comparison([ok_result(), noisy], ENGLISH))
+    said = text("".join(comparison.comparison([ok_result(), noisy], ENGLISH)))
     assert re.search(r"Pays for itself after [\d\s]+ calls, about 11 s of work Too noisy to tell ", said)
 
 
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
-    assert "the differences are noise" in comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH)
+    assert "the differences are noise" in "".join(comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH))
 
 
 @pytest.mark.parametrize("results", [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]])
 def test_runs_without_figures_are_compared_too(results: list[RunResult]) -> None:
-    assert "Out of memory" in comparison.comparison(results, ENGLISH)
+    assert "Out of memory" in "".join(comparison.comparison(results, ENGLISH))
 
 
 @pytest.mark.parametrize("ticked", ["", "slower", "slower slower2 gone", "a b c d e"])
@@ -250,6 +256,26 @@ def test_any_other_number_is_answered_with_a_sentence(ticked: str, page: Page, h
         history.append(failed_result(id=id))
     _, message = compared(page, ticked)
     assert "Select 2 to 4 runs" in text(message)
+
+
+def test_two_runs_have_a_chart_of_their_calls_over_time_and_others_a_sentence(page: Page, history: History) -> None:
+    chart = chart_of(page, f"slower {ok_result().id}")
+    assert chart["visible"] is True and len(chart["value"].data) == 4
+    assert "Compare two runs" not in text(compared(page, f"slower {ok_result().id}")[0])
+    one, failed = chart_of(page, f"slower {failed_result().id}"), failed_result(id="failed too")
+    assert [line.name for line in one["value"].data] == ["B eager", "B compiled"]
+    said = text(compared(page, f"slower {failed_result().id}")[0])
+    assert "Without timed calls, so not in a chart of calls over time: A. " in said
+    history.append(failed)
+    assert "calls over time: A, B." in text("".join(comparison.comparison([failed_result(), failed], ENGLISH)))
+    three = f"slower {failed_result().id} {ok_result().id}"
+    assert chart_of(page, three)["visible"] is False
+    assert "Compare two runs to see their calls over time in one chart." in text(compared(page, three)[0])
+
+
+def test_a_list_that_follows_the_history_changes_nothing_but_the_list(page: Page) -> None:
+    (event,) = [fn for fn in page.blocks.fns.values() if (tab(page).runs._id, "tick") in fn.targets]
+    assert set(event.outputs) == {tab(page).runs, tab(page).more_button, tab(page).shown}
 
 
 # ---- taking away
@@ -319,8 +345,9 @@ def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page:
     said, ids = questioned(page, "slower")
     assert "Delete 1 run?" in said and "shapes-vit" in said and "2026-11-21 10:00 UTC · slower" in said
     assert history.count() == 3
-    sure, message, _, html, *_ = deleted(page, ids)
+    sure, message, head, chart, figures, html, *_ = deleted(page, ids)
     assert sure["visible"] is False and "1 run deleted." in message
+    assert head == figures == "" and chart["visible"] is False
     assert "slower" not in html
     assert [result.id for result in history.all()] == [failed_result().id, ok_result().id]
 

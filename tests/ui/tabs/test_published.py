@@ -20,6 +20,7 @@ from measured_tables import write
 from page_support import from_browser
 from samples import ok_result
 
+from demo.core import limits
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store import measured, published
@@ -88,14 +89,42 @@ def test_a_note_stands_at_the_faulty_row() -> None:
     assert beit[0].startswith("BeiT †") and "Repeats the A100&#x27;s row" in beit[-2]
 
 
-def test_each_row_has_a_link_that_asks_for_what_it_measured() -> None:
-    rows = published.select(published.rows(), subset="reduce-overhead", gpu="T4")
-    table = view(subset="reduce-overhead", gpu="T4", batch_size="")["table"]
+def asked_by(table: str) -> list[RunSpec | None]:
+    """What the links of the rows ask for."""
     found = [dict(parse_qsl(unescape(query))) for query in re.findall(r'href="\?([^"]*)" data-follow="fill"', table)]
-    specs = [links.spec_of(query, "shapes-vit") for query in found]
-    assert [(spec.checkpoint, spec.batch_size, spec.mode) for spec in specs if spec] == [
-        (row.checkpoint, row.batch_size, row.mode) for row in rows
+    return [links.spec_of(query, "shapes-vit") for query in found]
+
+
+def test_each_row_that_ships_has_a_link_that_asks_for_what_it_measured() -> None:
+    rows = published.tables().rows
+    specs = asked_by(view(subset="", gpu="", batch_size="")["table"])
+    assert [(spec.checkpoint, spec.task, spec.batch_size, spec.mode, spec.freezing) for spec in specs if spec] == [
+        (row.checkpoint, row.task, row.batch_size, row.mode, row.subset == "measured freezing") for row in rows
     ]
+    assert {spec.freezing for spec in specs if spec} == {False, True}
+
+
+def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(own: Path) -> None:
+    settings: list[dict[str, Any]] = [
+        {"mode": "reduce-overhead", "dtype": "bfloat16", "weights": "random", "threads": 1, "channels_last": True},
+        {"compiler": "aot", "attention": "sdpa", "freezing": True, "dynamic": "on"},
+        {"scope": "layers", "batch_size": 4},
+    ]
+    asked = [RunSpec("google/vit-base-patch16-224", "image-classification", **some) for some in settings]
+    asked.append(RunSpec("google/gemma-2b", "text-generation", prompt="It is freezing tokens-", tokens=8))
+    measured.write_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
+    assert asked_by(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
+
+
+def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
+    write(own / "a.csv", {"batch_size": "16"}, {"checkpoint": "some/other"}, {"checkpoint": "/a/folder"}, {})
+    table = view(subset="measured", gpu="", batch_size="")["table"]
+    assert len(lines(table)) == 4
+    assert [spec.checkpoint for spec in asked_by(table) if spec] == ["google/vit-base-patch16-224"]
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=True))
+    found = asked_by(view(subset="measured", gpu="", batch_size="")["table"])
+    assert [spec.checkpoint for spec in found if spec] == ["some/other", "google/vit-base-patch16-224"]
 
 
 def test_faults_of_the_guide_as_a_whole_and_its_sources_stand_below() -> None:
