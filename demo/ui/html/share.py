@@ -23,6 +23,14 @@ def space() -> str:
     return f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
 
 
+def copy_address(lang: Language) -> str:
+    """The button that copies the link to what the page shows: the open tab and the stored run."""
+    return (
+        f'<button type="button" data-address="{esc(space())}" data-done="{esc(lang.plain("take_copied"))}" '
+        f'data-failed="{esc(lang.plain("share_not_copied"))}">{lang.html("share_copy")}</button>'
+    )
+
+
 def title(result: RunResult, lang: Language) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
     model, speedup = lang.plain_value(short(result.spec.checkpoint)), result.speedup

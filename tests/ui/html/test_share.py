@@ -67,5 +67,6 @@ def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
     monkeypatch.setenv("SPACE_ID", "me/page")
     assert "https://huggingface.co/spaces/me/page?run=" in share.section(ok_result(), stored=True, lang=ENGLISH)
     assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE, ENGLISH)
+    assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE, ENGLISH)
     monkeypatch.delenv("SPACE_ID")
-    assert "duplicate" not in masthead(MACHINE, ENGLISH)
+    assert "duplicate" not in masthead(MACHINE, ENGLISH) and 'data-address=""' in masthead(MACHINE, ENGLISH)
