@@ -189,7 +189,7 @@ def test_a_text_query_that_is_missing_is_told_before_the_run(tab: Any) -> None:
     tab.locator("#forecast").get_by_text("Give it one or more text queries").wait_for()
 
 
-def test_the_masthead_copies_the_link_to_the_open_tab_and_run(tab: Any, address: str) -> None:
+def test_the_masthead_copies_the_link_to_the_forms_settings_or_the_open_tab(tab: Any, address: str) -> None:
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
     def copied() -> str:
@@ -199,9 +199,12 @@ def test_the_masthead_copies_the_link_to_the_open_tab_and_run(tab: Any, address:
         tab.locator("#masthead").get_by_role("button", name="Copy link").wait_for()
         return str(tab.evaluate("navigator.clipboard.readText()"))
 
-    answered(tab)
-    tab.wait_for_url("**run=**")
-    assert copied() == f"{address}?run={RESULT.id}"
+    assert copied() == f"{address}?checkpoint=shapes-vit"
+    tab.get_by_label("number input for Batch size").fill("4")
+    tab.locator("#forecast [data-query*=batch_size]").wait_for(state="attached")
+    assert copied() == f"{address}?checkpoint=shapes-vit&batch_size=4"
+    tab.get_by_role("tab", name="History").click()
+    assert copied() == f"{address}?tab=history"
     tab.goto(f"{address}?tab=published&__theme=dark")
     tab.locator("#masthead [data-address]").wait_for()
     assert copied() == f"{address}?tab=published"
