@@ -48,6 +48,7 @@ COMMANDS = {
     "cache save": ("sweeps.md", "cache"),
     "cache load": ("sweeps.md", "cache"),
     "autopilot": ("sweeps.md", "autopilot"),
+    "deploy": ("space.md", "Deploy"),
 }
 """The page and the heading under which each command's options stand."""
 

@@ -13,12 +13,26 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from demo.cli import autopilot, cache, doctor, history, listing, published, run, script, serve, streams, sweep, terminal
+from demo.cli import (
+    autopilot,
+    cache,
+    deploy,
+    doctor,
+    history,
+    listing,
+    published,
+    run,
+    script,
+    serve,
+    streams,
+    sweep,
+    terminal,
+)
 from demo.cli.common import BAD_INPUT, FAILED, PROGRAM, print_help
 from demo.core.errors import BadInput, WorkerDied
 from demo.store.history import HistoryError
 
-COMMANDS = (run, listing, doctor, history, published, script, sweep, cache, autopilot, serve)
+COMMANDS = (run, listing, doctor, history, published, script, sweep, cache, autopilot, serve, deploy)
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 

@@ -38,19 +38,25 @@ LAST_PUSH_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
+def named() -> str:
+    """The dataset that the environment names; '' without one. Raises BadInput for a name that is no dataset's."""
+    given = os.environ.get(VARIABLE, "")
+    if given and not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
+        raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {given[:80]!r}.")
+    return given
+
+
 @contextmanager
 def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[History]:
     """The user's history. Where `WORTH_COMPILING_DATASET` names a dataset, each result is pushed there, too.
 
     `scheduler` replaces `huggingface_hub.CommitScheduler` in tests. Raises BadInput for a name that is no dataset's.
     """
-    named = os.environ.get(VARIABLE, "")
-    if not named:
+    dataset = named()
+    if not dataset:
         yield History()
         return
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", named):
-        raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {named[:80]!r}.")
-    history = PushedHistory(named, scheduler)
+    history = PushedHistory(dataset, scheduler)
     try:
         yield history
     finally:

@@ -187,7 +187,7 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
         f"<h1>{lang.html('title')}</h1></div>"
         f'<p class="promise">{lang.html("promise")}</p>'
-        f'<p class="machine">{here}{_duplicate(lang)}</p>'
+        f'<p class="machine">{here}{share.copy_address(lang)}{_duplicate(lang)}</p>'
         f"{visitor_language.switch(lang)}{stage_mode.switch(lang)}</header>{_printed(lang)}{_obstacles(machine, lang)}"
     )
 

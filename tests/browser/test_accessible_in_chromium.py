@@ -385,6 +385,7 @@ def test_axe_finds_what_is_wrong(tab: Any) -> None:
 # Keys
 
 STOPS = {
+    "copy link": "#masthead [data-address]",
     "language": "#language",
     "stage mode": "[data-stage]",
     "tabs": "#rooms [role=tab]",

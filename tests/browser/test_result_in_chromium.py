@@ -195,6 +195,30 @@ def test_a_text_query_that_is_missing_is_told_before_the_run(tab: Any) -> None:
     tab.locator("#forecast").get_by_text("Give it one or more text queries").wait_for()
 
 
+def test_the_masthead_copies_the_link_to_the_forms_settings_or_the_open_tab(tab: Any, address: str) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def copied() -> str:
+        tab.evaluate("navigator.clipboard.writeText('')")
+        tab.locator("#masthead").get_by_role("button", name="Copy link").click()
+        tab.locator("#masthead").get_by_role("button", name="Copied").wait_for()
+        tab.locator("#masthead").get_by_role("button", name="Copy link").wait_for()
+        return str(tab.evaluate("navigator.clipboard.readText()"))
+
+    assert copied() == f"{address}?checkpoint=shapes-vit"
+    tab.get_by_label("number input for Batch size").fill("4")
+    tab.locator("#forecast [data-query*=batch_size]").wait_for(state="attached")
+    assert copied() == f"{address}?checkpoint=shapes-vit&batch_size=4"
+    tab.get_by_role("tab", name="History").click()
+    assert copied() == f"{address}?tab=history"
+    tab.goto(f"{address}?tab=published&__theme=dark")
+    tab.locator("#masthead [data-address]").wait_for()
+    assert copied() == f"{address}?tab=published"
+    outer = "https://huggingface.co/spaces/me/page"
+    tab.evaluate("outer => { document.querySelector('[data-address]').dataset.address = outer; }", outer)
+    assert copied() == f"{outer}?tab=published"
+
+
 def test_masthead_tabs_and_the_run_button_stay_in_view_while_the_result_scrolls(tab: Any) -> None:
     answered(tab)
     tab.evaluate("window.scrollTo(0, 700)")

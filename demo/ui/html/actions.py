@@ -23,13 +23,19 @@ LONGER_SECONDS = 30.0
 """The timing offered for a run that ended before its precision was reached."""
 
 
+def query(spec: RunSpec) -> str:
+    """What follows the question mark of a link that makes the form ask for `spec`."""
+    return urlencode(
+        {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in catalog.arguments(spec).items()
+        }
+    )
+
+
 def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> str:
     """A link, as HTML, that makes the form ask for `spec`; `words` are HTML."""
-    asked = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in catalog.arguments(spec).items()
-    }
-    return f'<a class="action" href="?{esc(urlencode(asked))}" data-follow="{way}">{words}</a>'
+    return f'<a class="action" href="?{esc(query(spec))}" data-follow="{way}">{words}</a>'
 
 
 def longer(result: RunResult, lang: Language) -> str:

@@ -246,12 +246,17 @@ def forecast(
     doubts: Iterable[str],
     lang: Language,
     download: bool = True,
+    query: str = "",
 ) -> str:
-    """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice."""
+    """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice.
+
+    `query` is that of a link to the form's values, which copy.js copies.
+    """
     basis = _basis(expected, checkpoint, lang, download)
     shown = f" <small>{basis}</small>" if basis else ""
     listed = "".join(_doubt(lang.html(f"doubt_{doubt.replace(' ', '_')}")) for doubt in doubts)
-    return f'<div class="forecast"><p><b>{_expected(expected, lang)}</b>{shown}</p>{listed}</div>'
+    told = f"<p><b>{_expected(expected, lang)}</b>{shown}</p>{listed}"
+    return f'<div class="forecast" data-query="{esc(query)}">{told}</div>'
 
 
 def _expected(expected: Forecast | None, lang: Language) -> str:

@@ -38,6 +38,14 @@ def badge(result: RunResult) -> str:
     return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
+def copy_address(lang: Language) -> str:
+    """The button that copies the link to what the page shows: the open tab and the stored run."""
+    return (
+        f'<button type="button" data-address="{esc(space())}" data-done="{esc(lang.plain("take_copied"))}" '
+        f'data-failed="{esc(lang.plain("share_not_copied"))}">{lang.html("share_copy")}</button>'
+    )
+
+
 def section(result: RunResult, stored: bool, lang: Language) -> str:
     """The line under the answer. Only a stored run has a link."""
     when = f"{result.started_at[:16].replace('T', ' ')} UTC"

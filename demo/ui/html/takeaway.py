@@ -30,37 +30,17 @@ _TEMPLATE = (
     "${value.replaceAll('{ADDRESS}', () => (window.gradio_config?.root || location.origin).replace(/\\/$/, ''))}"
 )
 _SCRIPT = """
-const show = (button, words) => {
-  const before = button.dataset.words ??= button.textContent;
-  button.textContent = words;
-  setTimeout(() => { button.textContent = before; }, 2000);
-};
-const copied = async text => {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {  // no permission, or a page that is not served over https
-    const field = Object.assign(document.createElement('textarea'), { value: text });
-    document.body.append(field);
-    field.select();
-    const done = document.execCommand('copy');
-    field.remove();
-    return done;
-  }
-};
 const saved = (uri, name) => Object.assign(document.createElement('a'), { href: uri, download: name }).click();
 element.addEventListener('click', async event => {
   const button = event.target.closest('button');
   if (!button) return;
   if (button.dataset.copies) {
     const text = element.querySelector('#' + button.dataset.copies);
-    const done = await copied(text.textContent);
-    show(button, done ? button.dataset.done : button.dataset.failed);
-    button.focus();
+    const done = await window.copying.copy(button, text.textContent);
     if (!done) getSelection().selectAllChildren(text);  // Ctrl+C then copies it
   } else if (button.dataset.figure) {
     const plot = document.querySelector('#chart .js-plotly-plot');
-    if (!plot || !window.Plotly) return show(button, button.dataset.failed);
+    if (!plot || !window.Plotly) return window.copying.say(button, button.dataset.failed);
     const layout = { ...plot.layout, paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff' };
     const how = { format: button.dataset.figure, width: 800, height: plot.clientHeight, scale: 2 };
     saved(await window.Plotly.toImage({ data: plot.data, layout }, how), button.dataset.name);

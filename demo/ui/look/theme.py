@@ -35,7 +35,9 @@ ICON = (
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
 PRINT = f'<style media="print">{source("print.css")}</style>{script("print.js")}'
-SCRIPTS = f"{stage_mode.HEAD}{visitor_language.HEAD}{links.HEAD}{script('form.js')}{script('aloud.js')}"
+SCRIPTS = (
+    f"{stage_mode.HEAD}{visitor_language.HEAD}{links.HEAD}{script('copy.js')}{script('form.js')}{script('aloud.js')}"
+)
 HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}{PRINT}'
 
 _TEXT = sizes.Size(

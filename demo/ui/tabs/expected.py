@@ -10,7 +10,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo, usable_cores
 from demo.runs import forecast
-from demo.ui.html import results
+from demo.ui.html import actions, results
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.tabs.form import read_spec
 
@@ -28,9 +28,10 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
         spec = read_spec(dict(values))
     except BadInput as refused:
         return results.no_forecast(str(refused), lang)
+    query = actions.query(spec)
     device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
     spec = spec.on(device)
     here = forecast.on_this_machine(recent_runs.runs(), machine, device)
     likely = forecast.forecast(spec, checkpoint, here, usable_cores())
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
-    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, download)
+    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, download, query)

@@ -58,5 +58,6 @@ def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
     says = "torch.compile: 2.00× faster on Example CPU"
     image = f"![{says}](https://me-page.hf.space/badge/{ok_result().id}.svg)"
     assert share.badge(ok_result()) == f"[{image}]({space}?run={ok_result().id})"
+    assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE, ENGLISH)
     monkeypatch.delenv("SPACE_ID")
-    assert "duplicate" not in masthead(MACHINE, ENGLISH)
+    assert "duplicate" not in masthead(MACHINE, ENGLISH) and 'data-address=""' in masthead(MACHINE, ENGLISH)

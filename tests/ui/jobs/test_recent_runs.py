@@ -89,6 +89,7 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> No
     history.append(ok_result(environment=here))
     assert "based on 1 earlier run with these settings" in forecast(history)
     assert "other settings" in forecast(history, batch_size=8)
+    assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(history, batch_size=8)
 
 
 def test_what_would_be_refused_is_told_instead_of_a_forecast(tmp_path: Path) -> None:

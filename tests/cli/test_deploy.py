@@ -1,0 +1,272 @@
+"""`deploy`: what arrives at a Hub on loopback, and what is said where something is in the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from scripted_runner import ROOT
+
+from demo.cli import deploy
+from demo.cli.common import BAD_INPUT, FAILED, OK
+from demo.cli.main import main
+from demo.core import catalog
+from demo.store import hub_dataset
+from demo.ui.web import preview
+from tests import space_stub
+
+README = b"---\nsdk: gradio\napp_file: app.py\n---\n# A project\n"
+TREE = {
+    "app.py": b"print('page')\n",
+    "README.md": README,
+    "requirements.txt": b"gradio\n",
+    "demo/__init__.py": b"",
+    "demo/cli/main.py": b"pass\n",
+    "assets/weights.bin": bytes(range(256)) * 40,
+    "docs/page.md": b"# Page\n",
+}
+ELSEWHERE = {
+    "tests/test_app.py": b"",
+    "benchmarks/sweep.py": b"",
+    "pyproject.toml": b"",
+    "demo/.env": b"SECRET=1\n",
+    "demo/__pycache__/app.cpython-311.pyc": b"\0",
+}
+"""Files of a tree that do not belong on a Space."""
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small project in place of this one; git tracks all that is in it."""
+    folder = tmp_path / "project"
+    for name, data in (TREE | ELSEWHERE).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    subprocess.run(["git", "add", "--force", "."], cwd=folder, check=True)
+    monkeypatch.setattr(deploy, "ROOT", folder)
+    return folder
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[space_stub.Hub]:
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv(hub_dataset.VARIABLE, raising=False)
+    monkeypatch.setenv("HF_TOKEN", space_stub.TOKEN)
+    with space_stub.serve() as serving:
+        monkeypatch.setenv("HF_ENDPOINT", serving.address)
+        yield serving
+
+
+def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "demo" / "scratch.py").write_text("untracked")
+    (tree / "app.py").write_bytes(b"print('changed, not committed')\n")
+    assert main(["deploy", "me/bench"]) == OK
+    space = hub.spaces["me/bench"]
+    assert space.files == TREE | {".gitattributes": b"", "app.py": b"print('changed, not committed')\n"}
+    assert (space.private, space.hardware, space.variables, len(space.commits)) == (False, space_stub.FREE, {}, 1)
+    assert "lfsFile assets/weights.bin" in space.commits[0]
+    said = capsys.readouterr()
+    assert said.out == f"{hub.address}/spaces/me/bench\n"
+    assert "git does not track it: demo/scratch.py" in said.err and "Uploading 7 files, 0.01 MB" in said.err
+
+
+def test_hardware_visibility_and_the_dataset_are_as_asked(
+    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
+    assert main(["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]) == OK
+    space = hub.spaces["my-team/bench"]
+    assert (space.private, space.hardware, space.variables) == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
+    assert not [request for request in hub.asked if request.endswith("/hardware")]  # the Space was made with it
+    said = capsys.readouterr().err
+    assert "secret HF_TOKEN" in said and space_stub.TOKEN not in said
+
+
+def test_a_second_deploy_removes_what_is_gone_and_keeps_the_settings(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.spaces["me/bench"] = space = space_stub.Space(True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    space.files |= TREE | {"demo/old.py": b"old"}
+    (tree / "docs" / "page.md").write_bytes(b"# New page\n")
+    assert main(["deploy", "me/bench"]) == OK
+    assert space.files == TREE | {".gitattributes": b"", "docs/page.md": b"# New page\n"}
+    assert space.commits == [["deletedFile demo/old.py", "file docs/page.md"]]
+    assert (space.private, space.hardware, space.variables) == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
+    assert "builds now" in capsys.readouterr().err
+    assert main(["deploy", "me/bench"]) == OK  # nothing is different
+    assert len(space.commits) == 1 and "builds now" not in capsys.readouterr().err
+
+
+def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_for(
+    tree: Path, hub: space_stub.Hub
+) -> None:
+    hub.spaces["me/bench"] = space = space_stub.Space(files=dict(TREE))
+    assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
+    assert (space.private, space.hardware) == (True, "l4x1")
+
+
+def test_a_space_with_something_else_is_left_as_it_is(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.spaces["me/chat"] = space = space_stub.Space()
+    space.files["chat.py"] = b"mine"
+    assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT
+    assert "me/chat holds something else, such as chat.py" in capsys.readouterr().err
+    assert (space.private, space.hardware, space.commits) == (False, space_stub.FREE, [])
+
+
+@pytest.mark.parametrize(
+    ("part", "refusal", "says", "files_are_there"),
+    [
+        ("create", (401, "Invalid username or password"), "hf auth login", False),
+        ("create", (402, "Subscribe to PRO"), "settings/billing", False),
+        ("create", (403, "No rights in this namespace"), "token must be allowed to write", False),
+        ("create", (400, "Bad\r\nname"), "answered 400: Bad name. Nothing was uploaded", False),
+        ("create", (503, "Down"), "try again later", False),
+        ("variables", (403, "Read-only token"), "the files that it had before", False),
+        ("commit", (413, "Too large"), "answered 413: Too large", False),
+        ("hardware", (402, "No payment method"), "Choose it there: ", True),
+    ],
+)
+def test_what_the_hub_refuses_is_told_with_the_way_out(
+    part: str,
+    refusal: tuple[int, str],
+    says: str,
+    files_are_there: bool,
+    tree: Path,
+    hub: space_stub.Hub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
+    if part != "create":
+        hub.spaces["me/bench"] = space_stub.Space()
+    hub.refuse[part] = refusal
+    assert main(["deploy", "me/bench", "--hardware", "t4-small"]) == FAILED
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.splitlines()[-1].count(f"answered {refusal[0]}") == 1
+    assert says in said.err and "Traceback" not in said.err
+    assert ("me/bench" in hub.spaces and "app.py" in hub.spaces["me/bench"].files) is files_are_there
+
+
+def test_a_wrong_token_and_a_strangers_space_are_refused(
+    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.spaces["you/bench"] = space_stub.Space(files=dict(TREE))
+    hub.spaces["you/hidden"] = space_stub.Space(private=True)
+    assert main(["deploy", "you/bench"]) == FAILED
+    assert "answered 403" in capsys.readouterr().err
+    assert main(["deploy", "you/hidden"]) == FAILED
+    assert "answered 404" in capsys.readouterr().err
+    monkeypatch.setenv("HF_TOKEN", "hf_old")
+    assert main(["deploy", "me/bench"]) == FAILED
+    assert "refused the token: run `hf auth login`" in capsys.readouterr().err
+    assert "me/bench" not in hub.spaces and not hub.spaces["you/bench"].commits
+
+
+def test_without_a_login_or_a_network_nothing_is_tried_for_long(
+    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    assert main(["deploy", "me/bench"]) == FAILED
+    assert "There is no login at the Hub: run `hf auth login`" in capsys.readouterr().err
+    assert hub.asked == []
+    monkeypatch.undo()
+    monkeypatch.setattr(deploy, "ROOT", tree)
+    monkeypatch.setenv("HF_TOKEN", space_stub.TOKEN)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert main(["deploy", "me/bench"]) == FAILED
+    assert "http://127.0.0.1:9 failed" in capsys.readouterr().err
+
+
+def test_a_dry_run_tells_everything_and_sends_nothing(
+    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
+    monkeypatch.delenv("HF_TOKEN")
+    assert main(["deploy", "me/bench", "--hardware", "t4-small", "--private", "--dry-run"]) == OK
+    said = capsys.readouterr().out
+    for fact in (f"{hub.address}/spaces/me/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
+        assert fact in said
+    assert re.search(r"^files +7, 0.01 MB$", said, re.MULTILINE) and re.search(r"^  assets +1 +0.01 MB$", said, re.M)
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bench"], "OWNER/NAME"),
+        (["me/bench/more"], "OWNER/NAME"),
+        (["https://huggingface.co/spaces/me/bench"], "OWNER/NAME"),
+        (["../bench"], "OWNER/NAME"),
+        (["me/\x1b[31m"], "OWNER/NAME"),
+        (["me/" + "x" * 200], "at most 96"),
+        (["me/bench", "--hardware", "t4"], "cpu-basic, "),
+        (["me/bench", "--token", "hf_secret"], "nrecognized arguments: --token"),
+    ],
+)
+def test_bad_input_is_refused_before_the_network(
+    arguments: list[str], says: str, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["deploy", *arguments]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert says in said and "\x1b" not in said
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize("readme", [b"# No settings\n", b"---\nsdk: [\n---\n", b"---\nsdk: docker\n---\n", None])
+def test_a_tree_without_the_settings_of_a_space_is_refused(
+    readme: bytes | None, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "README.md").unlink() if readme is None else (tree / "README.md").write_bytes(readme)
+    assert main(["deploy", "me/bench"]) == BAD_INPUT
+    assert "README.md does not begin with the settings of a Space" in capsys.readouterr().err
+    assert hub.asked == []
+
+
+def test_a_dataset_with_a_bad_name_is_refused(tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "results")
+    assert main(["deploy", "me/bench"]) == BAD_INPUT
+    assert hub.asked == []
+
+
+def _without_git(tree: Path) -> None:
+    (tree / ".git").rename(tree / "no-git")
+
+
+def _inside_another_checkout(tree: Path) -> None:
+    _without_git(tree)
+    subprocess.run(["git", "init", "--quiet"], cwd=tree.parent, check=True)
+
+
+@pytest.mark.parametrize("change", [_without_git, _inside_another_checkout])
+def test_a_folder_that_git_does_not_track_is_uploaded_without_hidden_files_and_links(
+    change: Callable[[Path], None], tree: Path, hub: space_stub.Hub
+) -> None:
+    change(tree)
+    os.symlink("/etc/hostname", tree / "demo" / "link.txt")
+    assert main(["deploy", "me/bench"]) == OK
+    assert hub.spaces["me/bench"].files == TREE | {".gitattributes": b""}
+
+
+def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
+    files, _ = deploy._files()
+    names = set(files)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    linked = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", readme)}
+    needed = linked - {"benchmarks/results"} | {"requirements.txt", "packages.txt", deploy.OURS}
+    needed |= {path.relative_to(ROOT).as_posix() for path in catalog.ASSETS.rglob("*.safetensors")}
+    needed |= {preview.PICTURE.relative_to(ROOT).as_posix()}
+    assert len(linked) > 10 and needed <= names
+    assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy.BELONGS}
+    assert not [name for name in names if name.startswith(("tests/", "tools/")) or name.endswith(".pyc")]
+    assert sum((ROOT / name).stat().st_size for name in names) < 30e6
