@@ -184,8 +184,8 @@ def _duplicate(lang: Language) -> str:
 
 
 def _obstacles(machine: HostInfo | None, lang: Language) -> str:
-    """What this machine lacks for a run."""
-    lacks = []
+    """What this machine lacks for a run, or measures in another way than the rest of the page says."""
+    lacks = [lang.html("zero_gpu_measures")] if limits.on_zero_gpu() else []
     if machine is not None and machine.compiler is None:
         lacks.append(lang.html("obstacle_compiler"))
     if machine is not None and machine.gpu_problem:

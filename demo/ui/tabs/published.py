@@ -20,7 +20,6 @@ from demo.store.measured import OOM, SUBSET
 from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import on_zero_gpu
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
@@ -277,7 +276,7 @@ def _conditions(own: Measured | None, lang: Language) -> list[str]:
 def _here(row: PublishedRow, lang: Language) -> str:
     """A link that fills the form with what this row measured; '' if this page cannot run that."""
     own, known = row.measured, catalog.find(row.checkpoint)
-    if known is None or on_zero_gpu():
+    if known is None:
         return ""
     more: dict[str, Any] = {"dtype": own.dtype, "weights": own.weights} if own is not None else {}
     text = catalog.QUERIES if known.takes_text else ()
