@@ -9,14 +9,14 @@ from demo.store import sqlite_codes
 
 
 def raised(path: Path, fault: str) -> sqlite3.Error:
-    database = sqlite3.connect(path, timeout=0)
+    database, other = sqlite3.connect(path, timeout=0), sqlite3.connect(path)
     try:
         if fault == "full":
             database.execute("PRAGMA max_page_count = 2")
         if fault == "read-only":
             database.execute("PRAGMA query_only = 1")
         if fault == "locked":
-            sqlite3.connect(path).execute("BEGIN IMMEDIATE")
+            other.execute("BEGIN IMMEDIATE")
         if fault == "no table":
             database.execute("SELECT * FROM nothing")
         database.execute("CREATE TABLE t (a UNIQUE)")
