@@ -63,6 +63,7 @@ def launch(page: gr.Blocks, **settings: Any) -> Any:
     if settings.get("mcp_server"):
         gradio_workarounds.install_mcp_server()
     gradio_workarounds.poll_less_often(page)
+    gradio_workarounds.let_events_wait(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     return page.launch(**(_launch_settings(page, names) | settings))
 
