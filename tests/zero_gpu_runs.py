@@ -1,6 +1,7 @@
-"""Three runs as on a ZeroGPU Space without a GPU: `python -m tests.zero_gpu_runs`. Prints a line of JSON for each.
+"""What `tests/ui/test_zero_gpu.py` runs in a process of its own, as on a ZeroGPU Space, on a machine without a GPU.
 
-Two of them with CUDA's two calls in `spaces` left out, so that the fork gets as far as starting a worker.
+`python -m tests.zero_gpu_runs app` is app.py. Without "app": three runs, and a line of JSON for each. In the last two
+the calls of CUDA in `spaces` are left out, so that the fork gets as far as starting a worker.
 """
 
 from __future__ import annotations
@@ -8,20 +9,25 @@ from __future__ import annotations
 import functools
 import json
 import os
-
-from demo.ui import zero_gpu  # before gradio and torch, as `serve` does it
-
-import spaces.zero.torch as cuda  # isort: skip
-
-from demo.core import catalog
-from demo.core.errors import BadInput
-from demo.core.result import RunResult
-from demo.runs.runner import Runner
-
-WORKER = "tests.zero_gpu_worker"
+import runpy
+import sys
+from typing import Any
 
 
-def told(runner: Runner, **options: str) -> None:
+def as_built_for_cuda() -> None:
+    """`spaces` takes for granted that torch is built for CUDA. Here it may be a build for CPUs."""
+    import torch
+
+    if torch.version.cuda is None:
+        torch.version.cuda = "13.0"
+        torch._C._cuda_init = None
+
+
+def told(runner: Any, **options: str) -> None:
+    from demo.core import catalog
+    from demo.core.errors import BadInput
+    from demo.core.result import RunResult
+
     try:
         for event in runner.run(catalog.make_spec("shapes-vit", **options), None):
             if isinstance(event, RunResult):
@@ -31,9 +37,16 @@ def told(runner: Runner, **options: str) -> None:
         print(json.dumps({"refused": str(refused)}), flush=True)
 
 
-def main() -> None:
-    zero_gpu.Runner = functools.partial(Runner, worker_module=WORKER)  # type: ignore[misc]
-    runner = Runner(None, worker_module=WORKER, lent_gpu=zero_gpu.run)
+def three_runs() -> None:
+    from demo.ui import zero_gpu  # before gradio, as in `serve`
+
+    import spaces.zero.torch as cuda  # isort: skip
+
+    from demo.runs.runner import Runner
+
+    worker = "tests.zero_gpu_worker"
+    zero_gpu.Runner = functools.partial(Runner, worker_module=worker)  # type: ignore[misc]
+    runner = Runner(None, worker_module=worker, lent_gpu=zero_gpu.run)
     told(runner, compiler="aot")
     cuda.init = lambda uuid: os.environ.update(CUDA_VISIBLE_DEVICES=uuid)
     cuda.move = lambda callback=None: None
@@ -42,4 +55,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_built_for_cuda()
+    if "app" in sys.argv:
+        sys.argv = ["app.py"]
+        runpy.run_path("app.py", run_name="__main__")
+    else:
+        three_runs()

@@ -22,6 +22,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 UUID = "GPU-of-the-stub"
+RUNS = (sys.executable, "-m", "tests.zero_gpu_runs")
 
 
 class Lender:
@@ -76,7 +77,7 @@ def test_the_app_reports_its_function_and_serves_the_page(lender: Lender, tmp_pa
     environment = lender.environment | {"GRADIO_SERVER_PORT": str(port)}
     printed = tmp_path / "printed"
     with printed.open("wb") as file:
-        app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=file, stderr=file)
+        app = subprocess.Popen([*RUNS, "app"], cwd=ROOT, env=environment, stdout=file, stderr=file)
     try:
         deadline = time.monotonic() + 120
         while "Worth compiling?" not in printed.read_text() and app.poll() is None and time.monotonic() < deadline:
@@ -90,8 +91,7 @@ def test_the_app_reports_its_function_and_serves_the_page(lender: Lender, tmp_pa
 
 
 def test_only_a_package_borrows_the_gpu_and_its_worker_is_a_child_of_the_fork(lender: Lender) -> None:
-    command = [sys.executable, "-m", "tests.zero_gpu_runs"]
-    done = subprocess.run(command, cwd=ROOT, env=lender.environment, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(RUNS, cwd=ROOT, env=lender.environment, capture_output=True, text=True, timeout=180)
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(told) == 3, done.stdout + done.stderr
     without_cuda, package, jit = told
