@@ -21,6 +21,7 @@ def as_built_for_cuda() -> None:
     if torch.version.cuda is None:
         torch.version.cuda = "13.0"
         torch._C._cuda_init = None
+        torch.cuda._is_in_bad_fork = bool  # gives False; what stands there cannot be pickled
 
 
 def told(runner: Any, **options: str) -> None:
