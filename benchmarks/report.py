@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,9 +22,8 @@ def cpu() -> str:
 
 def machine() -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-    return (
-        f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}; {datetime.now(UTC):%Y-%m-%d}"
-    )
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    return f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}; {today}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

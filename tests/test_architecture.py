@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +29,7 @@ LIBRARIES = {
     "transformers": {"backend"},
     "gradio": {"ui"},
     "plotly": {"present", "ui"},
+    "spaces": {"ui"},
 }
 
 
@@ -113,14 +115,25 @@ def test_the_program_imports_nothing_of_the_tools_and_the_tests() -> None:
 # Requirements
 
 
-def pins(name: str) -> dict[str, str]:
+def pins(name: str, python: str = "3.12") -> dict[str, str]:
+    """Each requirement's version for this Python."""
     lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
-    return dict(line.split("==") for line in lines if line)
+    asked = [Requirement(line) for line in lines if line]
+    return {
+        one.name: str(one.specifier).removeprefix("==")
+        for one in asked
+        if one.marker is None or one.marker.evaluate({"python_version": python})
+    }
 
 
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12"])
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "requirements-sweep.txt"])
-def test_requirements_are_exact(name: str) -> None:
-    assert all(re.fullmatch(r"\d+(\.\d+)*", version) for version in pins(name).values())
+def test_requirements_are_exact(name: str, python: str) -> None:
+    assert all(re.fullmatch(r"\d+(\.\d+)*", version) for version in pins(name, python).values())
+
+
+def test_every_python_gets_the_same_libraries() -> None:
+    assert set(pins("requirements.txt", "3.10")) == set(pins("requirements.txt", "3.12"))
 
 
 def test_neither_torchvision_nor_timm_is_required() -> None:
@@ -134,7 +147,7 @@ def test_every_library_that_the_program_imports_is_required() -> None:
         "fastapi": "gradio",
         "starlette": "gradio",
     }  # gradio's server is theirs, and it says which versions
-    optional = {"triton", "ray"}  # triton comes with torch where there is a GPU
+    optional = {"triton", "ray", "spaces"}  # triton comes with torch where there is a GPU, a Space installs spaces
     imported = {name.split(".")[0] for file in sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional
     assert {distribution.get(name, name) for name in foreign} <= set(pins("requirements.txt"))

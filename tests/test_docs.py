@@ -5,7 +5,6 @@ import dataclasses
 import io
 import re
 import signal
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli.common import BAD_INPUT, FAILED, OK
 from demo.cli.main import main
-from demo.core import catalog, limits
+from demo.core import catalog, limits, space_hardware
 from demo.core import format as fmt
 from demo.core.languages import LANGUAGES
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
@@ -115,8 +114,8 @@ def test_the_front_matter_fits_the_project() -> None:
     front = _front_matter()
     assert front["sdk"] == "gradio"
     assert front["sdk_version"] == pins("requirements.txt")["gradio"]
-    assert front["python_version"] == "3.11"
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["python_version"] == "3.11"
+    assert front["python_version"] == space_hardware.PYTHON
+    assert front["suggested_hardware"] in space_hardware.HARDWARE
     assert (ROOT / front["app_file"]).is_file()
     assert front["license"] == "apache-2.0"
     assert 0 < len(front["short_description"]) <= 60  # what a Space allows

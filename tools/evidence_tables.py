@@ -241,7 +241,8 @@ def _best(book: Book) -> str:
         result = result_of(record)
         place = result.spec.checkpoint, result.spec.batch_size
         if result.roofline is not None:
-            rooflines[*place, result.spec.dtype] = result.roofline
+            cell = (*place, result.spec.dtype)
+            rooflines[cell] = result.roofline
         if result.status != "ok" or result.eager is None or result.compiled is None:
             continue
         if (result.spec.dtype, result.spec.mode) == ("float32", "default"):

@@ -73,8 +73,8 @@ def _without_code() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Why torch cannot use the GPU that the machine seems to have; None where it can, and where there is none."""
-    if usable():
+    """Why torch cannot use the GPU that the machine seems to have; None where it can, or has none to use."""
+    if usable() or os.environ.get("CUDA_VISIBLE_DEVICES") == "":  # it is hidden on purpose
         return None
     if torch.cuda.is_available() and (gpu := first_gpu()) is not None:
         major, minor = gpu.capability

@@ -65,6 +65,11 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
     return bool(environment.get("SPACE_ID"))
 
 
+def on_zero_gpu(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process belongs to a ZeroGPU Space and holds no GPU; read as the package `spaces` reads it."""
+    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+
+
 def read(environment: Mapping[str, str]) -> Limits:
     """The limits that these variables set. Raises BadInput for a value that is not allowed."""
     strangers = on_space(environment)

@@ -49,6 +49,8 @@ def worker_environment(folder: str) -> dict[str, str]:
             name: value for name, value in environment.items() if NEEDED.fullmatch(name) and not SECRETS.search(name)
         }
         environment |= {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN_PATH": os.devnull}
+    if limits.on_zero_gpu():  # outside of the function that holds one, no GPU may be asked for
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     return {

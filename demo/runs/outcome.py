@@ -38,6 +38,9 @@ class Files:
 
 
 NO_FILES = Files()
+_LENT_REMEDY = (
+    "ZeroGPU lends its GPU for a short time: choose a smaller checkpoint, device cpu, or a Space with a GPU of its own."
+)
 
 
 @dataclasses.dataclass
@@ -81,6 +84,18 @@ class OngoingRun:
             f"Choose mode default or a smaller checkpoint, or raise {limits.variable('seconds')} (seconds).",
             {} if self.spec.mode == "default" else {"mode": "default"},
         )
+
+    def of_lent_gpu(self, result: RunResult) -> RunResult:
+        """The result of another runner's run as this one's."""
+        failure = result.failure
+        if failure is not None and result.status == "timed_out":
+            failure = dataclasses.replace(failure, remedy=_LENT_REMEDY, change={})
+        spec = dataclasses.replace(result.spec, repeats=self.spec.repeats)
+        return dataclasses.replace(result, id=self.id, started_at=self.started_at, spec=spec, failure=failure)
+
+    def gpu_lost(self, reason: str) -> RunResult:
+        _log.warning("the GPU was taken back: %s", reason)
+        return self._failed("crashed", f"The lent GPU was taken back while {self._doing}: {reason}.", _LENT_REMEDY)
 
     def crashed(self, worker: Worker) -> RunResult:
         """The worker ended without a result, or sent something that cannot be read. Call it before the worker is

@@ -12,8 +12,8 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ CLOSING_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
+LentGpu = Callable[[RunSpec, Path | None], Generator[Progress | RunResult, None, None]]
+"""The events of a run on a GPU that is there for this run only: see `demo.ui.zero_gpu.run`."""
+
 
 class Runner:
     """Runs specs one after another, each in a process of its own, and appends every result to the history."""
@@ -48,12 +51,17 @@ class Runner:
         spare: bool = False,
         timeout_seconds: float | None = None,
         worker_module: str = WORKER_MODULE,
+        lent_gpu: LentGpu | None = None,
     ) -> None:
-        """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run."""
+        """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run.
+
+        With `lent_gpu` the runs that are packages, compiler "aot", use it unless they ask for device "cpu".
+        """
         self.timeout_seconds = timeout_seconds or limits.current().seconds
         self._history = history
         self._journal = Journal(history) if history is not None else None
         self._worker_module = worker_module
+        self._lent_gpu = lent_gpu
         self._keeps_spare = spare
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Event()
@@ -108,11 +116,16 @@ class Runner:
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the journal shows
         at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
-        then.
+        then. Likewise for torch.compile on a lent GPU.
 
         `image` is not looked at where the model sees no picture. `files` are where the run is to leave what its result
         does not hold.
         """
+        if self._lent_gpu is not None and spec.device == "cuda" and spec.compiler != "aot":
+            raise BadInput(
+                "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, "
+                "or compiler aot."
+            )
         with self._one_at_a_time:
             started = time.monotonic()
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
@@ -139,12 +152,15 @@ class Runner:
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         started = time.monotonic()
-        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
         marker = self._journal.begin(run.interrupted()) if self._journal is not None else None
         result: RunResult | None = None
         refused = False
         try:
-            result = yield from self._supervise(run, started, image, cancel, files)
+            if self._lent_gpu is not None and spec.device != "cpu" and spec.compiler == "aot":
+                result = yield from self._follow(self._lent_gpu, run, started, image, cancel)
+            else:
+                result = yield from self._supervise(run, started, image, cancel, files)
         except BadInput:
             refused = True
             raise
@@ -184,6 +200,30 @@ class Runner:
                 elif event is not None:
                     return run.crashed(worker)
                 yield run.progress_after(elapsed)
+
+    def _follow(
+        self, lent_gpu: LentGpu, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None
+    ) -> Generator[Progress, None, RunResult]:
+        """As `_supervise`, for the run of another runner that holds the GPU. A cancel waits until that has one.
+
+        It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
+        """
+        spec = dataclasses.replace(run.spec, device="cuda", repeats=1)
+        try:
+            with contextlib.closing(lent_gpu(spec, image)) as events:
+                for event in events:
+                    elapsed = time.monotonic() - started
+                    if self._closing.is_set():
+                        return run.interrupted()
+                    if cancel is not None and cancel.is_set():
+                        return run.cancelled()
+                    if isinstance(event, RunResult):
+                        return run.of_lent_gpu(event)
+                    run.progress, run.progress_at = event, elapsed
+                    yield run.progress_after(elapsed)
+        except WorkerDied as lost:
+            return run.gpu_lost(lost.reason)
+        return run.gpu_lost("it sent no result")
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:

@@ -28,10 +28,11 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from demo.core import limits
+from demo.store import sqlite_codes as codes
 from demo.store.columns import STORED
 
 FILE_VERSION = 1
@@ -65,19 +66,19 @@ MAKE_ROOM = "Make room on its disk"
 ALLOW = "The file or its folder may not be written: allow writing there"
 _BUSY = f"Another program has held the file for {BUSY_SECONDS:.0f} s: try again, or end that one"
 _REMEDIES = {
-    sqlite3.SQLITE_FULL: MAKE_ROOM,
-    sqlite3.SQLITE_IOERR: f"{MAKE_ROOM}, look whether the disk is sound",
-    sqlite3.SQLITE_READONLY: ALLOW,
-    sqlite3.SQLITE_PERM: ALLOW,
-    sqlite3.SQLITE_CANTOPEN: ALLOW,
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
-    sqlite3.SQLITE_NOMEM: "Free memory and try again",
+    codes.FULL: MAKE_ROOM,
+    codes.IOERR: f"{MAKE_ROOM}, look whether the disk is sound",
+    codes.READONLY: ALLOW,
+    codes.PERM: ALLOW,
+    codes.CANTOPEN: ALLOW,
+    codes.BUSY: _BUSY,
+    codes.LOCKED: _BUSY,
+    codes.NOMEM: "Free memory and try again",
     **dict.fromkeys(
-        (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_SCHEMA),
+        (codes.ERROR, codes.CONSTRAINT, codes.MISMATCH, codes.SCHEMA),
         f"Its tables are not as this program makes them. {MOVE_AWAY}",
     ),
-    sqlite3.SQLITE_TOOBIG: "The result is larger than SQLite takes: run with fewer iterations",
+    codes.TOOBIG: "The result is larger than SQLite takes: run with fewer iterations",
 }
 """The remedy for each of SQLite's error codes, for a file that is not damaged."""
 _SYSTEM_REMEDIES = {
@@ -89,8 +90,8 @@ _SYSTEM_REMEDIES = {
     errno.ENOTDIR: "A file is in the place of one of its folders: move that away",
     errno.EEXIST: "A file is in the place of its folder: move that away",
 }
-_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_DOUBTFUL_CODES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
+_DAMAGE_CODES = (codes.CORRUPT, codes.NOTADB)
+_DOUBTFUL_CODES = (codes.ERROR, codes.READONLY, codes.CONSTRAINT, codes.TOOBIG)
 """Codes that SQLite gives for damage, but also for other reasons: the file has to be checked."""
 _MAX_VERSION = 1000
 """A higher version number is taken for damage, a lower one for a newer version of this program."""
@@ -158,7 +159,7 @@ def remedy(error: Exception, path: Path) -> str:
         return "A folder is in the file's place: move that away"
     if isinstance(error, OSError):
         return _SYSTEM_REMEDIES.get(error.errno or 0, "Mend that")
-    return _REMEDIES.get(_code(error), MOVE_AWAY)
+    return _REMEDIES.get(codes.code(error), MOVE_AWAY)
 
 
 def is_damage(error: Exception, path: Path) -> bool:
@@ -167,13 +168,13 @@ def is_damage(error: Exception, path: Path) -> bool:
         return True
     if isinstance(error, _Foreign):
         return False
-    return _code(error) in _DAMAGE_CODES or (_code(error) in _DOUBTFUL_CODES and not _is_sound(path))
+    return codes.code(error) in _DAMAGE_CODES or (codes.code(error) in _DOUBTFUL_CODES and not _is_sound(path))
 
 
 def is_at_its_limit(error: Exception, path: Path) -> bool:
     """Whether SQLite found no room because the file has reached the limit of the settings, not because of the disk."""
     size = sum(file.stat().st_size for file in (path, log_of(path)) if file.exists())
-    return _code(error) == sqlite3.SQLITE_FULL and size > 0.9 * limits.current().history_bytes
+    return codes.code(error) == codes.FULL and size > 0.9 * limits.current().history_bytes
 
 
 def log_of(path: Path) -> Path:
@@ -189,7 +190,7 @@ def set_aside(path: Path) -> str | None:
     with _locked(path.parent):
         if _is_sound(path):
             return None
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%f")
         aside = path.name
         for end in ("-shm", "-wal", ""):  # the last of those that are there names them all
             file = path.with_name(path.name + end)
@@ -198,11 +199,6 @@ def set_aside(path: Path) -> str | None:
                 file.rename(path.with_name(aside))
         _log.warning("%s was damaged and is kept as %s", path, aside)
         return aside
-
-
-def _code(error: Exception) -> int:
-    """SQLite's primary result code; 0 for an error that has none."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _left_log(path: Path) -> Path | None:
@@ -254,7 +250,7 @@ def _connected(path: Path, alone: bool = False) -> sqlite3.Connection:
         return database
     except BaseException as error:
         database.close()
-        if alone or not isinstance(error, sqlite3.Error) or _code(error) != sqlite3.SQLITE_IOERR:
+        if alone or not isinstance(error, sqlite3.Error) or codes.code(error) != codes.IOERR:
             raise
     return _connected(path, alone=True)
 
@@ -305,7 +301,7 @@ def _is_sound(path: Path) -> bool:
     except UnicodeDecodeError:
         return False
     except (sqlite3.Error, OSError) as error:
-        return _code(error) not in (*_DAMAGE_CODES, sqlite3.SQLITE_ERROR)
+        return codes.code(error) not in (*_DAMAGE_CODES, codes.ERROR)
 
 
 def _enter_wal(database: sqlite3.Connection) -> None:

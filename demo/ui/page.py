@@ -72,6 +72,7 @@ def launch(page: Blocks, **settings: Any) -> Any:
     if settings.get("mcp_server"):
         gradio_workarounds.install_mcp_server()
     gradio_workarounds.poll_less_often(page)
+    gradio_workarounds.let_events_wait(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     return page.launch(**(_launch_settings(page, names) | settings))
 
@@ -207,8 +208,8 @@ def _duplicate(lang: Language) -> str:
 
 
 def _obstacles(machine: HostInfo | None, lang: Language) -> str:
-    """What this machine lacks for a run."""
-    lacks = []
+    """What this machine lacks for a run, or measures in another way than the rest of the page says."""
+    lacks = [lang.html("zero_gpu_measures")] if limits.on_zero_gpu() else []
     if machine is not None and machine.compiler is None:
         lacks.append(lang.html("obstacle_compiler"))
     if machine is not None and machine.gpu_problem:

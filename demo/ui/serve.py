@@ -31,7 +31,15 @@ def serve(mcp: bool) -> None:
     limits.current()
     if limits.on_space():
         block_proc_access()
-    with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
+    lent_gpu = None
+    if limits.on_zero_gpu():
+        from demo.ui import zero_gpu  # before gradio, and before a thread could be in the way of its fork
+
+        lent_gpu = zero_gpu.run
+    with (
+        hub_dataset.open_history() as history,
+        contextlib.closing(Runner(history, spare=True, lent_gpu=lent_gpu)) as runner,
+    ):
         from demo.ui.page import build, launch  # imports gradio while the worker loads torch
 
         page = build(runner, history=history)

@@ -91,7 +91,7 @@ def test_what_the_project_ships_can_be_read() -> None:
         ({"speedup_low": ""}, "not the speed-up with both ends"),
         ({"compiled_ms": "OOM"}, "a speed-up although a variant ran out of memory"),
         ({"model": "x" * 500}, "longer than 200 characters"),
-        ({"model": "a\x00b"}, "unprintable"),
+        ({"model": "a\x07b"}, "unprintable"),
     ],
 )
 def test_a_bad_cell_is_said_with_its_file_and_line(tmp_path: Path, change: dict[str, str], said: str) -> None:

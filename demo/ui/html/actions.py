@@ -17,7 +17,6 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import on_zero_gpu
 
 LONGER_SECONDS = 30.0
 """The timing offered for a run that ended before its precision was reached."""
@@ -77,7 +76,7 @@ def _each(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
 
 def _again(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
     """A link that runs `spec` with one setting changed; '' if the page cannot run that."""
-    if catalog.is_folder(spec.checkpoint) or on_zero_gpu():
+    if catalog.is_folder(spec.checkpoint):
         return ""
     try:
         changed = dataclasses.replace(spec, **change)

@@ -296,14 +296,3 @@ def _doubt(sentence: str) -> str:
 def mode_note(mode: str, lang: Language) -> str:
     key = f"mode_{mode.replace('-', '_')}"
     return f"<p class='note'>{lang.html(key if key in lang.texts else 'mode_unknown')}</p>"
-
-
-def zero_gpu() -> str:
-    """The result pane on a ZeroGPU Space, in English: see `jobs.on_zero_gpu`."""
-    return (
-        '<section class="question"><p class="kicker">On ZeroGPU</p>'
-        '<h2 class="display small">There is no torch.compile here</h2>'
-        '<p class="lead">This Space borrows a GPU for a few seconds at a time, and compiling needs to keep it. '
-        "Below is what the guide measured. To time your own machine, run this project there: "
-        "<code>python app.py</code>.</p></section>"
-    )

@@ -20,7 +20,6 @@ from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.html.heatmap import heat, legend
 from demo.ui.html.results import short
-from demo.ui.jobs.jobs import on_zero_gpu
 
 MAX_MODELS, MAX_DEVICES = 40, 8
 MAX_LINES = 100
@@ -208,7 +207,7 @@ def _here(row: SharedRow, lang: Language) -> str:
 
     A row of a GPU asks for the device 'auto': here may be another device, as "here" says.
     """
-    if on_zero_gpu() or catalog.refusal(row.spec.checkpoint):
+    if catalog.refusal(row.spec.checkpoint):
         return ""
     spec = dataclasses.replace(row.spec, device="cpu" if row.spec.device == "cpu" else "auto")
     return actions.link(spec, lang.html("repeat_this_here"), "fill")

@@ -7,6 +7,7 @@ job is found by the id of its visitor, which the browser keeps.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import logging
 import os
 import shutil
@@ -61,17 +62,6 @@ class AnyRunner(Protocol):
     def close(self) -> None: ...
 
 
-def on_zero_gpu() -> bool:
-    """Whether this is a ZeroGPU Space: a process holds its GPU for seconds only, and torch.compile does not work."""
-    return bool(os.environ.get("SPACES_ZERO_GPU"))
-
-
-def refuse_on_zero_gpu() -> None:
-    """Raises BadInput on a ZeroGPU Space."""
-    if on_zero_gpu():
-        raise BadInput("There is no torch.compile on ZeroGPU. Run this project on a machine of your own.")
-
-
 def start_run(
     runner: AnyRunner,
     spec: RunSpec,
@@ -80,11 +70,7 @@ def start_run(
     files: Files = NO_FILES,
     earlier: tuple[Repeat, ...] = (),
 ) -> contextlib.closing[Generator[Event, None, None]]:
-    """A run as a context manager. Leaving it closes the runner's generator, which ends the worker.
-
-    Raises BadInput on ZeroGPU.
-    """
-    refuse_on_zero_gpu()
+    """A run as a context manager. Leaving it closes the runner's generator, which ends the worker."""
     return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, files, earlier)))
 
 
@@ -274,8 +260,10 @@ class Jobs:
             machine = self._runner.machine
             on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
             job = Job(spec, image, ticket, on_gpu, earlier)
+            # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
+            run = contextvars.copy_context().run
             try:
-                threading.Thread(target=job.run, args=[self._runner], daemon=True).start()
+                threading.Thread(target=run, args=[job.run, self._runner], daemon=True).start()
             except Exception as error:  # without its thread the job would never leave the queue
                 self._queue.leave(ticket)
                 _log.warning("a run could not be started: %s", error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from demo.core import catalog
+from demo.core import catalog, limits
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo, usable_cores
@@ -29,6 +29,8 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
     except BadInput as refused:
         return results.no_forecast(str(refused), lang)
     query = actions.query(spec)
+    if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
+        return ""  # it runs on a GPU of which nothing is known before
     device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
     spec = spec.on(device)
     here = forecast.on_this_machine(recent_runs.runs(), machine, device)

@@ -295,7 +295,7 @@ class Form:
     cancel: gr.Button
 
     @classmethod
-    def build(cls, choice: Choice, can_run: bool = True) -> Form:
+    def build(cls, choice: Choice) -> Form:
         inputs: dict[str, Any] = {}
         with gr.Column(elem_id="fields"):
             inputs["task"] = gr.Radio(
@@ -374,6 +374,6 @@ class Form:
         advanced.expand(None, js=INTO_VIEW, api_visibility="private")
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
-            run = gr.Button(label("run"), variant="primary", size="lg", interactive=can_run, elem_id="run")
+            run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
             cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
         return cls(inputs, checkpoint_note, galleries, thumbnails, picture_note, mode_note, forecast, run, cancel)

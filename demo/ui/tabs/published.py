@@ -20,7 +20,6 @@ from demo.store.measured import OOM, SUBSET, settings_of
 from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import on_zero_gpu
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
@@ -280,8 +279,6 @@ def _here(row: PublishedRow, lang: Language) -> str:
 
     How often and how long it was timed is left to the form.
     """
-    if on_zero_gpu():
-        return ""
     asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured is not None:
         asked |= settings_of(row.subset) | {"dtype": row.measured.dtype, "weights": row.measured.weights}

@@ -18,7 +18,7 @@ from demo.present import sentences
 from demo.sweep.cells import measured_on
 from demo.ui.html import results
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import Job, on_zero_gpu
+from demo.ui.jobs.jobs import Job
 from demo.ui.tabs.form import find_picture, uploaded
 
 LISTEN = """
@@ -35,8 +35,6 @@ def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
     try:
         more = one_more(result, machine)
     except BadInput:
-        return ""
-    if on_zero_gpu():
         return ""
     title = lang.composed("repeat_title", processes=sentences.count(more.repeats, "process", lang))
     needed = f"<span>{lang.html('repeat_unsure')}</span> " if sentences.open_between_processes(result) else ""

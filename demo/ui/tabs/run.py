@@ -19,7 +19,7 @@ from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
-from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting, on_zero_gpu
+from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
@@ -73,12 +73,11 @@ class RunTab:
         self._recent_runs = RecentRuns(self._history)
         self._jobs = Jobs(runner, queue)
         self._visitors = Visitors()
-        self._zero_gpu = on_zero_gpu()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self.form = Form.build(choice, can_run=not self._zero_gpu)
+                self.form = Form.build(choice)
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane.build(choice.checkpoint, choice.task, self._opening, self._history)
+                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.question, self._history)
         self._has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
@@ -193,9 +192,6 @@ class RunTab:
 
     # ---- the form
 
-    def _opening(self, checkpoint: str, lang: Language) -> str:
-        return lang.passage(results.zero_gpu()) if self._zero_gpu else results.question(checkpoint, lang)
-
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> list[Any]:
         """After a change of the checkpoint: its task and note, the field of queries, and the pane before a run."""
         lang = of(request)
@@ -207,10 +203,10 @@ class RunTab:
         if has_run or not name:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
         if catalog.refusal(name):
-            return [*notes, self._opening(name, lang), gr.update(visible=False), gr.update(visible=False)]
+            return [*notes, results.question(name, lang), gr.update(visible=False), gr.update(visible=False)]
         return [
             *notes,
-            self._opening(name, lang),
+            results.question(name, lang),
             gr.update(value=results.published_note(name, its_task, lang), visible=True),
             gr.update(value=published_chart(name, its_task, lang), visible=True),
         ]
@@ -218,7 +214,7 @@ class RunTab:
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known."""
         machine = self._runner.machine
-        if machine is None or self._zero_gpu:
+        if machine is None:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
@@ -322,7 +318,7 @@ class RunTab:
     def _ready(self) -> dict[Any, Any]:
         """Updates of the two buttons while nothing runs."""
         form = self.form
-        return {form.run: gr.update(interactive=not self._zero_gpu), form.cancel: gr.update(interactive=False)}
+        return {form.run: gr.update(interactive=True), form.cancel: gr.update(interactive=False)}
 
     def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
         """The progress of a job while it goes on. A page that stops watching does not end the job."""
@@ -416,7 +412,7 @@ class RunTab:
 
     def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates for `showing`: no run is shown, as on a page that has just opened."""
-        question = self._opening(checkpoint, lang)
+        question = results.question(checkpoint, lang)
         return {self._has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:

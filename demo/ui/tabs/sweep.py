@@ -27,7 +27,7 @@ from demo.sweep.run import Precompiling, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import outputs, progress, results, sweep_status
 from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
-from demo.ui.jobs.jobs import AnyRunner, Broken, Refused, on_zero_gpu, refuse_on_zero_gpu
+from demo.ui.jobs.jobs import AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.sweeps import Sweep, Sweeps
 from demo.ui.tabs import form
@@ -65,7 +65,6 @@ class SweepTab:
         self._history = history
         self._run_tab = run_tab
         self.sweeps = Sweeps(runner, queue, precompiler)
-        can_run = not on_zero_gpu()
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
@@ -84,13 +83,10 @@ class SweepTab:
                 with gr.Column(elem_id="sweep-foot"):
                     self.plan = gr.HTML("", elem_id="sweep-plan", apply_default_css=False)
                     with gr.Row(elem_id="sweep-actions"):
-                        self.start_button = gr.Button(
-                            label("start"), variant="primary", interactive=can_run, elem_id="sweep-start"
-                        )
+                        self.start_button = gr.Button(label("start"), variant="primary", elem_id="sweep-start")
                         self.stop_button = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
-                opening = written(sweep_status.opening if can_run else lambda lang: lang.passage(results.zero_gpu()))
-                self.status = gr.HTML(opening, elem_id="sweep-status", apply_default_css=False)
+                self.status = gr.HTML(written(sweep_status.opening), elem_id="sweep-status", apply_default_css=False)
                 self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
@@ -235,7 +231,6 @@ class SweepTab:
         *axes, weights, fresh = values
         given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights, "text": catalog.QUERIES}
         given["prompt"] = catalog.PROMPT
-        refuse_on_zero_gpu()
         specs = read_grid(given, "The sweep").specs()
         if len(specs) > (max_cells := limits.current().sweep_cells):
             raise BadInput(

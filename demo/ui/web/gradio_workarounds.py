@@ -43,6 +43,15 @@ def poll_less_often(page: gr.Blocks) -> None:
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = POLL_SECONDS
 
 
+# ---- On ZeroGPU gradio lets one event of all visitors wait, and refuses the others: a page that opens sends several.
+# ---- No upstream issue found.
+
+
+def let_events_wait(page: gr.Blocks) -> None:
+    """How many runs may wait is for `RunQueue` to say."""
+    page._queue.max_size = None
+
+
 # ---- A call with a wrong number of values, or with values that a component cannot read, gets no message, and the log
 # ---- gets a traceback. No upstream issue found.
 

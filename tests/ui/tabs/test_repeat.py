@@ -133,8 +133,6 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch: py
     monkeypatch.setattr(limits, "current", lambda: limits.read(os.environ))
     assert repeat.button(of_picture(), MACHINE, ENGLISH)
     assert not repeat.button(hub, MACHINE, ENGLISH) and not repeat.button(large, MACHINE, ENGLISH)
-    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    assert not repeat.button(of_picture(), MACHINE, ENGLISH)
 
 
 def test_where_only_the_processes_differ_a_repeat_is_offered_and_no_longer_run() -> None:

@@ -16,7 +16,7 @@ from gradio.routes import App
 from page_support import answering
 from samples import ok_result
 
-from demo.ui.page import build
+from demo.ui.page import build, launch
 from demo.ui.web import gradio_workarounds
 
 
@@ -37,6 +37,14 @@ def test_the_queue_polls_as_seldom_as_is_set() -> None:
     assert names and min(seconds.values()) < gradio_workarounds.POLL_SECONDS  # still needed
     gradio_workarounds.poll_less_often(page)
     assert {getattr(page._queue, name) for name in names} == {gradio_workarounds.POLL_SECONDS}
+
+
+def test_on_zero_gpu_events_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    page = build(answering(ok_result()))
+    assert page._queue.max_size == 1  # still needed
+    monkeypatch.setattr(page, "launch", lambda **settings: page._queue.max_size)
+    assert launch(page) is None
 
 
 @pytest.mark.parametrize(("blocks", "kind"), [(gr.Blocks, ValueError), (gradio_workarounds.Blocks, gr.Error)])
