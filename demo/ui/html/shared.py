@@ -19,7 +19,6 @@ from demo.store.shared_rows import SharedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.html.heatmap import heat, legend
-from demo.ui.html.results import short
 
 MAX_MODELS, MAX_DEVICES = 40, 8
 MAX_LINES = 100
@@ -103,7 +102,7 @@ def _device(device: tuple[str, int | None], lang: Language) -> str:
 
 def _model(cells: dict[tuple[Any, Any], list[SharedRow]], model: Any, lang: Language) -> str:
     row = next(rows[0] for (of, _), rows in cells.items() if of == model)
-    return lang.value(short(row.spec.checkpoint)) + _asked(row.spec, lang)
+    return lang.value(sentences.short(row.spec.checkpoint)) + _asked(row.spec, lang)
 
 
 def _asked(spec: RunSpec, lang: Language) -> str:
@@ -187,7 +186,7 @@ def _line(row: SharedRow, lang: Language) -> str:
     )
     names = (esc(lang.plain(name)) for name, _ in _COLUMNS[1:])  # a narrow window shows each beside its cell
     owner = row.spec.checkpoint if "/" in row.spec.checkpoint else ""
-    name = lang.value(short(row.spec.checkpoint)) + (f"<small>{lang.value(owner)}</small>" if owner else "")
+    name = lang.value(sentences.short(row.spec.checkpoint)) + (f"<small>{lang.value(owner)}</small>" if owner else "")
     return (
         f'<tr><th scope="row">{name}{_asked(row.spec, lang)}</th>'
         + "".join(
