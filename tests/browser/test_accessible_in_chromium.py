@@ -139,6 +139,7 @@ def after(tab: Any) -> None:
     tab.locator("#run").click()
     tab.locator("#top .headline").wait_for()
     _unfold(tab)
+    tab.locator("#section-machine table").wait_for()
 
 
 def after_text(tab: Any) -> None:
@@ -154,7 +155,7 @@ def _unfold(tab: Any) -> None:
         fold.click()
     for fold in tab.locator("#stage details > summary").all():
         fold.click()
-    tab.locator("#section-machine table").wait_for()
+    tab.locator("#section-latency .main-svg").first.wait_for()
 
 
 def one_over_the_other(tab: Any) -> None:
