@@ -92,7 +92,7 @@ def _headline(result: RunResult, parts: tuple[str, str, str], sheet: _Sheet) -> 
     before, figure, after = parts
     if outcome not in ("faster", "slower"):
         phrase = lang.plain("answer_same") if outcome == "same" else f"{figure} {after}"
-        sheet.lines(_EDGE, 342, lang.capital(phrase), 116, bold=True, most=2, least=72, up=True)
+        sheet.lines(_EDGE, 346, lang.capital(phrase), 116, bold=True, most=2, least=62, up=True)
         return
     x, base, large = float(_EDGE), 350, 178
     if not after:  # in Arabic and Chinese the words come before the figure

@@ -19,7 +19,7 @@ _HEIGHT, _LETTERS, _PADDING = 20, 11, 6
 
 def title(result: RunResult, lang: Language) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    model, answer = lang.plain_value(sentences.short(result.spec.checkpoint)), _answer(result, lang)
+    model, answer = lang.plain_value(_clean(sentences.short(result.spec.checkpoint))), _answer(result, lang)
     return f"{model} {answer}" if sentences.outcome(result) in ("faster", "slower") else f"{model}: {answer}"
 
 
@@ -43,11 +43,16 @@ def description(result: RunResult, lang: Language) -> str:
         told = [" ".join(filter(None, parts)), sentences.interval(result, lang)]
     else:
         told = [sentences.status(result, lang)]
-        told += [lang.plain_quoted(result.failure.message.rstrip("."))] if result.failure is not None else []
+        told += [lang.plain_quoted(_clean(result.failure.message).rstrip("."))] if result.failure is not None else []
     known = (machine.device_name, f"torch {machine.torch}", f"transformers {machine.transformers}") if machine else ()
-    where = [lang.plain_value(printable_label(value)) for value in known]
+    where = [lang.plain_value(_clean(value)) for value in known]
     text = lang.sentence(lang.texts["semicolon"].join([*told, *([lang.listed(where)] if where else [])]))
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 1].rstrip()}…"
+
+
+def _clean(text: str) -> str:
+    """Without what no HTML can hold, such as half a surrogate pair."""
+    return printable_label(text, MAX_SENTENCE)
 
 
 def badge_text(result: RunResult) -> str:

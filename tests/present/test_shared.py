@@ -32,6 +32,20 @@ def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(
     assert shared.title(result, ENGLISH) == title
 
 
+def test_what_no_page_can_hold_is_left_out() -> None:
+    hostile, failure = "\ud800\x00\u202e", failed_result().failure
+    assert failure is not None
+    ran = ok_result(
+        spec=RunSpec(f"a{hostile}b", "image-classification"),
+        environment=dataclasses.replace(ENVIRONMENT, device_name=f"a{hostile}b"),
+    )
+    failed = failed_result(failure=dataclasses.replace(failure, message=f"a{hostile}b"))
+    for result in (ran, failed):
+        for told in (shared.title(result, ENGLISH), shared.description(result, ENGLISH), shared.badge(result)):
+            assert told.encode() and not set(hostile) & set(told)
+    assert shared.title(ran, ENGLISH) == "a b 2.00× faster" and "; a b;" in shared.description(failed, ENGLISH)
+
+
 def test_the_sentence_has_answer_interval_device_and_versions_in_every_language() -> None:
     said = shared.description(full_result(), ENGLISH)
     assert said.startswith("Compiled is 2.00× faster; speed-up 2.0") and "95 % confidence" in said

@@ -65,10 +65,11 @@ def test_the_sweep_begins_with_the_server_and_ends_with_it(monkeypatch: pytest.M
 EXHAUSTED = """
 import os, resource, socket, sys, time, urllib.request
 import gradio as gr
-from demo.ui.web.gradio_workarounds import Blocks
-from demo.ui.page import launch
+from demo.store.history import History
+from demo.ui.page import Blocks, launch
 with Blocks() as page:
     gr.Markdown("here")
+page.stored = History()
 _, address, _ = launch(page, prevent_thread_lock=True, server_name="127.0.0.1", server_port=None)
 place = ("127.0.0.1", int(address.rstrip("/").rsplit(":", 1)[1]))
 held = [socket.socket() for _ in range(60)]
