@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_tables
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
 from demo.core.outputs import Parity
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store import shared_rows
+from demo.store.history import FOLDER_VARIABLE
+from demo.store.hub_dataset import PushedHistory
+from demo.store.shared_copy import Shared
 from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
 
@@ -82,8 +86,12 @@ RUNNER = HeldRunner()
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        history = History()
+        folder = str(tmp_path_factory.mktemp("data"))
+        patch.setenv(FOLDER_VARIABLE, folder)
+        history = PushedHistory("somebody/runs", lambda **_: None)
+        read, _ = shared_rows.newest([shared_rows.read(shared_tables.write(Path(folder), shared_tables.plausible(60)))])
+        shown = Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", problem="unreachable")
+        patch.setattr(history.shared, "look", lambda busy: shown)
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)
         page = Page(RUNNER, history=history)
@@ -194,8 +202,13 @@ def published(tab: Any) -> None:
     tab.locator(".explorer table").wait_for()
 
 
-def sweep_before(tab: Any) -> None:
+def shared(tab: Any) -> None:
     _room(tab, 3)
+    tab.locator("#shared-table tbody tr").first.wait_for()
+
+
+def sweep_before(tab: Any) -> None:
+    _room(tab, 4)
     tab.locator("#sweep-start").wait_for()
 
 
@@ -246,6 +259,7 @@ STATES = (
     failure,
     history,
     published,
+    shared,
     sweep_before,
     sweep_after,
     stage_before,

@@ -181,7 +181,7 @@ def _line(row: SharedRow, lang: Language) -> str:
         ("figure", lang.value(_ms(row.compiled_ms))),
         ("figure strong", speedup),
         ("how", lang.marked(lang.listed(setting_words(row, lang)))),
-        ("", lang.value(row.started_at[:16].replace("T", " "))),
+        ("when", lang.value(row.started_at[:16].replace("T", " "))),
         ("here", _here(row, lang)),
     )
     names = (esc(lang.plain(name)) for name, _ in _COLUMNS[1:])  # a narrow window shows each beside its cell
