@@ -86,7 +86,8 @@ def test_hardware_visibility_and_the_dataset_are_as_asked(
     assert main(["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]) == OK
     space = hub.spaces["my-team/bench"]
     assert (space.private, space.hardware, space.variables) == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
-    assert not [request for request in hub.asked if request.endswith("/hardware")]  # the Space was made with it
+    later = ("/hardware", "/settings")
+    assert not [request for request in hub.asked if request.endswith(later)]  # it was made so, not changed afterwards
     said = capsys.readouterr().err
     assert "secret HF_TOKEN" in said and space_stub.TOKEN not in said
 
@@ -223,7 +224,9 @@ def test_bad_input_is_refused_before_the_network(
     assert hub.asked == []
 
 
-@pytest.mark.parametrize("readme", [b"# No settings\n", b"---\nsdk: [\n---\n", b"---\nsdk: docker\n---\n", None])
+@pytest.mark.parametrize(
+    "readme", [b"# No settings\n", b"---\nsdk: [\n---\n", b"---\nsdk: docker\napp_file: app.py\n---\n", None]
+)
 def test_a_tree_without_the_settings_of_a_space_is_refused(
     readme: bytes | None, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
