@@ -25,6 +25,7 @@ from demo.cli.common import FAILED, OK, listed
 from demo.core import format as fmt
 from demo.core import hub
 from demo.core.errors import BadInput
+from demo.core.space_hardware import HARDWARE, for_space
 from demo.store import hub_dataset
 from demo.store.measured import current_commit
 
@@ -40,6 +41,8 @@ BELONGS = (
 """What belongs on a Space: what the page needs, and what README.md leads to. Of folders the files that git tracks, as
 they are on the disk; without git every file that is neither hidden nor made by Python."""
 
+FOR_ITS_HARDWARE = {"README.md", "requirements.txt"}
+"""Files that `for_space` writes as the hardware needs them."""
 OURS = "demo/cli/main.py"
 """A Space that has this file holds this project."""
 HUBS_OWN = {".gitattributes", "README.md"}
@@ -200,6 +203,9 @@ def _told(plan: Plan) -> str:
         ("variables", variables or "as they are"),
         ("files", f"{len(plan.files)}, {_megabytes(sizes.total())}"),
     ]
+    if (kind := HARDWARE.get(plan.hardware or "")) is not None:
+        suits = ", ".join(f"{key}={value}" for key, value in kind.settings.items())
+        facts[2:2] = [("to expect", kind.expect), ("settings that suit", suits or "the defaults")]
     rows = [(f"  {top}", str(numbers[top]), _megabytes(size)) for top, size in tops.most_common()]
     return "\n".join([*terminal.table(facts), *terminal.table(rows), "Nothing was sent: this was a dry run."])
 
@@ -273,9 +279,13 @@ def _upload(api: HfApi, plan: Plan, held: SpaceInfo) -> None:
     size = sum((ROOT / file).stat().st_size for file in plan.files)
     _say(f"Uploading {len(plan.files)} files, {_megabytes(size)}.")
     gone = sorted(_names(held) - {*plan.files, ".gitattributes"})
+    hardware = plan.hardware or _hardware(api, plan.space)
+    sent: dict[str, Path | bytes] = {file: ROOT / file for file in plan.files}
+    for file in FOR_ITS_HARDWARE & sent.keys():
+        sent[file] = for_space(file, (ROOT / file).read_text(encoding="utf-8"), hardware).encode()
     commit = api.create_commit(
         plan.space,
-        [*map(CommitOperationDelete, gone), *(CommitOperationAdd(file, ROOT / file) for file in plan.files)],
+        [*map(CommitOperationDelete, gone), *(CommitOperationAdd(file, data) for file, data in sent.items())],
         commit_message=f"Worth Compiling? {current_commit()}".strip(),
         repo_type="space",
     )
@@ -284,10 +294,15 @@ def _upload(api: HfApi, plan: Plan, held: SpaceInfo) -> None:
 
 
 def _choose_hardware(api: HfApi, space: str, hardware: str) -> None:
-    runtime = api.get_space_runtime(space)
-    if hardware != (runtime.requested_hardware or runtime.hardware):
+    if hardware != _hardware(api, space):
         _say(f"Asking for {hardware}.")
         api.request_space_hardware(space, hardware)  # type: ignore[arg-type]
+
+
+def _hardware(api: HfApi, space: str) -> str | None:
+    """What the Space runs on, or will when what was asked for is there."""
+    runtime = api.get_space_runtime(space)
+    return runtime.requested_hardware or runtime.hardware
 
 
 def _say(text: str) -> None:

@@ -66,15 +66,15 @@ HARDWARE = {
 """By the name in the Hub's API. Kinds that are not listed, such as l40sx1, start as well, with the defaults."""
 
 
-def for_space(file: str, text: str, hardware: str) -> str:
+def for_space(file: str, text: str, hardware: str | None) -> str:
     """The text of README.md or requirements.txt as a Space with this hardware should get it; other files unchanged.
 
-    ZeroGPU installs a torch of a list of its own, and is no value of `suggested_hardware`.
+    ZeroGPU installs a torch of a list of its own, and is no value of `suggested_hardware`. None is the Hub's choice.
     """
-    known = HARDWARE.get(hardware)
+    known = HARDWARE.get(hardware or "")
     if file == "requirements.txt" and known is not None and known.torch is not None:
         return re.sub(r"^torch==\S+", f"torch=={known.torch}", text, count=1, flags=re.MULTILINE)
-    if file == "README.md":
+    if file == "README.md" and hardware is not None:
         suggested = "" if hardware == ZERO_GPU else f"suggested_hardware: {hardware}\n"
         return re.sub(r"^suggested_hardware: .*\n", suggested, text, count=1, flags=re.MULTILINE)
     return text

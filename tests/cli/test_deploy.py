@@ -107,6 +107,20 @@ def test_a_second_deploy_removes_what_is_gone_and_keeps_the_settings(
     assert len(space.commits) == 1 and "builds now" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("again", [["--hardware", "zero-a10g"], []])
+def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(
+    tree: Path, hub: space_stub.Hub, again: list[str]
+) -> None:
+    (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\n")
+    (tree / "README.md").write_bytes(README.replace(b"sdk:", b"suggested_hardware: t4-small\nsdk:"))
+    assert main(["deploy", "me/bench"]) == OK
+    space = hub.spaces["me/bench"]
+    assert space.files["requirements.txt"] == b"gradio\ntorch==2.13.0\n" and b"t4-small" in space.files["README.md"]
+    space.hardware = "zero-a10g"
+    assert main(["deploy", "me/bench", *again]) == OK
+    assert space.files["requirements.txt"] == b"gradio\ntorch==2.11.0\n" and space.files["README.md"] == README
+
+
 def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_for(
     tree: Path, hub: space_stub.Hub
 ) -> None:
