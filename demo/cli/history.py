@@ -15,7 +15,7 @@ from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.present import advice, card, markdown, sentences, shared
+from demo.present import advice, card, link_preview, markdown, sentences
 from demo.store import export
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -151,13 +151,13 @@ def _card(result: RunResult, file: Path) -> int:
     kind = file.suffix.lower()
     if kind not in (".png", ".svg"):
         raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
-    drawn = card.draw(result, ENGLISH) if kind == ".png" else shared.badge(result).encode()
+    drawn = card.draw(result, ENGLISH) if kind == ".png" else link_preview.badge(result).encode()
     try:
         with replacing(file) as draft:
             draft.write(drawn)
     except OSError as error:
         raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
-    print(f"{shared.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
+    print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
     return OK
 
 

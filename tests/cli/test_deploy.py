@@ -115,7 +115,8 @@ def test_zero_gpu_gets_the_torch_that_it_has_and_keeps_it_at_the_next_deploy(
     (tree / "README.md").write_bytes(README.replace(b"sdk:", b"suggested_hardware: t4-small\nsdk:"))
     assert main(["deploy", "me/bench"]) == OK
     space = hub.spaces["me/bench"]
-    assert space.files["requirements.txt"] == b"gradio\ntorch==2.13.0\n" and b"t4-small" in space.files["README.md"]
+    assert space.files["requirements.txt"] == b"gradio\ntorch==2.13.0\n"
+    assert f"suggested_hardware: {space_stub.FREE}\n".encode() in space.files["README.md"]
     space.hardware = "zero-a10g"
     assert main(["deploy", "me/bench", *again]) == OK
     assert space.files["requirements.txt"] == b"gradio\ntorch==2.11.0\n" and space.files["README.md"] == README

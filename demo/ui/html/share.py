@@ -8,7 +8,7 @@ from urllib.parse import quote
 from demo.core import limits
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import markdown, sentences, shared
+from demo.present import link_preview, markdown, sentences
 from demo.ui.html.elements import esc
 from demo.ui.html.takeaway import ADDRESS
 from demo.ui.tabs.links import RUN
@@ -34,7 +34,7 @@ def link(result: RunResult) -> str:
 
 def badge(result: RunResult) -> str:
     """A stored run's badge, a link to the run, as Markdown."""
-    says = markdown.escaped(f"torch.compile: {shared.badge_text(result)}")
+    says = markdown.escaped(f"torch.compile: {link_preview.badge_text(result)}")
     return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
@@ -66,5 +66,5 @@ def section(result: RunResult, stored: bool, lang: Language) -> str:
             f'<a href="{esc(card)}" target="_blank" rel="noopener">{lang.html("share_card")}</a>'
         )
     basis = f" {lang.marked(lang.sentence(told))}" if (told := sentences.basis(result, lang)) else ""
-    title = esc(shared.title(result, lang))
+    title = esc(link_preview.title(result, lang))
     return f'<section class="share" data-title="{title}"><p>{measured}{basis}</p>{ways}</section>'

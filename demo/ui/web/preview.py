@@ -28,7 +28,7 @@ from gradio import route_utils
 
 from demo.core.languages import ENGLISH, Language, choose
 from demo.core.result import RunResult
-from demo.present import card, shared
+from demo.present import card, link_preview
 from demo.store.history import History, HistoryError
 
 PICTURE = Path(__file__).resolve().parents[3] / "assets" / "screenshots" / "preview.png"
@@ -97,7 +97,7 @@ class Previews:
         if result is None:
             return _refusal(404, "No stored run has this id.")
         if what == "badge":
-            return Answer(200, "image/svg+xml", shared.badge(result).encode(), 300)
+            return Answer(200, "image/svg+xml", link_preview.badge(result).encode(), 300)
         key = (id, card.drawable(language).code)
         if key not in self._cards:
             time.sleep(max(0.0, self._rested - time.monotonic()))
@@ -131,7 +131,7 @@ class Previews:
             title, told = name, re.sub(r"<[^>]+>", "", language.texts["promise"])
             picture = {"og:image": root + ADDRESS}
         else:
-            title, told = shared.title(result, language), shared.description(result, language)
+            title, told = link_preview.title(result, language), link_preview.description(result, language)
             code = "" if language is ENGLISH else f"?lang={language.code}"
             picture = {
                 "og:image": f"{root}{CARD.format(run=quote(result.id, safe=''))}{code}",

@@ -20,7 +20,7 @@ from samples import failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.spec import RunSpec
-from demo.present import card, shared
+from demo.present import card, link_preview
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -70,7 +70,7 @@ def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: Histo
     known = asked(previews, f"/card/{RUN.id}.png", if_none_match=f'"other", W/{headers["etag"]}')
     assert known[0] == 304 and known[2] == b"" and "content-length" not in known[1]
     status, headers, body = asked(previews, f"/badge/{RUN.id}.svg")
-    assert status == 200 and headers["content-type"] == "image/svg+xml" and body.decode() == shared.badge(RUN)
+    assert status == 200 and headers["content-type"] == "image/svg+xml" and body.decode() == link_preview.badge(RUN)
     assert headers["content-security-policy"] == "default-src 'none'; sandbox"
 
 
@@ -172,7 +172,7 @@ def test_a_crawler_is_shown_the_run_of_a_link_and_its_card(served: str, crawler:
     title, tags = told(fetched(f"{served}/?run={RUN.id}", **behind)[2])
     assert title == "shapes-vit 2.00× faster · Worth compiling?"
     assert tags["og:title"] == tags["og:image:alt"] == "shapes-vit 2.00× faster"
-    assert tags["og:description"] == shared.description(RUN, ENGLISH)
+    assert tags["og:description"] == link_preview.description(RUN, ENGLISH)
     assert tags["og:image"] == f"https://203.0.113.7/card/{RUN.id}.png"
     assert (tags["og:image:width"], tags["og:image:height"]) == ("1200", "630")
     for method in ("HEAD", "GET"):
@@ -200,7 +200,7 @@ def test_tabs_and_languages_have_titles_and_unknown_runs_the_page_s_own(served: 
         assert ("/card/" in tags["og:image"]) == (shown != own)
     japanese = told(fetched(f"{served}/?run={RUN.id}&lang=ja")[2])[1]
     assert japanese["og:image"].endswith(f"/card/{RUN.id}.png?lang=ja")
-    assert japanese["og:description"] == shared.description(RUN, LANGUAGES["ja"])
+    assert japanese["og:description"] == link_preview.description(RUN, LANGUAGES["ja"])
 
 
 def test_a_hostile_name_stays_text_in_the_tags(served: str) -> None:

@@ -13,7 +13,7 @@ from samples import ENVIRONMENT, GPU, failed_result, full_result, measurement, o
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import palette, shared
+from demo.present import link_preview, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,7 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
     ],
 )
 def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(result: RunResult, title: str) -> None:
-    assert shared.title(result, ENGLISH) == title
+    assert link_preview.title(result, ENGLISH) == title
 
 
 def test_what_no_page_can_hold_is_left_out() -> None:
@@ -41,22 +41,28 @@ def test_what_no_page_can_hold_is_left_out() -> None:
     )
     failed = failed_result(failure=dataclasses.replace(failure, message=f"a{hostile}b"))
     for result in (ran, failed):
-        for told in (shared.title(result, ENGLISH), shared.description(result, ENGLISH), shared.badge(result)):
+        for told in (
+            link_preview.title(result, ENGLISH),
+            link_preview.description(result, ENGLISH),
+            link_preview.badge(result),
+        ):
             assert told.encode() and not set(hostile) & set(told)
-    assert shared.title(ran, ENGLISH) == "a b 2.00× faster" and "; a b;" in shared.description(failed, ENGLISH)
+    assert link_preview.title(ran, ENGLISH) == "a b 2.00× faster" and "; a b;" in link_preview.description(
+        failed, ENGLISH
+    )
 
 
 def test_the_sentence_has_answer_interval_device_and_versions_in_every_language() -> None:
-    said = shared.description(full_result(), ENGLISH)
+    said = link_preview.description(full_result(), ENGLISH)
     assert said.startswith("Compiled is 2.00× faster; speed-up 2.0") and "95 % confidence" in said
     assert said.endswith("; Tesla T4, torch 2.13.0, transformers 5.23.0.")
     failure = failed_result()
     assert failure.failure is not None
     endless = dataclasses.replace(failure.failure, message="x" * 5000)
     for lang in LANGUAGES.values():
-        assert "Tesla T4" in shared.description(full_result(), lang)
-        assert failure.failure.message[:-1] in shared.description(failure, lang)
-        assert len(shared.description(failed_result(failure=endless), lang)) == shared.MAX_SENTENCE
+        assert "Tesla T4" in link_preview.description(full_result(), lang)
+        assert failure.failure.message[:-1] in link_preview.description(failure, lang)
+        assert len(link_preview.description(failed_result(failure=endless), lang)) == link_preview.MAX_SENTENCE
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
 def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outside(
     result: RunResult, words: str, colour: str
 ) -> None:
-    source = shared.badge(result)
+    source = link_preview.badge(result)
     badge = ElementTree.fromstring(source)
     assert {element.tag.removeprefix(SVG) for element in badge.iter()} == {"svg", "title", "g", "rect", "text"}
     assert not re.search(r"href|url\(|<script|<style", source)
