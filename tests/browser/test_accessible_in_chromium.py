@@ -145,7 +145,7 @@ def after(tab: Any) -> None:
 def after_text(tab: Any) -> None:
     before_text(tab)
     tab.locator("#run").click()
-    tab.locator("#seen .written .parted").wait_for()
+    tab.locator("#seen .written .parted").first.wait_for()
     _unfold(tab)
 
 
