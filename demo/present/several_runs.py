@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
@@ -26,15 +28,16 @@ from demo.present.figure import (
     scale_of,
     titled,
 )
-from demo.present.palette import COMPILED, VARIANTS
+from demo.present.palette import COMPILED, VARIANTS, Variant
 
 STACKS = 24
 """Dots that fit beside each other on a phone: an axis of 300 pixels with dots of 12."""
 DOT = 12
 """Largest width of a dot in pixels. A high stack has smaller ones."""
 FAR_APART = 5.0
-"""The scale of `calls_over_time` is logarithmic where one median is so many times another."""
-MARKS = 8
+"""In `calls_over_time` the scale is logarithmic where one median is so many times another, and each run has the whole
+width where one is so many times as long as the other."""
+MARKS = 6
 """Signs on a line of `calls_over_time`: they tell the variants apart where colours do not."""
 LETTERS = ("A", "B")
 
@@ -76,7 +79,8 @@ def reruns(result: RunResult, ratios: Sequence[float], together: stats.Interval,
     figure.add_vrect(x0=together.low, x1=together.high, fillcolor=COMPILED, opacity=0.2, line_width=0, layer="below")
     figure.add_vline(x=together.ratio, line={"color": LINE, "width": 2}, layer="below")
     plot = round(max(3, highest + 1) * (size + 2)) + 24
-    figure.update_xaxes(range=[low, high], nticks=5, ticksuffix="×", showgrid=True, zeroline=False, showline=True)
+    figure.update_xaxes(range=[low, high], nticks=5, ticksuffix="×", showgrid=True, zeroline=False)
+    figure.update_xaxes(showline=True, linecolor=LINE)
     figure.update_yaxes(
         range=[-9 / (size + 2), (plot - 9) / (size + 2)], showticklabels=False, showgrid=False, zeroline=False
     )
@@ -111,6 +115,24 @@ def stacks(values: Sequence[float], width: float) -> tuple[list[float], list[int
 # Two runs over time
 
 
+@dataclass(frozen=True)
+class _Line:
+    """One variant of one run: when each block was timed, and its median call, in seconds."""
+
+    letter: str
+    variant: Variant
+    at: np.ndarray
+    seconds: np.ndarray
+
+    def name(self, lang: Language) -> str:
+        return directed(f"{self.letter} {sentences.variant(self.variant, lang)}")
+
+    def told(self, lang: Language) -> str:
+        figures = {"median": np.median(self.seconds), "low": self.seconds.min(), "high": self.seconds.max()}
+        texts = {name: lang.plain_value(fmt.latency(float(value))) for name, value in figures.items()}
+        return lang.composed("chart_series", name=self.name(lang), **texts)
+
+
 def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure | None:
     """The median call of each block of two runs, eager and compiled, by the seconds that their timed calls took.
 
@@ -120,89 +142,109 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
     if len(results) != len(LETTERS):
         return None
     lines = [
-        (letter, variant, *times)
+        _Line(letter, variant, *times)
         for letter, result in zip(LETTERS, results, strict=True)
         for variant, times in timeline(result).items()
     ]
     if not lines:
         return None
-    medians = [float(np.median(seconds)) for *_, seconds in lines]
-    slowest = max(float(seconds.max()) for *_, seconds in lines)
-    least = min(float(seconds.min()) for *_, seconds in lines) / 1.1
+    medians = [float(np.median(line.seconds)) for line in lines]
+    slowest, least = max(float(line.seconds.max()) for line in lines), min(float(line.seconds.min()) for line in lines)
     far = least > 0 and max(medians) > FAR_APART * min(medians)
-    end = slowest * 1.05 if far else min(SLOWEST_SHOWN * max(medians), slowest * 1.05)
+    low, end = (least / 1.1, slowest * 1.1) if far else (0.0, min(SLOWEST_SHOWN * max(medians), slowest * 1.05))
     scale, unit = scale_of([min(end, slowest)])
-    names = [directed(f"{letter} {sentences.variant(variant, lang)}") for letter, variant, *_ in lines]
-    ends = [min(float(seconds[-1]), end) for *_, seconds in lines]
-    shifts = spread([PLOT_HEIGHT * _share(value, least if far else 0.0, end, far) for value in ends])
+    lengths = {line.letter: float(line.at[-1]) for line in lines}
+    stretched = max(lengths.values()) > FAR_APART * min(lengths.values()) > 0
+    ends = [min(float(line.seconds[-1]), end) for line in lines]
+    shifts = spread([PLOT_HEIGHT * _share(value, low, end, far) for value in ends])
     figure = go.Figure()
-    for (letter, variant, at, seconds), name, value, shift in zip(lines, names, ends, shifts, strict=True):
-        first = letter == LETTERS[0]
-        figure.add_trace(
-            go.Scatter(
-                name=name,
-                x=at.tolist(),
-                y=(np.minimum(seconds, end) * scale).tolist(),
-                text=[fmt.latency(one) for one in seconds],
-                mode="lines+markers",
-                line={"color": VARIANTS[variant], "width": 2.5, "dash": "solid" if first else "6px 4px"},
-                marker={
-                    "symbol": "circle" if variant == "eager" else "diamond",
-                    "size": 8,
-                    "maxdisplayed": MARKS,
-                    "line": {"width": 0},
-                },
-                hovertemplate=f"%{{text}}<extra>{name}</extra>",
-            )
-        )
-        sign = ("●" if variant == "eager" else "◆") + ("━" if first else "┄")
+    for line, value, shift in zip(lines, ends, shifts, strict=True):
+        at = line.at / lengths[line.letter] * 100 if stretched else line.at
+        figure.add_trace(_drawn(line, at, np.minimum(line.seconds, end) * scale, lang))
+        sign = ("●" if line.variant == "eager" else "◆") + ("━" if line.letter == LETTERS[0] else "┄")
         figure.add_annotation(
             x=1,
             xref="paper",
             xanchor="left",
             xshift=8,
-            y=np.log10(value * scale) if far else value * scale,
+            y=math.log10(value * scale) if far else value * scale,
             yshift=shift,
-            text=f'<span style="color:{VARIANTS[variant]}">{sign}</span> {name}',
+            text=f'<span style="color:{VARIANTS[line.variant]}">{sign}</span> {line.name(lang)}',
             showarrow=False,
         )
-    source = [lang.plain("chart_both_runs_why", first=LETTERS[0], second=LETTERS[1])]
-    beyond = sum(int((seconds > end).sum()) for *_, seconds in lines)
+    first, second = LETTERS
+    source = [lang.plain("chart_both_runs_why", first=first, second=second)]
+    if stretched:
+        took = {"one": fmt.duration(lengths[first]), "other": fmt.duration(lengths[second])}
+        source.append(lang.plain("chart_by_share", first=first, second=second, **took))
+    else:
+        source.append(lang.plain("chart_by_seconds"))
     if far:
         source.append(lang.plain("chart_log"))
-    if beyond:
+        ticks = _log_ticks(low * scale, end * scale)
+        figure.update_yaxes(type="log", range=[math.log10(low * scale), math.log10(end * scale)])
+        figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], showgrid=True)
+    else:
+        figure.update_yaxes(range=[0, end * scale], nticks=5, showgrid=True)
+    if beyond := sum(int((line.seconds > end).sum()) for line in lines):
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     for letter, result in zip(LETTERS, results, strict=True):
         source.append(f"{letter}: {', '.join(provenance(result))}")
-    figure.update_yaxes(nticks=5, showgrid=True, type="log" if far else "linear")
-    figure.update_yaxes(range=[np.log10(least * scale), np.log10(end * scale)] if far else [0, end * scale])
-    last = max(float(at[-1]) for *_, at, _ in lines)
-    figure.update_xaxes(range=[0, last * 1.02], showgrid=False, nticks=6, ticksuffix=" s")
+    across = 100.0 if stretched else max(lengths.values())
+    suffix = " %" if stretched else " s"
+    figure.update_xaxes(range=[0, across * 1.02], showgrid=False, nticks=4, tickangle=0, ticksuffix=suffix)
+    right = SIGN_WIDTH + 14 + room([line.name(lang) for line in lines])
+    told = [line.told(lang) for line in lines]
     title = titled("chart_both_runs", unit, lang)
-    told = [
-        lang.composed("chart_series", name=name, **_in_figures(seconds, lang))
-        for name, (*_, seconds) in zip(names, lines, strict=True)
-    ]
-    right = SIGN_WIDTH + 14 + room(names)
     return dressed(figure, title, source, left=48, right=right, plot=PLOT_HEIGHT, told=told)
 
 
-def timeline(result: RunResult) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each variant with a whole block of timed calls: when each block was timed, and its median call, in seconds.
+def _drawn(line: _Line, at: np.ndarray, heights: np.ndarray, lang: Language) -> go.Scatter:
+    return go.Scatter(
+        name=line.name(lang),
+        x=at.tolist(),
+        y=heights.tolist(),
+        text=[fmt.latency(one) for one in line.seconds],
+        mode="lines+markers",
+        line={
+            "color": VARIANTS[line.variant],
+            "width": 2.5,
+            "dash": "solid" if line.letter == LETTERS[0] else "6px 4px",
+        },
+        marker={
+            "symbol": "circle" if line.variant == "eager" else "diamond",
+            "size": 7,
+            "maxdisplayed": MARKS,
+            "line": {"width": 0},
+        },
+        hovertemplate=f"%{{text}}<extra>{line.name(lang)}</extra>",
+    )
 
-    A block stands in the middle of its calls. Where the variants were timed in turns, both share the time of a block;
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of each power of ten within the axis; over two powers the ones alone."""
+    steps = (1, 2, 5) if high < 100 * low else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+
+
+def timeline(result: RunResult) -> dict[Variant, tuple[np.ndarray, np.ndarray]]:
+    """For each variant with a whole block of timed calls: when each block was over, and its median call, in seconds.
+
+    A block stands at the end of its calls. Where the variants were timed in turns, both share the time of a block;
     else compiled follows eager.
     """
-    sides = {"eager": result.eager, "compiled": result.compiled}
+    sides: dict[Variant, Measurement | None] = {"eager": result.eager, "compiled": result.compiled}
     timed = {name: side for name, side in sides.items() if side is not None and len(side.blocks)}
     took = {name: _block_seconds(side) for name, side in timed.items()}
     if len(took) == 2 and result.interleaved and result.spec.protocol == "interleaved":
         blocks = min(map(len, took.values()))
         both = took["eager"][:blocks] + took["compiled"][:blocks]
-        return {name: (both.cumsum() - both / 2, side.blocks[:blocks]) for name, side in timed.items()}
-    found, passed = {}, 0.0
+        return {name: (both.cumsum(), side.blocks[:blocks]) for name, side in timed.items()}
+    found: dict[Variant, tuple[np.ndarray, np.ndarray]] = {}
+    passed = 0.0
     for name, side in timed.items():
-        found[name] = (passed + took[name].cumsum() - took[name] / 2, side.blocks)
+        found[name] = (passed + took[name].cumsum(), side.blocks)
         passed += float(took[name].sum())
     return found
 
@@ -217,10 +259,5 @@ def _block_seconds(side: Measurement) -> np.ndarray:
 def _share(value: float, low: float, high: float, far: bool) -> float:
     """Where a value lies on its axis, 0 at the lower end and 1 at the upper."""
     if far:
-        return float(np.log(value / low) / np.log(high / low))
+        return math.log(value / low) / math.log(high / low)
     return (value - low) / (high - low)
-
-
-def _in_figures(seconds: np.ndarray, lang: Language) -> dict[str, str]:
-    figures = {"median": np.median(seconds), "low": seconds.min(), "high": seconds.max()}
-    return {name: lang.plain_value(fmt.latency(float(value))) for name, value in figures.items()}

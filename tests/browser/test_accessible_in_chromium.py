@@ -153,7 +153,7 @@ def after(tab: Any) -> None:
 def after_text(tab: Any) -> None:
     before_text(tab)
     tab.locator("#run").click()
-    tab.locator("#seen .written .parted").wait_for()
+    tab.locator("#seen .written .parted").first.wait_for()
     _unfold(tab)
 
 
@@ -191,6 +191,7 @@ def history(tab: Any) -> None:
         tab.locator("#runs .pick input").nth(row).check()
     tab.locator("#compare").click()
     tab.locator("#compared table").wait_for()
+    tab.locator("#compared-over-time .plot-container").wait_for()
     tab.locator("#delete").click()
     tab.locator("#for-good").wait_for()
 

@@ -68,7 +68,7 @@ def test_each_block_of_both_runs_stands_where_it_was_timed() -> None:
     ]  # fmt: skip
     eager, compiled = figure.data[:2]
     assert eager.x == compiled.x and len(eager.x) == 12
-    assert eager.x[0] == pytest.approx((4 * 0.002 + 4 * 0.001) / 2)
+    assert eager.x[0] == pytest.approx(4 * 0.002 + 4 * 0.001)
     assert eager.y[:3] == pytest.approx([2, 2.04, 2.08])
 
 
@@ -84,11 +84,21 @@ def test_runs_of_very_different_scale_share_a_logarithmic_axis_and_it_is_said() 
     figure = calls_over_time([FAST, SLOW], ENGLISH)
     alike = calls_over_time([FAST, FAST], ENGLISH)
     assert figure is not None and alike is not None
-    assert (figure.layout.yaxis.type, alike.layout.yaxis.type) == ("log", "linear")
+    assert (figure.layout.yaxis.type, alike.layout.yaxis.type) == ("log", None)
     assert "logarithmic" in figure.layout.meta["aloud"] and "logarithmic" not in alike.layout.meta["aloud"]
     low, high = figure.layout.yaxis.range
     assert all(low <= np.log10(value) <= high for line in figure.data for value in line.y)
     assert figure.layout.xaxis.range[1] >= max(max(line.x) for line in figure.data)
+    ticks = [float(tick) for tick in figure.layout.yaxis.ticktext]
+    assert len(ticks) >= 2 and all(10**low <= tick <= 10**high for tick in ticks)
+
+
+def test_a_much_longer_run_leaves_the_other_its_width_and_their_lengths_are_said() -> None:
+    figure, alike = calls_over_time([FAST, SLOW], ENGLISH), calls_over_time([FAST, FAST], ENGLISH)
+    assert figure is not None and alike is not None
+    assert all(max(line.x) == pytest.approx(100) for line in figure.data)
+    took = "each run from its first timed call to its last; A took 0.1 s, B 10.0 s"
+    assert took in figure.layout.meta["aloud"] and "seconds of timed calls" in alike.layout.meta["aloud"]
 
 
 def test_names_at_the_ends_do_not_cover_each_other_and_have_room() -> None:
