@@ -192,7 +192,8 @@ def _newest_files(listed: list[Any]) -> tuple[dict[str, str], bool]:
     """The blob ids of the files to fetch, by name, and whether others are left out."""
     latest = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86_400))
     named = [(found[1], entry) for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest]
-    chosen, total, cut = {}, 0, False
+    chosen: dict[str, str] = {}
+    total, cut = 0, False
     for _, entry in sorted(named, key=lambda pair: (pair[0], pair[1].path), reverse=True):
         size = getattr(entry, "size", MAX_FILE_BYTES + 1)  # a folder has none
         if len(chosen) == MAX_FILES or size > MAX_FILE_BYTES or total + size > MAX_BYTES:
