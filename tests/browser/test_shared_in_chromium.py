@@ -24,7 +24,7 @@ DATASET = "somebody/worth-compiling-runs"
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("data")
-    write(folder / "repository", [*plausible(), plausible(1)[0] | {"id": "bad", "speedup": -1.0}])
+    write(folder / "repository", [*plausible(), plausible()[0] | {"id": "bad", "speedup": -1.0}])
     with (
         pytest.MonkeyPatch.context() as patch,
         hub_stub.serve({f"datasets/{DATASET}": folder / "repository"}) as endpoint,

@@ -39,7 +39,7 @@ def status(shared: Shared, lang: Language) -> str:
     said = []
     if shared.fetched_at:
         when = f"{shared.fetched_at[:16].replace('T', ' ')} UTC"
-        said.append(lang.composed("shared_read", dataset=link, when=lang.value(when)))
+        said.append(lang.composed("shared_read", dataset=link, when=f"<time>{lang.value(when)}</time>"))
     else:
         said.append(lang.composed("shared_unread", dataset=link))
     if shared.problem is not None:
