@@ -236,7 +236,8 @@ def _line(row: PublishedRow, lang: Language) -> str:
         interval = f"<small>{lang.html('between', low=low, high=high)}</small>"
     how = f"torch {row.torch}, {row.mode}"
     if own:
-        how += f", {own.dtype}, {own.date}"
+        further = [word for word in row.subset.split(" ")[1:] if word not in (row.mode, own.dtype)]
+        how = ", ".join([how, own.dtype, *further, own.date])
     whose = "".join(f"<small>{words}</small>" for words in _conditions(own, lang))
     cells = (
         ("", lang.value(row.gpu)),

@@ -102,6 +102,8 @@ def test_each_row_that_ships_has_a_link_that_asks_for_what_it_measured() -> None
         (row.checkpoint, row.task, row.batch_size, row.mode, row.subset == "measured freezing") for row in rows
     ]
     assert {spec.freezing for spec in specs if spec} == {False, True}
+    own = lines(view(subset="measured freezing", gpu="", batch_size="")["table"])
+    assert all(", default, float32, freezing, 2026-" in line[7] for line in own)
 
 
 def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(own: Path) -> None:
