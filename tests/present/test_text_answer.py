@@ -107,5 +107,5 @@ def test_a_month_counts_whole_answers() -> None:
 
 def test_a_picture_has_no_prompt_and_no_tokens_beside_a_text() -> None:
     text = text_result(spec=dataclasses.replace(text_result().spec, tokens=32))
-    page = comparison.comparison([ok_result(), text], ENGLISH)
+    page = "".join(comparison.comparison([ok_result(), text], ENGLISH))
     assert "<td>–</td><td>32</td>" in page and "<td>64</td>" not in page

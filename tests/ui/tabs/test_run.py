@@ -186,7 +186,11 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -
 def test_every_section_of_a_result_is_filled_under_its_answer_and_a_failure_hides_them_again() -> None:
     page = Page(answering(full_result()))
     *_, last = pressed(page)
+    _, reruns, *_ = page.run_tab.pane.folds
+    assert last[reruns.accordion]["visible"] is False  # nothing like it is stored
     for fold in page.run_tab.pane.folds:
+        if fold is reruns:
+            continue
         title, html = (tell(full_result(), ENGLISH) for tell in (fold.section.title, fold.section.html))
         assert last[fold.accordion]["visible"] and last[fold.accordion]["label"] == title
         assert last[fold.html] == html
