@@ -34,7 +34,7 @@ from demo.store.history import History, HistoryError
 PICTURE = Path(__file__).resolve().parents[3] / "assets" / "screenshots" / "preview.png"
 ADDRESS, CARD, BADGE = "/preview.png", "/card/{run}.png", "/badge/{run}.svg"
 _RUN = re.compile(r"/(card|badge)/([^/]{1,100})\.(png|svg)")
-TABS = ("history", "published", "sweep")
+TABS = ("history", "shared", "published", "sweep")
 """Those whose name stands in the title; the first tab has the title of its run."""
 KEPT = 64
 """Cards, of some forty kilobytes each."""

@@ -189,6 +189,7 @@ def test_tabs_and_languages_have_titles_and_unknown_runs_the_page_s_own(served: 
     for query, title, shown in (
         ("", own, own),
         ("?tab=published", f"Published · {own}", own),
+        ("?tab=shared", f"Shared · {own}", own),
         (f"?tab=history&run={RUN.id}", f"History · {own}", "shapes-vit 2.00× faster"),
         ("?tab=nothing", own, own),
         ("?run=nothing", own, own),
