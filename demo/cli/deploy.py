@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, listed
+from demo.cli.space_hardware import HARDWARE, for_space
 from demo.core import format as fmt
 from demo.core import hub
 from demo.core.errors import BadInput
-from demo.core.space_hardware import HARDWARE, for_space
 from demo.store import hub_dataset
 from demo.store.measured import current_commit
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-PYTHON = "3.12.12"
-"""What README's front matter asks for: one of the two versions that ZeroGPU has, and valid on all other hardware."""
 ZERO_GPU = "zero-a10g"
 """ZeroGPU's name in the Hub's API, from the time when its cards were A10G."""
 
