@@ -28,9 +28,9 @@ os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_X
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
-LONG_FILES = ("tests/test_end_to_end.py", "tests/cli/test_sweep.py", "tests/sweep/test_run.py", "tests/browser/")
-"""Files with tests of a minute and more. They start first: at the end they would run alone, beside idle cores."""
+LONG = ("tests/test_", "tests/browser/", "tests/backend/", "tests/cli/", "tests/sweep/", "tests/present/test_script.py")
+"""Where files of a minute and more are. They start first: at the end one of them would run alone, beside idle cores."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG_FILES))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))

@@ -612,7 +612,7 @@ def test_an_error_of_the_store_reaches_no_browser_with_its_folder(unreadable: Hi
         raised(lambda: export("", "")),
         raised(lambda: export("one", "")),
         handler(page, of=(tab.search, "change"), changes=tab.runs)("")[0],
-        handler(page, of=(tab.compare_button, "click"))("one two")[1],
+        handler(page, of=(tab.compare_button, "click"))("one two")[-1],
         handler(page, of=(tab.for_good_button, "click"))("one", "")[1],
         str(page.run_tab.open("one", ENGLISH, None)),
         str(handler(page, of=(sweeps.start_button, "click"))(None, *axes, "pretrained", False)),

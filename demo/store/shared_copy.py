@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -190,7 +191,7 @@ class SharedCopy:
 
 def _newest_files(listed: list[Any]) -> tuple[dict[str, str], bool]:
     """The blob ids of the files to fetch, by name, and whether others are left out."""
-    latest = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86_400))
+    latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y-%m-%d")
     named = [(found[1], entry) for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest]
     chosen: dict[str, str] = {}
     total, cut = 0, False

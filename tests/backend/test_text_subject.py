@@ -95,9 +95,9 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(fold
     for _ in range(2 * decoding.steps):
         call()
         seen.append(decoding.token[-1, 0].item())
-        lengths.append(decoding.cache.get_seq_length())
+        lengths.append(int(decoding.cache.get_seq_length()))
     assert seen == answer[1:].tolist() * 2
-    assert [int(length) for length in lengths] == [prompt + step for step in range(1, TOKENS)] * 2
+    assert lengths == [prompt + step for step in range(1, TOKENS)] * 2
     other()  # it begins anew, in the same cache, and the first one goes on from there
     call()
     assert decoding.token[-1, 0] == answer[2]
