@@ -57,9 +57,7 @@ def run(spec: RunSpec, image: Path | None) -> Generator[Event, None, None]:
                 yield event
     except BadInput:
         raise
-    except (
-        Exception
-    ) as error:  # gradio's Error, an assertion or a lost connection: `spaces` raises classes of all kinds
+    except Exception as error:  # `spaces` raises classes of all kinds: gradio's Error, an assertion, a lost connection
         reason = str(getattr(error, "message", error)) or type(error).__name__
         if started:
             raise WorkerDied(reason) from error
