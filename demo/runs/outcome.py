@@ -94,8 +94,8 @@ class OngoingRun:
         return dataclasses.replace(result, id=self.id, started_at=self.started_at, spec=spec, failure=failure)
 
     def gpu_lost(self, reason: str) -> RunResult:
-        _log.warning("the GPU was taken back: %s", reason)
-        return self._failed("crashed", f"The lent GPU was taken back while {self._doing}: {reason}.", _LENT_REMEDY)
+        _log.warning("the run on the lent GPU ended: %s", reason)
+        return self._failed("crashed", f"The run on the lent GPU ended while {self._doing}: {reason}.", _LENT_REMEDY)
 
     def crashed(self, worker: Worker) -> RunResult:
         """The worker ended without a result, or sent something that cannot be read. Call it before the worker is

@@ -45,7 +45,7 @@ def _holding_a_gpu(spec: RunSpec, image: Path | None) -> Generator[Event | BadIn
 def run(spec: RunSpec, image: Path | None) -> Generator[Event, None, None]:
     """The events of a run on a GPU that ZeroGPU lends. Blocks until there is one.
 
-    Raises BadInput where none was to be had or the run is refused, and WorkerDied where the GPU was taken back.
+    Raises BadInput where none was to be had or the run is refused, and WorkerDied where the run ends without a result.
     """
     started = False
     try:
@@ -62,5 +62,6 @@ def run(spec: RunSpec, image: Path | None) -> Generator[Event, None, None]:
         if started:
             raise WorkerDied(reason) from error
         raise BadInput(
-            f"ZeroGPU lent no GPU: {reason.rstrip('.')}. Try later, or choose device cpu for this Space's own CPU."
+            f"The run on ZeroGPU's GPU did not begin: {reason.rstrip('.')}. Try later, or choose device cpu for this "
+            "Space's own CPU."
         ) from error

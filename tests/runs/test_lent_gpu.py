@@ -85,7 +85,7 @@ def test_a_gpu_that_is_taken_back_or_silent_makes_a_result_that_says_so() -> Non
 def test_where_no_gpu_is_lent_the_run_is_refused_and_not_stored(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
     with pytest.raises(BadInput, match="quota"):
-        run(Lender(BadInput("ZeroGPU lent no GPU: quota.")), history)
+        run(Lender(BadInput("ZeroGPU's GPU did not begin: quota.")), history)
     assert history.all(10) == []
 
 

@@ -95,7 +95,7 @@ def test_only_a_package_borrows_the_gpu_and_its_worker_is_a_child_of_the_fork(le
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(told) == 3, done.stdout + done.stderr
     without_cuda, package, jit = told
-    assert "ZeroGPU lent no GPU" in without_cuda["refused"]  # and it did not run on the CPU instead
+    assert "ZeroGPU's GPU did not begin" in without_cuda["refused"]  # and it did not run on the CPU instead
     assert package | {"pid": 0} == {"status": "ok", "device": "cuda", "gpu": UUID, "patched": False, "pid": 0}
     assert jit | {"pid": 0} == {"status": "ok", "device": "auto", "gpu": "", "patched": False, "pid": 0}
     allowed = [query["pid"] for path, query in lender.asked if path == "/allow"]

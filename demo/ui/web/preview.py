@@ -1,11 +1,12 @@
 """What others show of a link to this page: tags for previews, the card of a stored run and its badge.
 
-A stored run's card and badge tell what the page at `?run=ID` tells anybody. A run that was deleted has neither.
+A stored run's card and badge tell what the page at `?run=ID` tells anybody. A run that was deleted has neither, but for
+`MINUTES` seconds a copy elsewhere may still be shown.
 
 Covered: cards are drawn one at a time, outside the event loop, for at most a tenth of a core, so that crawlers do not
 take the processor from what is being timed; as many wait as `MAX_WAITING`.
 
-Not covered: the rate of requests for what is drawn already.
+Not covered: the rate of requests for badges and for cards that are drawn already, of which `KEPT` are kept.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import hashlib
 import logging
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -41,7 +40,8 @@ KEPT = 64
 MAX_WAITING = 32
 REST = 9
 """After a card was drawn, the next one waits so many times as long as that took."""
-DAY = 86_400
+DAY, MINUTES = 86_400, 300
+"""Seconds for which the page's own picture, and what shows a run, may be kept elsewhere."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ class Previews:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._cards: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._thread = ThreadPoolExecutor(1, "cards")
+        self._cards: dict[tuple[str, str], bytes] = {}
+        self._drawing = asyncio.Lock()
         self._waiting = 0
         self._rested = 0.0
         """When the next card may be drawn."""
@@ -81,33 +81,32 @@ class Previews:
         asked = _RUN.fullmatch(path)
         if asked is None or (asked[1], asked[3]) not in (("card", "png"), ("badge", "svg")):
             return None
-        if self._waiting >= MAX_WAITING:
-            return _refusal(503, "Many cards are being asked for. Try again in a minute.")
+        result = await asyncio.to_thread(self._stored, asked[2])
+        if result is None:
+            return _refusal(404, "No stored run has this id.")
+        if asked[1] == "badge":
+            badge = await asyncio.to_thread(link_preview.badge, result)
+            return Answer(200, "image/svg+xml", badge.encode(), MINUTES)
         language = choose(dict(parse_qsl(query)).get("lang"), None, None)
+        key = (result.id, (await asyncio.to_thread(card.drawable, language)).code)
+        if key not in self._cards and self._waiting >= MAX_WAITING:
+            return _refusal(503, "Many cards are being asked for. Try again in a minute.")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._of_run, asked[1], asked[2], language
-            )
+            return Answer(200, "image/png", self._cards.get(key) or await self._drawn(key, result, language), MINUTES)
         finally:
             self._waiting -= 1
 
-    def _of_run(self, what: str, id: str, language: Language) -> Answer:
-        result = self._stored(id)
-        if result is None:
-            return _refusal(404, "No stored run has this id.")
-        if what == "badge":
-            return Answer(200, "image/svg+xml", link_preview.badge(result).encode(), 300)
-        key = (id, card.drawable(language).code)
-        if key not in self._cards:
-            time.sleep(max(0.0, self._rested - time.monotonic()))
-            begun = time.monotonic()
-            self._cards[key] = card.draw(result, language)
-            self._rested = time.monotonic() + REST * (time.monotonic() - begun)
-        self._cards.move_to_end(key)
-        while len(self._cards) > KEPT:
-            self._cards.popitem(last=False)
-        return Answer(200, "image/png", self._cards[key], DAY)
+    async def _drawn(self, key: tuple[str, str], result: RunResult, language: Language) -> bytes:
+        async with self._drawing:
+            if key not in self._cards:
+                await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
+                begun = time.monotonic()
+                self._cards[key] = await asyncio.to_thread(card.draw, result, language)
+                self._rested = time.monotonic() + REST * (time.monotonic() - begun)
+                while len(self._cards) > KEPT:
+                    del self._cards[next(iter(self._cards))]
+            return self._cards[key]
 
     def _stored(self, id: str) -> RunResult | None:
         try:
@@ -115,6 +114,12 @@ class Previews:
         except HistoryError as error:
             _log.warning("a preview could not be made: %s", error)
             return None
+
+    def _told(self, id: str, language: Language) -> tuple[str, str] | None:
+        """Title and sentence of a stored run."""
+        if (result := self._stored(id)) is None:
+            return None
+        return link_preview.title(result, language), link_preview.description(result, language)
 
     async def tags(self, scope: Message, language: Language) -> str:
         """HTML for the head of the page that answers this request. Its addresses are absolute, also behind a proxy.
@@ -125,16 +130,16 @@ class Previews:
         # on a Space, parameters that begin with two underscores are the frame's own
         query = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if not pair[0].startswith("__")]
         asked = dict(query)
-        result = await asyncio.to_thread(self._stored, asked["run"]) if asked.get("run") else None
+        of_run = await asyncio.to_thread(self._told, asked["run"], language) if asked.get("run") else None
         name = language.plain("title")
-        if result is None:
+        if of_run is None:
             title, told = name, re.sub(r"<[^>]+>", "", language.texts["promise"])
             picture = {"og:image": root + ADDRESS}
         else:
-            title, told = link_preview.title(result, language), link_preview.description(result, language)
+            title, told = of_run
             code = "" if language is ENGLISH else f"?lang={language.code}"
             picture = {
-                "og:image": f"{root}{CARD.format(run=quote(result.id, safe=''))}{code}",
+                "og:image": f"{root}{CARD.format(run=quote(asked['run'], safe=''))}{code}",
                 "og:image:width": str(card.WIDTH),
                 "og:image:height": str(card.HEIGHT),
                 "og:image:alt": title,
