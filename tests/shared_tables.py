@@ -9,6 +9,7 @@ import pyarrow
 from pyarrow import parquet
 from samples import ok_result
 
+from demo.core import stats
 from demo.core.result import RunResult
 from demo.store import export
 
@@ -60,7 +61,7 @@ def plausible(count: int = 360) -> list[dict[str, Any]]:
                 speedup=ratio,
                 speedup_low=ratio * 0.97,
                 speedup_high=ratio * 1.03,
-                verdict="faster" if ratio > 1.03 else "slower" if ratio < 0.97 else "same",
+                verdict=stats.verdict(stats.Interval(ratio, ratio * 0.97, ratio * 1.03), None),
             )
         )
     oom = {name: None for name in rows[0] if name.startswith(("eager_", "compiled_", "speedup"))}

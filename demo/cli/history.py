@@ -16,7 +16,7 @@ from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
 from demo.present import advice, card, link_preview, markdown, sentences
-from demo.store import export
+from demo.store import export, hub_dataset
 from demo.store.history import History
 from demo.store.journal import Journal
 
@@ -176,6 +176,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):  # which Ctrl-D is not
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
+    hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{sentences.count(history.delete(ids), 'result', ENGLISH)} deleted.", file=sys.stderr)
     return OK
 

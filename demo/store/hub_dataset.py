@@ -103,15 +103,8 @@ class PushedHistory(History):
         A file of rows that is still here is pushed again without their rows.
         """
         ids = set(ids)
-        for file in (self.path.parent / FOLDER).glob("runs/*/*.json"):
-            if file.stem in ids:
-                file.unlink(missing_ok=True)
         with self._rows:
-            for file in (self.path.parent / FOLDER).glob(f"{ROWS}/*.parquet"):
-                try:
-                    _delete_rows(file, ids)
-                except Exception as error:  # pyarrow raises several kinds for a file that is damaged
-                    _log.warning("the rows of %s were not deleted: %s", file.name, error)
+            withdraw(self.path.parent / FOLDER, ids)
         return super().delete(ids)
 
     def close(self) -> None:
@@ -175,14 +168,27 @@ class PushedHistory(History):
             self.connecting.release()
 
 
+def withdraw(folder: Path, ids: set[str]) -> None:
+    """Removes these results from what is pushed from this folder.
+
+    Not covered: a row that another program adds to the same file in the same moment.
+    """
+    for file in folder.glob("runs/*/*.json"):
+        if file.stem in ids:
+            file.unlink(missing_ok=True)
+    for file in folder.glob(f"{ROWS}/*.parquet"):
+        try:
+            _delete_rows(file, ids)
+        except Exception as error:  # pyarrow raises several kinds for a file that is damaged
+            _log.warning("the rows of %s were not deleted: %s", file.name, error)
+
+
 def _delete_rows(file: Path, ids: set[str]) -> None:
-    """Writes a file of rows again without these; one without a row is removed."""
+    """Writes a file of rows again without these, also one without a row: a push removes no file from the Hub."""
     from pyarrow import parquet
 
     rows = parquet.read_table(file)
     keep = [id not in ids for id in rows.column("id").to_pylist()]
-    if not any(keep):
-        file.unlink()
-    elif not all(keep):
+    if not all(keep):
         with replacing(file) as draft:
             parquet.write_table(rows.filter(keep), draft)

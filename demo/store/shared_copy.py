@@ -8,16 +8,17 @@ What is not covered: a Hub that sends a file slower than anybody waits holds up 
 from __future__ import annotations
 
 import contextlib
+import heapq
 import json
 import logging
 import re
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from demo.core import hub
 from demo.core.files import replacing
@@ -33,9 +34,11 @@ RENEW_SECONDS = 300.0
 MAX_FETCH_SECONDS = 120.0
 REQUEST_SECONDS = 10.0
 MAX_FILES, MAX_BYTES, MAX_FILE_BYTES = 200, 64_000_000, 16_000_000
-MAX_LISTED = 20_000
+MAX_LISTED = 1_000
+"""Names that are held of a listing. More than `MAX_FILES`, as a file that is too large is passed over."""
 _NAME = re.compile(rf"{ROWS}/(\d{{4}}-\d\d-\d\d)-[A-Za-z0-9]{{1,40}}\.parquet")
 
+T = TypeVar("T")
 Problem = Literal["unreachable", "refused", "failed", "slow", "busy"]
 _log = logging.getLogger(__name__)
 
@@ -73,37 +76,44 @@ class SharedCopy:
         self._parsed: dict[str, FileRows] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._begun = -RENEW_SECONDS
+        self._begun = self._due = 0.0
+        """When the thread began, and from when the Hub is asked again."""
         self._loaded = False
 
     def look(self, busy: bool = False) -> Shared:
         """What is known now. It waits for nothing; an old copy is fetched again in a thread.
 
-        While the machine is `busy` with a measurement nothing is read or fetched.
+        While the machine is `busy` with a measurement no fetch begins; one that goes on is not stopped. The copy that
+        lies on this disk is read all the same.
         """
         with self._lock:
             now = time.monotonic()
             if self._thread is not None and self._thread.is_alive():
                 slow = now - self._begun > MAX_FETCH_SECONDS
                 return replace(self._shared, fetching=not slow, problem="slow" if slow else self._shared.problem)
-            if now - self._begun < RENEW_SECONDS:
+            if now < self._due:
                 return self._shared
-            if busy:
-                return self._shared if self._loaded else replace(self._shared, fetching=True, problem="busy")
+            if busy and self._loaded:
+                known = self._shared
+                return known if known.fetched_at else replace(known, fetching=True, problem="busy")
             self._begun = now
-            self._thread = threading.Thread(target=self._renew, daemon=True)
+            if not busy:
+                self._due = now + RENEW_SECONDS
+            self._thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
             try:
                 self._thread.start()
             except RuntimeError as error:  # no further thread can be started
                 _log.warning("the dataset %s cannot be read: %s", self._shared.dataset, error)
                 return replace(self._shared, problem="failed")
-            return replace(self._shared, fetching=True)
+            return replace(self._shared, fetching=True, problem="busy" if busy else self._shared.problem)
 
-    def _renew(self) -> None:
+    def _renew(self, fetch: bool) -> None:
         try:
             if not self._loaded:
+                self._loaded = True  # also where it fails: the Hub is the next try
                 self._publish(*self._read_state())
-                self._loaded = True
+            if not fetch:
+                return
             if not hub.reachable():
                 self._shared = replace(self._shared, problem="unreachable")
                 return
@@ -119,9 +129,16 @@ class SharedCopy:
 
     def _publish(self, files: dict[str, tuple[str, str]], fetched_at: str, cut: bool) -> None:
         self._files = files
-        places = [place for _, place in files.values()]
-        self._parsed = {place: self._parsed.get(place) or shared_rows.read(Path(place)) for place in places}
-        parsed = self._parsed.values()
+        read: dict[str, FileRows] = {}
+        ids: set[str] = set()
+        decoded = 0
+        for _, place in files.values():  # the newest first
+            if len(ids) >= shared_rows.MAX_ROWS or decoded >= shared_rows.MAX_DECODED:
+                break
+            read[place] = file = self._parsed.get(place) or shared_rows.read(Path(place))
+            ids.update(row.id for row in file.rows)
+            decoded += file.decoded
+        self._parsed, parsed = read, read.values()
         rows, too_many = shared_rows.newest(parsed)
         self._shared = Shared(
             self._shared.dataset,
@@ -130,7 +147,7 @@ class SharedCopy:
             sum(file.unreadable for file in parsed),
             len(parsed),
             sum(not file.readable for file in parsed),
-            cut or too_many or any(file.unread for file in parsed),
+            cut or too_many or len(read) < len(files) or any(file.unread for file in parsed),
             fetched_at,
         )
 
@@ -166,14 +183,11 @@ class SharedCopy:
         commit = api.dataset_info(dataset, revision="main", timeout=REQUEST_SECONDS).sha
         try:
             tree = api.list_repo_tree(dataset, ROWS, revision=commit, repo_type="dataset")
-            listed = list(islice(tree, MAX_LISTED))
+            chosen, cut = _newest_files(_until(end, tree))
         except EntryNotFoundError:  # nothing was pushed yet
-            listed = []
-        chosen, cut = _newest_files(listed)
+            chosen, cut = {}, False
         files = {}
-        for name, blob in chosen.items():
-            if time.monotonic() > end:
-                raise TimeoutError(f"{MAX_FETCH_SECONDS:.0f} s were not enough to fetch {len(chosen)} files")
+        for name, blob in _until(end, chosen.items()):
             known = self._files.get(name)
             if known is None or known[0] != blob or not Path(known[1]).is_file():
                 place = hf_hub_download(
@@ -186,16 +200,27 @@ class SharedCopy:
                 )
                 known = (blob, place)
             files[name] = known
-        return files, cut or len(listed) == MAX_LISTED
+        return files, cut
 
 
-def _newest_files(listed: list[Any]) -> tuple[dict[str, str], bool]:
-    """The blob ids of the files to fetch, by name, and whether others are left out."""
+def _until(end: float, items: Iterable[T]) -> Iterator[T]:
+    """Raises TimeoutError where they take longer."""
+    for item in items:
+        if time.monotonic() > end:
+            raise TimeoutError(f"{MAX_FETCH_SECONDS:.0f} s were not enough to list and fetch the files")
+        yield item
+
+
+def _newest_files(listed: Iterable[Any]) -> tuple[dict[str, str], bool]:
+    """The blob ids of the files to fetch, by name, newest first, and whether others are left out.
+
+    The Hub lists by name, the oldest day first, so the whole listing is looked at.
+    """
     latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y-%m-%d")
-    named = [(found[1], entry) for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest]
+    named = (entry for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest)
     chosen: dict[str, str] = {}
     total, cut = 0, False
-    for _, entry in sorted(named, key=lambda pair: (pair[0], pair[1].path), reverse=True):
+    for entry in heapq.nlargest(MAX_LISTED, named, key=lambda entry: str(entry.path)):
         size = getattr(entry, "size", MAX_FILE_BYTES + 1)  # a folder has none
         if len(chosen) == MAX_FILES or size > MAX_FILE_BYTES or total + size > MAX_BYTES:
             cut = True
@@ -206,14 +231,20 @@ def _newest_files(listed: list[Any]) -> tuple[dict[str, str], bool]:
 
 
 def _remove_others(before: dict[str, tuple[str, str]], kept: dict[str, tuple[str, str]]) -> None:
-    """Removes earlier versions of files from huggingface_hub's cache, which would grow with every push."""
-    blobs = {Path(place).resolve() for _, place in kept.values()}
+    """Removes earlier versions of files from huggingface_hub's cache, which would grow with every push.
+
+    The cache is shared: content that another snapshot links to stays.
+    """
+    blobs = set()
     for place in {place for _, place in before.values()} - {place for _, place in kept.values()}:
         with contextlib.suppress(OSError):
-            blob = Path(place).resolve()
+            blobs.add(Path(place).resolve())
             Path(place).unlink(missing_ok=True)
-            if blob not in blobs:
-                blob.unlink(missing_ok=True)
+    snapshots = {blob.parents[1] / "snapshots" for blob in blobs}
+    linked = {link.resolve() for folder in snapshots for link in folder.rglob("*")}
+    for blob in blobs - linked:
+        with contextlib.suppress(OSError):
+            blob.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> Problem:

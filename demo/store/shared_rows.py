@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from demo.core import format as fmt
+from demo.core import stats
 from demo.core.errors import BadInput
 from demo.core.result import STATUSES
 from demo.core.spec import MAX_PROMPT, OPTIONS, OWN_MODEL, RunSpec
@@ -39,8 +40,11 @@ MAX_ROWS_OF_A_FILE = 5_000
 MAX_COUNTED = 5_000_000
 """Rows that a file may say to have; a group of them has to be decoded as a whole."""
 MAX_DECODED = 512_000_000
-"""Bytes of a file's columns without compression."""
+"""Bytes of a file's columns without compression; no further file is read once those that were have as many."""
 MAX_MILLISECONDS, MAX_RATIO = 3_600_000.0, 1_000.0
+QUOTIENT_TOLERANCE = 0.05
+"""Eager over compiled is the speed-up, also of repeats. Another program may have rounded the figures."""
+_ALL_NOISE = stats.Interval(1.0, 0.0, math.inf)
 _BATCH = 1_000
 _OPTION_COLUMNS = {name: "threads_asked" if name == "threads" else name for name in OPTIONS}
 _NEEDED = (
@@ -125,6 +129,8 @@ class FileRows:
     """Rows that were left out because they make no sense."""
     unread: int = 0
     """Rows before the last `MAX_ROWS_OF_A_FILE`, which were not looked at."""
+    decoded: int = 0
+    """Bytes of the columns without compression."""
     readable: bool = True
     """Whether the file is a table of this kind."""
 
@@ -179,7 +185,7 @@ def _read(file: Any) -> FileRows:
             unreadable += 1
         else:
             rows += [row] if row is not None else []
-    return FileRows(tuple(rows), len(lines), unreadable, total - len(lines))
+    return FileRows(tuple(rows), len(lines), unreadable, total - len(lines), decoded)
 
 
 def _lines(batches: Iterable[dict[str, list[Any]]]) -> Iterator[dict[str, Any]]:
@@ -268,8 +274,10 @@ class _RowReader:
             low, ratio, high = (_within(line[f"speedup{end}"], MAX_RATIO) for end in ("_low", "", "_high"))
             if not low <= ratio <= high:
                 raise Unreadable("interval")
+            if not math.isclose(times[0] / times[1], ratio, rel_tol=QUOTIENT_TOLERANCE):
+                raise Unreadable("speed-up")
             verdict, basis = line["verdict"], line["speedup_basis"]
-            if verdict not in get_args(Verdict) or basis not in get_args(Basis):
+            if verdict not in _verdicts(stats.Interval(ratio, low, high)) or basis not in get_args(Basis):
                 raise Unreadable("verdict")
             figures: tuple[Any, ...] = (*times, ratio, low, high, verdict, basis)
         else:
@@ -278,6 +286,11 @@ class _RowReader:
             text["id"], text["started_at"], status, spec, text["torch"], text["transformers"], text["device_name"],
             threads, *figures
         )  # fmt: skip
+
+
+def _verdicts(speedup: stats.Interval) -> set[Verdict]:
+    """What may be said of it: without noise, with noise that hides any difference, and where threads lacked cores."""
+    return {stats.verdict(speedup, None), stats.verdict(speedup, _ALL_NOISE), "unsure"}
 
 
 def _checked_text(name: str, value: Any) -> str:

@@ -17,6 +17,7 @@ from huggingface_hub import CommitScheduler
 from pyarrow import parquet
 from samples import failed_result, ok_result, text_result
 
+from demo.cli.main import main
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation
@@ -189,6 +190,23 @@ def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
         connected(history)
     assert hub.runs() == ["runs/2026-11-21/20261121T090100-fedcba.json"]
     assert [row["id"] for row in hub.rows()] == [failed_result().id]
+
+
+def test_the_only_row_of_a_file_leaves_the_hub_too_also_when_the_command_line_deletes_it() -> None:
+    hub = Hub()
+    for delete in (lambda history: history.delete([ok_result().id]), lambda _: command_delete()):
+        with hub_dataset.open_history(pushing(hub)) as history:
+            connected(history)
+            history.append(ok_result())
+        assert [row["id"] for row in hub.rows()] == [ok_result().id]
+        with hub_dataset.open_history(pushing(hub)) as history:
+            connected(history)
+            delete(history)
+        assert hub.rows() == []
+
+
+def command_delete() -> None:
+    assert main(["history", "delete", "--yes", ok_result().id]) == 0
 
 
 def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:

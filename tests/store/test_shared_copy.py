@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from shared_tables import NAME, cells, write
 
 from demo.core import hub
-from demo.store import shared_copy
+from demo.store import shared_copy, shared_rows
 from demo.store.shared_copy import Shared, SharedCopy
 from tests import hub_stub
 
@@ -47,7 +47,7 @@ def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def looked(copy: SharedCopy) -> Shared:
     """What the copy says when its thread is done."""
-    copy._begun = -shared_copy.RENEW_SECONDS  # as if the last look were long ago
+    copy._due = 0.0  # as if the last look were long ago
     assert copy.look().fetching
     return arrived(copy)
 
@@ -158,11 +158,57 @@ def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
 
 def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
     copy = copy_in(tmp_path)
-    waiting = copy.look(busy=True)
-    assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
+    for _ in range(2):
+        waiting = copy.look(busy=True)
+        assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
+        copy._thread.join()  # type: ignore[union-attr]
     before = looked(copy)
-    copy._begun = -shared_copy.RENEW_SECONDS
+    copy._due = 0.0
     assert copy.look(busy=True) == before and len(online) == 1
+
+
+def test_the_copy_on_the_disk_is_shown_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
+    before = looked(copy_in(tmp_path))
+    restarted = copy_in(tmp_path)
+    assert restarted.look(busy=True).fetching
+    restarted._thread.join()  # type: ignore[union-attr]
+    assert restarted.look(busy=True) == before and len(online) == 1
+
+
+def test_no_further_file_is_read_when_so_many_rows_are_kept_or_bytes_decoded(
+    tmp_path: Path, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in ("01", "02"):
+        write(repository, [cells(id=f"day-{day}")], f"rows/2026-11-{day}-cafe.parquet")
+    decoded = shared_rows.read(repository / NAME).decoded
+    for limit, most in (("MAX_ROWS", 2), ("MAX_DECODED", decoded + 1)):
+        with monkeypatch.context() as small:
+            small.setattr(shared_rows, limit, most)
+            shared = looked(copy_in(tmp_path))
+        assert shared.cut and shared.looked_at == shared.files == 2
+
+
+def test_the_newest_of_very_many_files_are_chosen_though_the_hub_lists_the_oldest_first(
+    tmp_path: Path, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, [cells(id="old")], "rows/2026-11-01-cafe.parquet")
+    write(repository, [cells(id="later")], "rows/9999-01-01-cafe.parquet")
+    monkeypatch.setattr(shared_copy, "MAX_LISTED", 1)
+    assert [row.id for row in looked(copy_in(tmp_path)).rows] == [cells()["id"]]
+
+
+def test_content_that_another_snapshot_of_the_cache_links_to_stays(
+    tmp_path: Path, repository: Path, online: list[str]
+) -> None:
+    copy = copy_in(tmp_path)
+    looked(copy)
+    (snapshot,) = (tmp_path / "cache").glob("datasets--*/snapshots/*")
+    other = snapshot.with_name("f" * 40) / NAME
+    other.parent.mkdir(parents=True)
+    other.symlink_to((snapshot / NAME).resolve())
+    write(repository, [cells(id="new")])
+    looked(copy)
+    assert other.is_file() and not (snapshot / NAME).exists()
 
 
 def test_a_state_that_was_damaged_is_fetched_anew(tmp_path: Path, online: list[str]) -> None:

@@ -37,6 +37,14 @@ def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> str:
     return f'<a class="action" href="?{esc(query(spec))}" data-follow="{way}">{words}</a>'
 
 
+def fill(words: str, **asked: Any) -> str:
+    """A link that makes the form ask for this, given as to `catalog.make_spec`; '' if this page cannot run that."""
+    try:
+        return link(catalog.make_spec(**asked), words, "fill")
+    except BadInput:
+        return ""
+
+
 def longer(result: RunResult, lang: Language) -> str:
     """'Run again with 30 s', if time was up before the precision was reached or the calls of this process leave the
     verdict open; else ''. What lies between processes, more time does not narrow."""

@@ -206,7 +206,5 @@ def _here(row: SharedRow, lang: Language) -> str:
 
     A row of a GPU asks for the device 'auto': here may be another device, as "here" says.
     """
-    if catalog.refusal(row.spec.checkpoint):
-        return ""
-    spec = dataclasses.replace(row.spec, device="cpu" if row.spec.device == "cpu" else "auto")
-    return actions.link(spec, lang.html("repeat_this_here"), "fill")
+    spec = row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
+    return actions.fill(lang.html("repeat_this_here"), **catalog.arguments(spec))

@@ -288,11 +288,8 @@ def _here(row: PublishedRow, lang: Language) -> str:
         asked["text"] = catalog.QUERIES
     if row.task == TEXT_GENERATION:
         asked.setdefault("prompt", catalog.PROMPT)
-    try:
-        spec = catalog.make_spec(row.checkpoint, row.task, **asked)
-    except BadInput:  # a checkpoint or a batch that this page does not run, a mode of another torch
-        return ""
-    return actions.link(spec, lang.html("run_this_here"), "fill")
+    # '' for a checkpoint or a batch that this page does not run, a mode of another torch
+    return actions.fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
 
 
 def _ms(seconds: float | None) -> str:

@@ -33,7 +33,7 @@ class SharedTab:
     """The components and the handler between them. Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, copy: SharedCopy, queue: RunQueue, tab: gr.Tab) -> None:
-        """The copy is renewed when the tab is opened, and never while `queue` has a run."""
+        """The copy is renewed when the tab is opened. A fetch does not begin while `queue` has a run."""
         self._copy, self._queue = copy, queue
         with gr.Column(elem_id="shared"):
             self.status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=html.FOLLOW)

@@ -67,19 +67,20 @@ def test_the_tab_exists_only_where_a_dataset_is_named(tmp_path: Path, monkeypatc
     assert "shared" not in tabs_of(Page(FakeRunner(lambda *_: ok_result())))
 
 
-def test_nothing_is_read_before_the_tab_is_opened_nor_while_a_run_goes_on(
+def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, history = page_of(tmp_path, monkeypatch)
     looks: list[bool] = []
-    monkeypatch.setattr(history.shared, "_renew", lambda: looks.append(True))
+    monkeypatch.setattr(history.shared, "_renew", looks.append)
     select = next(event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__name__", "") == "_show")
     assert looks == []
     with page.queue.join():
         waiting = select("", "", "", "", "", from_browser())
-        assert "when it has ended" in waiting[0] and "data-fetching" in waiting[0] and looks == []
+        assert "when it has ended" in waiting[0] and "data-fetching" in waiting[0] and looks == [False]
+    history.shared._thread.join()  # type: ignore[union-attr]
     select("", "", "", "", "", from_browser())
-    assert looks == [True]
+    assert looks == [False, True]
 
 
 def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None:
@@ -93,7 +94,7 @@ def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None
 
 
 def test_a_cell_is_the_newest_run_with_its_interval_and_says_of_how_many(tmp_path: Path) -> None:
-    one = {"speedup_low": 1.40, "speedup": 1.45, "speedup_high": 1.5}
+    one = {"eager_ms": 29.0, "compiled_ms": 20.0, "speedup_low": 1.40, "speedup": 1.45, "speedup_high": 1.5}
     rows = [
         cells(id="old", started_at="2026-11-20T00:00:00Z"),
         cells(id="new", started_at="2026-11-21T00:00:00Z", **one),
@@ -133,9 +134,9 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings(tmp_path: Path) 
 
 
 def test_what_this_page_cannot_run_has_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False))
-    (row,) = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model")])).rows
-    assert "data-follow" not in html.table([row], ENGLISH)
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False, batch=4))
+    rows = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model"), cells(batch_size=8)])).rows
+    assert len(rows) == 2 and "data-follow" not in html.table(rows, ENGLISH)
 
 
 def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path: Path) -> None:
