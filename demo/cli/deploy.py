@@ -144,7 +144,13 @@ def _files() -> tuple[tuple[str, ...], tuple[str, ...]]:
     tracked = _git_files()
     if "app.py" in tracked:
         found, untracked = tracked, _git_files("--others", "--exclude-standard")
+    elif (ROOT / ".git").exists():
+        raise BadInput(
+            f"git does not say which files of {ROOT} it tracks, so nothing is uploaded. "
+            "Run `git status` there: it tells why, such as a folder of another user."
+        )
     else:  # no git, or a folder inside of another project's checkout
+        _say("git does not track this folder: every file that is not hidden is uploaded.")
         tops = [ROOT / name for name in BELONGS]
         paths = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
         found, untracked = [path.relative_to(ROOT).as_posix() for path in paths], []

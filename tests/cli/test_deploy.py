@@ -288,3 +288,14 @@ def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
     assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy.BELONGS}
     assert not [name for name in names if name.startswith(("tests/", "tools/")) or name.endswith(".pyc")]
     assert sum((ROOT / name).stat().st_size for name in names) < 30e6
+
+
+def test_where_git_does_not_answer_nothing_is_uploaded_and_without_git_it_is_said(
+    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deploy, "_git_files", lambda *_: [])
+    assert main(["deploy", "me/bench"]) == BAD_INPUT
+    assert "Run `git status` there" in capsys.readouterr().err and hub.asked == []
+    (tree / ".git").rename(tree / "no-git")
+    assert main(["deploy", "me/bench", "--dry-run"]) == OK
+    assert "every file that is not hidden is uploaded" in capsys.readouterr().err
