@@ -228,12 +228,12 @@ def _send(plan: Plan) -> None:
     disable_progress_bars()
     api = HfApi(endpoint=hub.endpoint())
     held = _open(api, plan)
-    with _asking(f"The Space has the files that it had before: {plan.address}"):
+    with _asking(f"The Space has the files and the hardware that it had before: {plan.address}"):
         _set(api, plan, held)
-        _upload(api, plan, held)
-    if plan.hardware:
-        with _asking(f"The Space has the files, but not this hardware. Choose it there: {plan.settings}"):
-            _choose_hardware(api, plan.space, plan.hardware)
+        hardware = _choose_hardware(api, plan)
+    by_then = f"the hardware {plan.hardware}, and until this command succeeds " if plan.hardware else ""
+    with _asking(f"The Space has {by_then}the files that it had before: {plan.address}"):
+        _upload(api, plan, held, hardware)
 
 
 def _open(api: HfApi, plan: Plan) -> SpaceInfo:
@@ -278,14 +278,24 @@ def _set(api: HfApi, plan: Plan, held: SpaceInfo) -> None:
         _say(f"{key}={value}. To push there the Space needs a secret HF_TOKEN: {plan.settings}")
 
 
-def _upload(api: HfApi, plan: Plan, held: SpaceInfo) -> None:
+def _choose_hardware(api: HfApi, plan: Plan) -> str | None:
+    """Before the files, which are written for it: the Hub may refuse it. Returns what the Space has by then."""
+    runtime = api.get_space_runtime(plan.space)
+    has = runtime.requested_hardware or runtime.hardware
+    if plan.hardware is None or plan.hardware == has:
+        return has
+    _say(f"Asking for {plan.hardware}.")
+    api.request_space_hardware(plan.space, plan.hardware)  # type: ignore[arg-type]  # it takes the names, too
+    return plan.hardware
+
+
+def _upload(api: HfApi, plan: Plan, held: SpaceInfo, hardware: str | None) -> None:
     """In one commit: `upload_folder` makes several of so many files, and each of them starts a build."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     size = sum((ROOT / file).stat().st_size for file in plan.files)
     _say(f"Uploading {len(plan.files)} files, {_megabytes(size)}.")
     gone = sorted(_names(held) - {*plan.files, ".gitattributes"})
-    hardware = plan.hardware or _hardware(api, plan.space)
     sent: dict[str, Path | bytes] = {file: ROOT / file for file in plan.files}
     for file in FOR_ITS_HARDWARE & sent.keys():
         sent[file] = for_space(file, (ROOT / file).read_text(encoding="utf-8"), hardware).encode()
@@ -297,18 +307,6 @@ def _upload(api: HfApi, plan: Plan, held: SpaceInfo) -> None:
     )
     if commit.oid != held.sha:  # of equal files the library makes no commit, and says so
         _say("The Space builds now, which takes minutes. Its page shows the log.")
-
-
-def _choose_hardware(api: HfApi, space: str, hardware: str) -> None:
-    if hardware != _hardware(api, space):
-        _say(f"Asking for {hardware}.")
-        api.request_space_hardware(space, hardware)  # type: ignore[arg-type]
-
-
-def _hardware(api: HfApi, space: str) -> str | None:
-    """What the Space runs on, or will when what was asked for is there."""
-    runtime = api.get_space_runtime(space)
-    return runtime.requested_hardware or runtime.hardware
 
 
 def _say(text: str) -> None:

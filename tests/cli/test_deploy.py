@@ -130,6 +130,18 @@ def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_
     assert (space.private, space.hardware) == (True, "l4x1")
 
 
+def test_a_space_whose_hardware_is_refused_keeps_the_files_that_fit_what_it_has(
+    tree: Path, hub: space_stub.Hub
+) -> None:
+    (tree / "requirements.txt").write_bytes(b"torch==2.13.0\n")
+    hub.spaces["me/bench"] = space = space_stub.Space(hardware="zero-a10g", files=TREE | {"requirements.txt": b"old"})
+    hub.refuse["hardware"] = (402, "No payment method")
+    assert main(["deploy", "me/bench", "--hardware", "t4-small"]) == FAILED
+    assert (space.hardware, space.files["requirements.txt"]) == ("zero-a10g", b"old")
+    assert main(["deploy", "me/bench"]) == OK
+    assert (space.hardware, space.files["requirements.txt"]) == ("zero-a10g", b"torch==2.11.0\n")
+
+
 def test_a_space_with_something_else_is_left_as_it_is(
     tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,23 +153,22 @@ def test_a_space_with_something_else_is_left_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("part", "refusal", "says", "files_are_there"),
+    ("part", "refusal", "says"),
     [
-        ("create", (401, "Invalid username or password"), "hf auth login", False),
-        ("create", (402, "Subscribe to PRO"), "settings/billing", False),
-        ("create", (403, "No rights in this namespace"), "token must be allowed to write", False),
-        ("create", (400, "Bad\r\nname"), "answered 400: Bad name. Nothing was uploaded", False),
-        ("create", (503, "Down"), "try again later", False),
-        ("variables", (403, "Read-only token"), "the files that it had before", False),
-        ("commit", (413, "Too large"), "answered 413: Too large", False),
-        ("hardware", (402, "No payment method"), "Choose it there: ", True),
+        ("create", (401, "Invalid username or password"), "hf auth login"),
+        ("create", (402, "Subscribe to PRO"), "settings/billing"),
+        ("create", (403, "No rights in this namespace"), "token must be allowed to write"),
+        ("create", (400, "Bad\r\nname"), "answered 400: Bad name. Nothing was uploaded"),
+        ("create", (503, "Down"), "try again later"),
+        ("variables", (403, "Read-only token"), "files and the hardware that it had before"),
+        ("commit", (413, "Too large"), "the hardware t4-small, and until this command succeeds the files"),
+        ("hardware", (402, "No payment method"), "files and the hardware that it had before"),
     ],
 )
 def test_what_the_hub_refuses_is_told_with_the_way_out(
     part: str,
     refusal: tuple[int, str],
     says: str,
-    files_are_there: bool,
     tree: Path,
     hub: space_stub.Hub,
     monkeypatch: pytest.MonkeyPatch,
@@ -171,7 +182,8 @@ def test_what_the_hub_refuses_is_told_with_the_way_out(
     said = capsys.readouterr()
     assert said.out == "" and said.err.splitlines()[-1].count(f"answered {refusal[0]}") == 1
     assert says in said.err and "Traceback" not in said.err
-    assert ("me/bench" in hub.spaces and "app.py" in hub.spaces["me/bench"].files) is files_are_there
+    assert hub.spaces.keys() == ({"me/bench"} if part != "create" else set())
+    assert not any(space.commits for space in hub.spaces.values())
 
 
 def test_a_wrong_token_and_a_strangers_space_are_refused(
