@@ -87,8 +87,11 @@ def test_another_group_of_settings_is_chosen_with_the_keyboard(chromium: Any, ad
     page.goto(f"{address}?tab=shared")
     page.wait_for_selector("#shared-table tbody tr")
     settings = page.get_by_label("Versions and settings")
+    scope = page.locator(".shared-map .scope")
+    first = scope.inner_text()
     settings.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-    page.wait_for_function("!document.querySelector('.shared-map .scope').textContent.includes('batch 1, default')")
+    page.wait_for_function("first => document.querySelector('.shared-map .scope').innerText !== first", arg=first)
+    assert "batch 1, default" in first and "batch 1, default" not in scope.inner_text()
     page.close()
