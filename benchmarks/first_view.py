@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import report, served
 from demo.core import catalog
 
-VIEWS, VISITORS, CALLS = 7, 10, 2_000
+VIEWS, VISITORS, CALLS = 7, 10, 6_000
 SECONDS_LIMIT, LATENCY_LIMIT = 1.5, 0.02
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
