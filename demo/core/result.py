@@ -361,7 +361,7 @@ class RunResult:
         verdict is 'unsure'.
         """
         data = plain(self)
-        rate = "tokens_per_second" if self.spec.task == TEXT_GENERATION else "images_per_second"
+        rate = f"{self.spec.unit}s_per_second"
         for variant in ("eager", "compiled"):
             measured: Measurement | None = getattr(self, variant)
             if measured is not None:

@@ -57,10 +57,17 @@ MIN_TOKENS, MAX_TOKENS = 2, 4096
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
-NOT_FOR_OWN_MODELS = ("batch_size", "weights", "text", "attention", "another_size")
-"""Options that have no meaning where a user's function makes model and inputs."""
-FOR_TEXT_GENERATION, NOT_FOR_TEXT_GENERATION = ("prompt", "tokens"), ("channels_last",)
-"""Options that have a meaning for that task alone, and those that have none for it."""
+_FOR_TEXT_GENERATION = ("prompt", "tokens")
+_WITHOUT_MEANING = {
+    TEXT_GENERATION: ("channels_last",),
+    OWN_MODEL: ("batch_size", "weights", "text", "attention", "another_size", *_FOR_TEXT_GENERATION),
+}
+
+
+def without_meaning(task: str) -> tuple[str, ...]:
+    """The options that a run of this task cannot use: pictures have no prompt, and a user's function makes its own
+    model and inputs."""
+    return _WITHOUT_MEANING.get(task, _FOR_TEXT_GENERATION)
 
 
 @dataclass(frozen=True)
@@ -327,16 +334,16 @@ class RunSpec:
             )
         self._check_way_to_compile()
         self._check_text()
-        if self.task == OWN_MODEL and (given := [name for name in self.departures() if name in NOT_FOR_OWN_MODELS]):
+        if self.task == OWN_MODEL and (given := self.departures().keys() & without_meaning(OWN_MODEL)):
             raise BadInput(
                 f"A model of your own takes its weights, inputs and batch from your function: leave out "
-                f"{', '.join(given)}."
+                f"{', '.join(sorted(given))}."
             )
 
     def _check_text(self) -> None:
         """Raises BadInput where task and text do not go together."""
         if self.task != TEXT_GENERATION:
-            if given := [name for name in self.departures() if name in FOR_TEXT_GENERATION]:
+            if given := [name for name in self.departures() if name in _FOR_TEXT_GENERATION]:
                 raise BadInput(f"Only {TEXT_GENERATION} has {' and '.join(given)}. Leave out what this task lacks.")
             return
         if not self.prompt.strip():

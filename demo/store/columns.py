@@ -15,7 +15,7 @@ from demo.core.format import milliseconds
 from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import RunResult
-from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
+from demo.core.spec import RunSpec, without_meaning
 from demo.store.tables import OOM, Measured, PublishedRow
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
@@ -34,7 +34,7 @@ def _option(name: str, annotation: str) -> Column:
     kinds = {"str": _TEXT, "tuple": _TEXT, "int": _WHOLE, "float": _NUMBER, "bool": _SWITCH}
 
     def value(result: RunResult) -> Any:
-        if name in FOR_TEXT_GENERATION and result.spec.task != TEXT_GENERATION:
+        if name in without_meaning(result.spec.task):
             return None
         found = getattr(result.spec, name)
         return ", ".join(found) if isinstance(found, tuple) else found
@@ -62,19 +62,23 @@ def _timing(variant: str) -> dict[str, Column]:
         seconds = result.latencies.get(variant)
         return milliseconds(seconds) if seconds is not None else None
 
-    def rate(result: RunResult) -> float | None:
-        seconds = result.latencies.get(variant)
-        return result.spec.batch_size / seconds if seconds is not None else None
-
     return {
         f"{variant}_ms": Column(_NUMBER, latency),
         f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
         f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
         f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
-        f"{variant}_images_per_second": Column(_NUMBER, rate),
+        f"{variant}_images_per_second": _rate(variant, "image"),
         f"{variant}_calls": measured(_WHOLE, lambda found: len(found.wall_seconds)),
         f"{variant}_peak_memory_bytes": measured(_WHOLE, lambda found: found.peak_memory_bytes),
     }
+
+
+def _rate(variant: str, unit: str) -> Column:
+    def value(result: RunResult) -> float | None:
+        seconds = result.latencies.get(variant)
+        return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
+
+    return Column(_NUMBER, value)
 
 
 def _milliseconds(both: tuple[float, float] | None, side: int) -> float | None:
@@ -132,6 +136,8 @@ EXPORTED: dict[str, Column] = {
     "compiled_first_token_ms": Column(_NUMBER, lambda result: _milliseconds(result.prefill_latencies, 1)),
     "eager_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 0)),
     "compiled_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 1)),
+    "eager_tokens_per_second": _rate("eager", "token"),
+    "compiled_tokens_per_second": _rate("compiled", "token"),
 }
 """All columns of a run, as an export has them."""
 

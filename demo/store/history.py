@@ -25,6 +25,7 @@ from demo.core import format as fmt
 from demo.core import limits
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
+from demo.core.spec import OPTIONS
 from demo.store import database as file
 from demo.store import search as searches
 from demo.store.columns import EXPORTED, STORED
@@ -127,7 +128,9 @@ class History:
 
     def _store(self, result: RunResult) -> None:
         text = _encoded(result.dumps())
-        values = (EXPORTED[name].read(result) for name in STORED)
+        # The table has a value for every option; an export leaves out those that a model of one's own does not have.
+        read = {name: EXPORTED[name].read for name in STORED if name not in OPTIONS}
+        values = (read[name](result) if name in read else getattr(result.spec, name) for name in STORED)
         row = (*(_encoded(value) if isinstance(value, str) else value for value in values), text)
         with self._database("stored") as database:
             stored = database.execute(file.INSERT, row)

@@ -10,7 +10,7 @@ from typing import Any
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import FOR_TEXT_GENERATION, OPTIONS, TEXT_GENERATION, RunSpec
+from demo.core.spec import OPTIONS, TEXT_GENERATION, RunSpec, without_meaning
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """A grid's lists, and the field of a spec that each of them fills."""
@@ -53,8 +53,9 @@ class Grid:
             settings.pop("task", None)  # the list's own checkpoints know theirs
             if not known.takes_text:
                 settings.pop("text", None)
-        if (known.task if known is not None else settings.get("task")) != TEXT_GENERATION:
-            for name in FOR_TEXT_GENERATION:
+        task = known.task if known is not None else settings.get("task", "")
+        if task != TEXT_GENERATION:
+            for name in without_meaning(task):
                 settings.pop(name, None)
         return catalog.make_spec(**cell, **settings, folders=folders)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import failed_result, full_result, ok_result
+from samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.store import export, measured, published
 from demo.sweep import table as sweep_table
 from demo.sweep.cells import Cell
@@ -73,3 +74,15 @@ def test_a_table_of_this_project_is_read_back(name: str, tmp_path: Path) -> None
     device_table(result, tmp_path)
     rows = measured.read(tmp_path / "table.csv")
     assert [row.checkpoint for row in rows] == ([] if name == "interrupted" else [result.spec.checkpoint])
+
+
+def test_rates_are_of_what_a_model_gives_and_options_without_a_meaning_are_empty() -> None:
+    own = ok_result(spec=RunSpec("net.py:make", OWN_MODEL, device="cpu"))
+    file = export.encoded([ok_result(), text_result(), own], "csv").decode()
+    pictures, text, other = csv.DictReader(file.splitlines())
+    per_second = {"eager_images_per_second", "eager_tokens_per_second"}
+    assert {name for name in per_second if pictures[name]} == {"eager_images_per_second"}
+    assert {name for name in per_second if text[name]} == {"eager_tokens_per_second"}
+    assert not any(other[name] for name in (*per_second, "batch_size", "weights", "tokens"))
+    assert pictures["tokens"] == text["channels_last"] == "" and text["tokens"] == "4"
+    assert "calls_per_second" in own.to_json()["eager"]

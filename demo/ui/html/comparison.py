@@ -11,7 +11,7 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
+from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
 from demo.present import sentences, several_runs
 from demo.ui.html.elements import esc, lane_name, percentage
@@ -138,7 +138,7 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 
 def _setting(name: str) -> Callable[[RunResult], str]:
     def value(result: RunResult) -> str:
-        if name in FOR_TEXT_GENERATION and result.spec.task != TEXT_GENERATION:
+        if name in without_meaning(result.spec.task):
             return ""
         asked = getattr(result.spec, name)
         text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)

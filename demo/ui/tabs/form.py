@@ -21,15 +21,14 @@ from demo.core.scenes import scenes
 from demo.core.spec import (
     DTYPES,
     FOLDS,
-    FOR_TEXT_GENERATION,
     MAX_TOKENS,
     MIN_TOKENS,
     MODES,
-    NOT_FOR_TEXT_GENERATION,
     OPTIONS,
     TEXT_GENERATION,
     Option,
     RunSpec,
+    without_meaning,
 )
 from demo.ui.html import results
 from demo.ui.web.calls import NOT_UPLOADED
@@ -184,7 +183,7 @@ def _folded(option: Option) -> gr.components.Component:
     of a choice's values `choice_<value>`, where they are translated.
     """
     texts: dict[str, Any] = {"label": label(option.name), "info": label(f"{option.name}_info")}
-    texts["elem_classes"] = ["not-for-text"] if option.name in NOT_FOR_TEXT_GENERATION else []
+    texts["elem_classes"] = ["not-for-text"] if option.name in without_meaning(TEXT_GENERATION) else []
     if option.kind == "switch":
         return gr.Checkbox(option.default, **texts)
     if option.kind == "choice":
@@ -244,7 +243,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     # what stands in a hidden field was meant for another checkpoint
     if not takes_text(asked["checkpoint"], asked["task"]):
         asked["text"] = ""
-    for name in NOT_FOR_TEXT_GENERATION if asked["task"] == TEXT_GENERATION else FOR_TEXT_GENERATION:
+    for name in without_meaning(asked["task"]):
         del asked[name]
     for name in OPTIONAL:
         if not str(asked[name] or "").strip():

@@ -10,7 +10,7 @@ import gradio as gr
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.spec import FOR_TEXT_GENERATION, OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec
+from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
 from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
@@ -71,7 +71,7 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     """
     if spec.task == OWN_MODEL:
         return {}
-    hidden = () if spec.task == TEXT_GENERATION else FOR_TEXT_GENERATION
+    hidden = without_meaning(spec.task)
     values: dict[str, Any] = {
         name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden
     }
