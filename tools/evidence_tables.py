@@ -149,7 +149,7 @@ def summary(book: Book, commit: str | None) -> str:
     ):
         if cells := book.of(step):
             parts += [f"## {title}\n", _cells_table(cells), ""]
-    for telling in (_means, _best, _fidelity, _repeat, _reasons):
+    for telling in (_means, _text, _best, _fidelity, _repeat, _reasons):
         if told := telling(book):
             parts += [told, ""]
     return "\n".join(parts)
@@ -197,6 +197,31 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
         cells.append(result.parity.verdict if result.parity else "–")
         cells.append(str(len(compiled.graph_breaks)) if compiled else "–")
         cells.append(compiled.cudagraphs if compiled else "–")
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _text(book: Book) -> str:
+    """The steps of a text model, its first token and its whole answer, and generate() as it comes."""
+    records = book.of("text")
+    return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
+
+
+def _text_table(records: Sequence[dict[str, Any]]) -> str:
+    header = ["checkpoint", "mode", "dtype", "a token", "speed-up", "first token", "whole answer"]
+    header += ["generate(), static cache", "generate() that compiles by itself", "parity", "CUDA graphs"]
+    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
+    for result in map(result_of, records):
+        spec, compiled, generation = result.spec, result.compilation, result.generation
+        told = sentences.speedup_in_full(result, ENGLISH)
+        if result.status != "ok" or not told:
+            told = f"**{sentences.status(result, ENGLISH)}**: {result.failure.message if result.failure else ''}"
+        pairs = (result.prefill_latencies, result.answer_seconds)
+        whole = (generation.generate_seconds, generation.automatic_seconds) if generation else (None, None)
+        cells = [spec.checkpoint, spec.mode, spec.dtype, sentences.times(result) or "–", told]
+        cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
+        cells += [fmt.latency(seconds) if seconds is not None else "–" for seconds in whole]
+        cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)
 
@@ -349,6 +374,7 @@ def _reasons(book: Book) -> str:
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
     """Means and extremes by batch and mode, short enough for the README; `rows` names the file that has every row."""
+    texts = book.of("text")
     lines = [
         "| batch | mode | speed-up, geometric mean | fastest | slowest |",
         "| --- | --- | --- | --- | --- |",
@@ -372,6 +398,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
             "",
             *lines,
             "",
+            *(["Text generation at batch 1, eager and then compiled:", "", _text_table(texts), ""] if texts else []),
         ]
     )
 

@@ -12,6 +12,8 @@ does not depend on their values. The steps, the most valuable first:
     fidelity     our median over that of a plain loop, in turns
     repeat       the same cell ten times: is the verdict the same?
     tests        tests/gpu, by pytest or without it
+    text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: a token, the
+                 first token, the whole answer, and transformers' generate() with the compile that it does by itself
     table 16     as table 1, at batch 16
     table 4      as table 1, without profiles
     best         mode reduce-overhead in tf32, bfloat16 and float16 (models of convolutions in float16 with the channels
@@ -22,7 +24,8 @@ Every cell is a run of `demo.backend` in a process of its own, forked after torc
 imported. Compiling needs a core and timing a quiet machine, so a lot of cells is loaded and compiled side by side, up
 to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
 run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
-on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here. A
+on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here,
+but for text models, which compile in their turn: a graph for the prompt and one for a token. A
 cell whose compile ahead failed starts over alone, so that its failure is its own; one that lacks memory while others
 wait is run once more, with nobody beside it.
 
@@ -80,7 +83,7 @@ from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
-from demo.core.spec import PUBLISHED_CALLS, RunSpec
+from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
 from demo.store.measured import current_commit
 from tools.evidence_tables import Book, result_of, write_tables
@@ -90,6 +93,7 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 QUERIES = ("a cat", "a remote control")
 GUIDES = tuple(checkpoint.id for checkpoint in catalog.PUBLISHED)
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
+TEXT_MODEL, SMALL_TEXT_MODEL = "google/gemma-2b", "shapes-gemma"
 FIDELITY = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 CONVOLUTIONAL = ("ConvNeXT", "ResNet", "MobileNet", "DETR", "Resnet-101", "Conditional-DETR")
 MINUTES = 9.0
@@ -99,7 +103,7 @@ SMALL_LOT_SECONDS, CELL_SECONDS = 360.0, 20.0
 """With less time left than the first a lot has as many cells as there is time for, at about so much each."""
 READY_SECONDS = 330.0
 TURN_SECONDS = 150.0
-AUTOTUNE_SECONDS = 180.0
+AUTOTUNE_SECONDS = TEXT_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
 MIN_SECONDS = 60.0
@@ -135,6 +139,8 @@ class Task:
     def turn_seconds(self) -> float:
         if self.spec.device == "cpu":
             return CPU_SECONDS
+        if self.step == "text":
+            return TEXT_SECONDS
         return AUTOTUNE_SECONDS if self.spec.mode.startswith("max-autotune") else TURN_SECONDS
 
 
@@ -161,6 +167,11 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
             for plain in (False, True)
         ],
         "repeat": [Task("repeat", first, round) for round in range(3 if quick else 10)],
+        "text": [
+            Task("text", spec(SMALL_TEXT_MODEL if quick else TEXT_MODEL, 1, mode, dtype=dtype, profile="off"))
+            for dtype in (("float32",) if quick else ("bfloat16", "float32"))
+            for mode in modes
+        ],
         "table 16": [] if quick else table(16, "on"),
         "best": [
             Task("best", found)
@@ -204,6 +215,8 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
     }
     if known is not None and known.takes_text:
         asked["text"] = QUERIES
+    if known is not None and known.task == TEXT_GENERATION:
+        asked["prompt"] = catalog.PROMPT
     return catalog.make_spec(checkpoint, **asked)
 
 
@@ -328,7 +341,9 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
-        ahead = not task.plain and not task.spec.mode.startswith("max-autotune")  # that one times kernels to choose
+        # max-autotune times kernels to choose among them; a text model has two graphs, of which the second waits for
+        # what the first one gives.
+        ahead = not (task.plain or task.spec.mode.startswith("max-autotune") or task.spec.task == TEXT_GENERATION)
         if ahead:
             try:
                 cell = Cell(task.spec, image)
@@ -624,6 +639,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "fidelity",
         "repeat",
         "tests",
+        "text",
         "table 16",
         "table 4",
         "best",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import GPU, measurement, ok_result
+from samples import GPU, measurement, ok_result, text_result
 
 from demo.backend import caveats
 from demo.core import catalog
@@ -99,6 +99,17 @@ def test_every_cell_of_the_guides_table_is_planned_once() -> None:
     assert len(planned["repeat"]) == 10
     keys = [task.key for tasks in planned.values() for task in tasks]
     assert len(keys) == len(set(keys))
+
+
+def test_the_text_model_is_planned_in_both_number_formats_and_modes() -> None:
+    planned = gpu_evidence.steps(False, gpu_evidence.GUIDES)["text"]
+    assert [(task.spec.dtype, task.spec.mode) for task in planned] == [
+        ("bfloat16", "default"),
+        ("bfloat16", "reduce-overhead"),
+        ("float32", "default"),
+        ("float32", "reduce-overhead"),
+    ]
+    assert {(task.spec.checkpoint, task.spec.weights) for task in planned} == {("google/gemma-2b", "random")}
 
 
 def test_the_best_is_looked_for_in_every_number_format() -> None:
@@ -422,13 +433,18 @@ def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(
     failed = gpu_evidence.record(Task("table 1", RunSpec("d", "object-detection", device="cuda")), None)
     folder = tmp_path / "evidence"
     folder.mkdir()
-    book_of(folder, machine, on_a_gpu("a/slow", 0.004), on_a_gpu("b/fast", 0.0005), on_a_gpu("c", 0.001), failed)
+    of_text = {"key": "text", "step": "text", "result": text_result().to_json(), "recipe": None}
+    cells = on_a_gpu("a/slow", 0.004), on_a_gpu("b/fast", 0.0005), on_a_gpu("c", 0.001), failed, of_text
+    book_of(folder, machine, *cells)
     rows, table = evidence_tables.publish(folder, tmp_path)
     assert rows == tmp_path / "assets" / "measured" / "t4.csv"
     assert {row.measured.commit for row in measured.read(rows)} == {"abc"}
     told = table.read_text()
     assert "| 1 | default | 1.59× over 3 of 4 | 4.00× b/fast | 0.50× a/slow |" in told
     assert "[t4.csv](../../assets/measured/t4.csv)" in told and "commit abc" in told
+    (text,) = [line.split(" | ") for line in told.splitlines() if line.startswith("| shapes-gemma")]
+    assert text[1:4] == ["default", "float32", "2.04 ms → 1.02 ms"]
+    assert text[5:9] == ["8.16 ms → 5.10 ms", "14.3 ms → 8.15 ms", "20.0 ms", "–"]
 
 
 def test_evidence_of_a_cpu_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
