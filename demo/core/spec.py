@@ -65,8 +65,7 @@ _WITHOUT_MEANING = {
 
 
 def without_meaning(task: str) -> tuple[str, ...]:
-    """The options that a run of this task cannot use: pictures have no prompt, and a user's function makes its own
-    model and inputs."""
+    """The options that a run of this task cannot use. A user's function makes its own model and inputs."""
     return _WITHOUT_MEANING.get(task, _FOR_TEXT_GENERATION)
 
 
@@ -334,11 +333,9 @@ class RunSpec:
             )
         self._check_way_to_compile()
         self._check_text()
-        if self.task == OWN_MODEL and (given := self.departures().keys() & without_meaning(OWN_MODEL)):
-            raise BadInput(
-                f"A model of your own takes its weights, inputs and batch from your function: leave out "
-                f"{', '.join(sorted(given))}."
-            )
+        if self.task == OWN_MODEL and (given := sorted(self.departures().keys() & without_meaning(OWN_MODEL))):
+            names = ", ".join(given)
+            raise BadInput(f"A model of your own gets weights, inputs and batch from your function. Leave out {names}.")
 
     def _check_text(self) -> None:
         """Raises BadInput where task and text do not go together."""
