@@ -71,7 +71,9 @@ def build(subject: Subject, path: Path) -> Package:
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
     noted = {**built_for(subject.device), "outputs": getattr(kind, "__module__", None) or "torch"}
-    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted}
+    # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
+    checks = {"aot_inductor.check_lowerbound": False}
+    configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks}
     torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
     return Package(path, exported - started, time.perf_counter() - exported)
 

@@ -305,7 +305,11 @@ def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
         raise BadInput("The prompt gives no token. Give a text to go on from.")
     context = _context(config)
     if context is not None and prompt_tokens + spec.tokens > context:
+        in_all = context == getattr(config, "max_position_embeddings", None)
+        takes = (
+            f"takes {context:,} in all" if in_all else f"has an attention window of {context:,}, which must hold both"
+        )
         raise BadInput(
             f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
-            f"{named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
+            f"{named(spec.checkpoint)} {takes}. Shorten the prompt, or ask for fewer tokens."
         )

@@ -138,7 +138,8 @@ def report(result: RunResult) -> str:
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])
-    return "\n\n".join("\n".join(line for line in lines if line) for lines in sections)
+    # A prompt, or the text that a model writes, may hold what a terminal obeys.
+    return fmt.printable("\n\n".join("\n".join(line for line in lines if line) for lines in sections))
 
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:
@@ -210,7 +211,7 @@ def history_table(results: Sequence[RunResult]) -> str:
         (
             result.started_at.replace("T", " ").rstrip("Z"),
             result.spec.checkpoint,
-            str(result.spec.batch_size),
+            sentences.batch(result.spec),
             result.spec.mode,
             result.spec.dtype,
             result.environment.device_name if result.environment else result.spec.device,

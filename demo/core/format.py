@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 
@@ -30,10 +31,11 @@ def _significant(value: float) -> str:
 
 
 def latency(seconds: float) -> str:
-    """'0.43 ms', '14.4 ms', '329 ms', '2.60 s'."""
-    if milliseconds(seconds) < 999.5:
-        return f"{_significant(milliseconds(seconds))} ms"
-    return f"{_significant(seconds)} s"
+    """'0.0041 ms', '0.43 ms', '14.4 ms', '329 ms', '2.60 s'."""
+    value = milliseconds(seconds)
+    if 0 < value < 0.1:  # a small module of somebody's own: two decimals would say 0.00
+        return f"{value:.{1 - math.floor(math.log10(value))}f} ms"
+    return f"{_significant(value)} ms" if value < 999.5 else f"{_significant(seconds)} s"
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import SWITCHES, RunSpec
+from demo.core.spec import OWN_MODEL, SWITCHES, RunSpec
 from demo.present import advice, sentences
 
 
@@ -67,7 +67,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         figures = result if result is not None and sentences.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
         answer = speedup(figures) if figures else escaped(value)
-        rows.append((escaped(spec.checkpoint), str(spec.batch_size), spec.mode, spec.dtype, *times, answer))
+        rows.append((escaped(spec.checkpoint), sentences.batch(spec), spec.mode, spec.dtype, *times, answer))
         if result is not None and (machine := result.environment) is not None:
             day = result.started_at[:10]
             places.append(f"{machine.device_name}, torch {machine.torch}, transformers {machine.transformers}, {day}")
@@ -81,7 +81,9 @@ def escaped(text: str) -> str:
 
 
 def _asked(spec: RunSpec) -> list[str]:
-    asked = [f"batch {spec.batch_size}", f"mode {spec.mode}", spec.dtype, f"{spec.weights} weights", spec.protocol]
+    own = spec.task == OWN_MODEL  # its function makes weights and inputs
+    asked = [*([] if own else [f"batch {spec.batch_size}"]), f"mode {spec.mode}", spec.dtype]
+    asked += [*([] if own else [f"{spec.weights} weights"]), spec.protocol]
     asked += [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
     ways = {name: spec.departures().get(name) for name in ("compiler", "scope", "dynamic")}
     asked += [f"{name} {value}" for name, value in ways.items() if value is not None]

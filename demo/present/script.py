@@ -67,6 +67,7 @@ def script(result: RunResult) -> str:
         "OPTION": pieces.CHECKPOINT if checkpoint is None or spec.weights == "pretrained" else "",
         "ASKIMAGE": pieces.IMAGE if spec.sees_picture else "",
         "MISSING": pieces.MISSING if needs_folder(spec) else "",
+        "WAITING": _waiting(result),
         "CALL": _timed("call", spec),
         "PROTOCOL": _protocol(spec),
         "LOAD": _load(spec, checkpoint) if spec.sees_picture else _load_text(spec, checkpoint),
@@ -303,6 +304,17 @@ def _own_processor(checkpoint: Checkpoint) -> str:
     return f"processor = transformers.{name}Pil(**{literal(settings)})  # fmt: skip"
 
 
+def _waiting(result: RunResult) -> str:
+    """The code that bounds how long waiting threads spin, as the run's environment did. OpenMP reads it on its start.
+
+    Without it another program on one core may slow a call tenfold, and the two variants not alike.
+    """
+    told = result.environment.settings.get("spinning", "") if result.environment else ""
+    found = re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", told)
+    lines = [f"os.environ.setdefault({literal(name)}, {literal(value)})" for name, value in found]
+    return "\n".join(f"{line}  # before torch: how long waiting threads spin, as in the run" for line in lines)
+
+
 def _protocol(spec: RunSpec) -> str:
     if spec.protocol == "as published":
         return pieces.PUBLISHED
@@ -405,11 +417,12 @@ def _see(result: RunResult, checkpoint: Checkpoint | None) -> str:
         return pieces.WRITTEN
     if spec.task == "image-classification":
         return pieces.LABELS
+    found = pieces.DECODED_IN_FLOAT32.rstrip() if spec.dtype in ("float16", "bfloat16") else ""
     if spec.task == "object-detection":
         if _zero_shot(spec, checkpoint):
-            return pieces.BOXES.replace("0.55", "0.1").replace('names.get(at, f"LABEL_{at}")', "TEXT[at]")
-        return pieces.BOXES
+            return found + pieces.BOXES.replace("0.55", "0.1").replace('names.get(at, f"LABEL_{at}")', "TEXT[at]")
+        return found + pieces.BOXES
     decoded = {seen.segmentation for seen in (result.predictions or {}).values()} - {None}
     kind = checkpoint.segmentation if checkpoint else next(iter(decoded), None)
     kind = kind or catalog.segmentation_in(spec.checkpoint.replace("\\", "/").split("/")[-1]) or "semantic"
-    return pieces.SEMANTIC if kind == "semantic" else pieces.INSTANCES.replace("#KIND#", kind)
+    return found + (pieces.SEMANTIC if kind == "semantic" else pieces.INSTANCES.replace("#KIND#", kind))

@@ -22,6 +22,7 @@ HEAD = '''
 
 #IMPORTS#
 
+#WAITING#
 import torch
 import transformers
 #PIL#
@@ -258,6 +259,7 @@ BUILT = """
 
 LOAD_PACKAGE = """
 import importlib
+import os
 import platform
 
 import torch
@@ -271,6 +273,7 @@ here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capabilit
 if here != {name: built.get(name) for name in here}:
     raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
 importlib.import_module(built["outputs"])  # the class of what the model returns
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of another size or dtype with wrong numbers
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))
 """
 
@@ -304,6 +307,11 @@ prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
 
 WRITTEN = """
         found["decode"][name]["text"] = tokenizer.decode(chosen[name], skip_special_tokens=True)
+"""
+
+DECODED_IN_FLOAT32 = """
+    tensors = {part: value.float() for part, value in outputs[name].items() if torch.is_tensor(value)}
+    outputs[name] = type(outputs[name])(**tensors)  # boxes and masks are found in float32, as in the run
 """
 
 LABELS = """

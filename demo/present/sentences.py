@@ -131,6 +131,11 @@ def asked(spec: RunSpec, lang: Language) -> str:
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
 
+def batch(spec: RunSpec) -> str:
+    """The batch size for a table's column; '' for a model of one's own, whose function makes the inputs."""
+    return str(spec.batch_size) if spec.unit != "call" else ""
+
+
 def settings(spec: RunSpec, lang: Language) -> str:
     """The same without the checkpoint."""
     parts = [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []

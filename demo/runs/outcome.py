@@ -100,15 +100,19 @@ class OngoingRun:
     def crashed(self, worker: Worker) -> RunResult:
         """The worker ended without a result, or sent something that cannot be read. Call it before the worker is
         closed."""
+        own = self.spec.task == OWN_MODEL
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", _ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL:
-            remedy = "A kill often means that the machine ran out of memory: try a smaller batch size or checkpoint."
+            smaller = "smaller inputs or a smaller module" if own else "a smaller batch size or checkpoint"
+            remedy = f"A kill often means that the machine ran out of memory: try {smaller}."
             if self.spec.batch_size > 1:
                 change = {"batch_size": max(1, self.spec.batch_size // 4)}
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
+        elif own and self.progress.phase == "load":
+            remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
         else:
             remedy = "Run it again; if it happens again, try another mode."
             if self.spec.mode != "default":

@@ -55,13 +55,16 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 
 
 @pytest.mark.parametrize("changed", ["torch.__version__ = '1.0'", "torch.backends.cpu.get_cpu_capability = str", ""])
-def test_the_lines_that_load_a_package_refuse_other_versions_and_another_processor(built: Built, changed: str) -> None:
+def test_the_lines_that_load_a_package_refuse_other_versions_processors_and_inputs(built: Built, changed: str) -> None:
     lines = loading_lines(built[1].path).splitlines()
     lines.insert(lines.index("import torch") + 1, changed)
     lines.append("print(model(pixel_values=torch.ones(1, 4)).logits.shape)")
+    lines.append("model(pixel_values=torch.ones(2, 5))")
     command = [sys.executable, "-c", "\n".join(lines)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ), cwd=Path("/"))
+    assert ran.returncode == 1
     if changed:
-        assert ran.returncode == 1 and "was built for" in ran.stderr and "Traceback" not in ran.stderr
+        assert "was built for" in ran.stderr and "Traceback" not in ran.stderr
     else:
-        assert (ran.returncode, ran.stdout) == (0, "torch.Size([1, 3])\n"), ran.stderr
+        assert ran.stdout == "torch.Size([1, 3])\n", ran.stderr
+        assert "expected: 4, but got: 5" in ran.stderr

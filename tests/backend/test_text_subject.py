@@ -241,7 +241,9 @@ def refused(folder: Path, **asked: Any) -> str:
 
 def test_more_tokens_than_the_context_or_the_sliding_window_hold_are_refused(folder: Path) -> None:
     assert loaded(folder / "mistral", tokens=32).ids.shape[1] == 8
-    assert "has 8 tokens, 33 more are asked for, and mistral takes 40 in all" in refused(folder / "mistral", tokens=33)
+    assert "has 8 tokens, 33 more are asked for, and mistral has an attention window of 40, which" in refused(
+        folder / "mistral", tokens=33
+    )
     for kind, prompt in (("gpt2", 70), ("llama", 72)):
         said = refused(folder / kind, prompt="a" * 70)
         assert f"The prompt has {prompt} tokens, 9 more are asked for, and {kind} takes 64 in all. Shorten" in said

@@ -34,6 +34,7 @@ def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_s
         (LABELS, "circle 98 %"),
         (BOXES, "circle 97 % at 10, 20, 60, 80"),
         (SEGMENTS, "sky, 60 % of the picture"),
+        (Predictions(text="a \x1b[31mred"), "a \ufffd[31mred"),
         (Predictions(boxes=()), "nothing"),
         (Predictions(labels=LABELS.labels * 3), "and 4 more"),  # type: ignore[operator]
     ],

@@ -10,6 +10,8 @@ from demo.core import format as fmt
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
+        (0.00000413, "0.0041 ms"),
+        (0.0000197, "0.020 ms"),
         (0.000431, "0.43 ms"),
         (0.00102, "1.02 ms"),
         (0.0144, "14.4 ms"),

@@ -172,6 +172,14 @@ def test_a_script_has_the_threads_that_a_busy_machine_left_its_run(
     assert (line in text) if line else "set_num_threads" not in text
 
 
+def test_a_script_waits_as_its_run_did_and_says_so_before_torch_starts() -> None:
+    machine = dataclasses.replace(ENVIRONMENT, settings={"spinning": "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=3000"})
+    text = script.script(ok_result(environment=machine)).split("\nimport torch\n")[0]
+    for name, value in (("OMP_WAIT_POLICY", "PASSIVE"), ("GOMP_SPINCOUNT", "3000")):
+        assert f'os.environ.setdefault("{name}", "{value}")' in text
+    assert "environ" not in script.script(ok_result())
+
+
 def test_what_was_asked_stands_in_the_settings() -> None:
     found = catalog.find("facebook/detr-resnet-50")
     text = script.script(ok_result(spec=spec_of(found, **(EVERYTHING | {"dtype": "bfloat16", "precision": 0.05}))))
@@ -502,9 +510,13 @@ def test_the_script_reads_a_picture_as_the_run_does(name: str, tmp_path: Path) -
 
 
 class Decoders:
-    """What a processor makes of any output: a map of the whole field, padding included; boxes past the edge."""
+    """What a processor makes of any output: a map of the whole field, padding included; boxes past the edge.
+
+    Of a rounded box or map it would make another, so it takes none in half precision.
+    """
 
     def post_process_semantic_segmentation(self, outputs: Any, target_sizes: Any) -> list[torch.Tensor]:
+        assert outputs.logits.dtype is torch.float32
         high, wide = target_sizes[0]
         found = torch.zeros(high, wide, dtype=torch.long)
         found[:, wide // 3 :] = 1
@@ -519,6 +531,7 @@ class Decoders:
         return [{"segmentation": found, "segments_info": parts}] * len(target_sizes)
 
     def post_process_object_detection(self, outputs: Any, threshold: float, target_sizes: Any) -> list[dict[str, Any]]:
+        assert outputs.logits.dtype is torch.float32
         scores = torch.linspace(0, 1, 240)[torch.linspace(0, 1, 240) > threshold]
         edges = torch.tensor([-5.0, 3.0, 900.0, 700.0]).repeat(len(scores), 1)
         return [{"scores": scores, "labels": torch.arange(len(scores)) % 2, "boxes": edges}] * len(target_sizes)
@@ -540,14 +553,14 @@ def test_the_script_lists_the_boxes_and_segments_that_the_run_shows(
     checkpoint: str, padded: bool, size: tuple[int, int]
 ) -> None:
     known = catalog.find(checkpoint)
-    spec, picture = spec_of(known, batch_size=2), Image.new("RGB", size)
+    spec, picture = spec_of(known, batch_size=2, dtype="bfloat16"), Image.new("RGB", size)
     inputs = {"pixel_values": torch.zeros(1, 3, 64, 96)}
     if padded:
         inputs["pixel_mask"] = torch.zeros(1, 64, 96, dtype=torch.long)
         inputs["pixel_mask"][:, :60, :90] = 1
     names, text = {0: "sky", 1: "tree", 2: "speck", 3: "edge"}, script.script(ok_result(spec=spec))
     model = SimpleNamespace(config=SimpleNamespace(id2label=names))
-    outputs = dict.fromkeys(("eager", "compiled"))
+    outputs = {name: ModelOutput(logits=torch.ones(1, dtype=torch.bfloat16)) for name in ("eager", "compiled")}
     held: dict[str, Any] = {"torch": torch, "statistics": statistics, "answer": {}, "TEXT": list(spec.text)}
     held |= {"processor": Decoders(), "picture": picture, "inputs": inputs, "BATCH_SIZE": 2, "names": names}
     held |= {"outputs": outputs, "times": {name: [1.0] for name in outputs}}
@@ -557,7 +570,7 @@ def test_the_script_lists_the_boxes_and_segments_that_the_run_shows(
     tree.body = [node for node in tree.body if isinstance(node, ast.For)]
     exec(compile(tree, "script", "exec"), held)
     loaded = Loaded(model, Decoders(), None, known, [])
-    found = predictions.find(loaded, ModelOutput(), inputs, picture, spec.text)
+    found = predictions.find(loaded, outputs["eager"], inputs, picture, spec.text)
     (its,) = (value for name, value in held["answer"]["eager"].items() if name in ("boxes", "segments"))
     assert [part["label"] for part in its] == [part.label for part in found] != []
     if known.task == "object-detection":

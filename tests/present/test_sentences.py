@@ -14,7 +14,7 @@ from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import STATUSES, RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import details, markdown, section_texts, sentences
 from demo.ui.html import sections
 
@@ -154,6 +154,14 @@ def test_what_the_added_break_costs_is_told_wherever_a_run_is(unbroken: float, t
         assert f"The graph break {told}" in text
     void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
     assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
+
+
+def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> None:
+    own = ok_result(spec=RunSpec("/home/me/mine.py:build", OWN_MODEL, device="cpu"))
+    tables = (markdown.of_run(own), markdown.of_cells([(own.spec, own, "")]), terminal.history_table([own]))
+    for text in tables:
+        assert not re.search(r"batch 1|weights|mine.py:build[| ]+1", text)
+    assert re.search(r"shapes-vit[| ]+1", terminal.history_table([ok_result()]))
 
 
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_faults import gone, needs_linux, processes_with, wait_until
@@ -282,3 +283,16 @@ def test_the_time_left_counts_down_between_what_the_worker_says_and_runs_out() -
     later = run.progress_after(4.0)
     assert (later.phase, later.elapsed_seconds, later.remaining_seconds) == ("compile", 4.0, 7.0)
     assert run.progress_after(12.0).remaining_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("code", "phase", "remedy"), [(7, "load", "Your file ran there"), (-signal.SIGKILL, "time", "smaller inputs")]
+)
+def test_a_model_of_ones_own_that_ends_its_process_is_not_told_of_another_mode_or_checkpoint(
+    code: int, phase: str, remedy: str
+) -> None:
+    run = OngoingRun(catalog.own_model_spec(f"{__file__}:build"), "made-up", "2026-11-21T09:00:00Z")
+    run.progress = Progress(phase, 0.1, 0.1)
+    child = SimpleNamespace(exit_code=lambda: code, last_words=str)
+    failure = run.crashed(SimpleNamespace(unreadable=False, child=child)).failure
+    assert remedy in failure.remedy and "mode" not in failure.remedy and "checkpoint" not in failure.remedy
