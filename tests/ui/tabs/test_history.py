@@ -61,13 +61,13 @@ def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    head, _, figures, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    head, _, figures, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
     return (head + figures, message) if isinstance(head, str) else (head, message)
 
 
 def chart_of(page: Page, ticked: str) -> dict[str, Any]:
     """The update of the comparison's chart of calls over time."""
-    _, chart, _, _ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    _, chart, *_ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
     return dict(chart)
 
 
@@ -248,6 +248,30 @@ def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
 @pytest.mark.parametrize("results", [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]])
 def test_runs_without_figures_are_compared_too(results: list[RunResult]) -> None:
     assert "Out of memory" in "".join(comparison.comparison(results, ENGLISH))
+
+
+def linked(page: Page, query: str, chosen: str = "") -> tuple[Any, str, Any]:
+    """The comparison that a link brings to a page that shows the one of `chosen`, its query, and a message."""
+    follow = handler(page, takes=tab(page).asked, changes=tab(page).compared)
+    head, _, _, now, message = follow(query, chosen)
+    return head, now, message
+
+
+def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None:
+    ids = f"slower {ok_result().id}"
+    head, _, _, chosen, _ = handler(page, of=(tab(page).compare_button, "click"))(ids)
+    assert chosen == f"history_compare={ids.replace(' ', '+')}"
+    assert linked(page, f"?tab=history&{chosen}&lang=en") == (head, chosen, "")
+    stays = gr.skip()
+    assert linked(page, f"?{chosen}", chosen) == (stays, stays, stays)  # as when the tab is opened again
+    assert linked(page, "?tab=history", chosen) == ("", "", "")
+
+
+@pytest.mark.parametrize("ids", ["gone+slower", "a+b+c+d+e", "%3Cscript%3E", "+".join(map(str, range(2000)))])
+def test_a_link_to_runs_that_are_not_here_says_so(ids: str, page: Page) -> None:
+    head, now, message = linked(page, f"?tab=history&history_compare={ids}", "history_compare=slower+slower2")
+    assert (head, now) == ("", "")
+    assert "The runs that this link compares are not all stored here." in message
 
 
 @pytest.mark.parametrize("ticked", ["", "slower", "slower slower2 gone", "a b c d e"])
