@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from demo.core.catalog import PROMPT
 from demo.core.languages import ENGLISH
 from demo.core.result import Failure, RunResult
 from demo.core.spec import FOR_TEXT_GENERATION, TEXT_GENERATION, RunSpec
+from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.journal import Journal
 from demo.ui.html import comparison
@@ -243,6 +245,28 @@ def test_when_noise_pays_for_itself_is_not_said() -> None:
 
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
     assert "the differences are noise" in "".join(comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH))
+
+
+def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_noise() -> None:
+    known = Spread("same runs", 0.03, 20)
+    fast, slow = ok_result(spread=known), ok_result(id="slow", compiled=measurement(0.004), spread=known)
+    near = ok_result(id="near", compiled=measurement(0.00101), spread=known)
+    for results, noise in (
+        ([fast, near], True),
+        ([fast, slow], False),
+        ([fast, ok_result(id="lost", status="cancelled", eager=None, compiled=None)], False),
+    ):
+        html = "".join(comparison.comparison(results, ENGLISH))
+        assert ("the differences are noise" in html) is noise
+        assert ("differ by more than noise" in html) is not noise
+
+
+def test_the_words_at_the_ticks_do_not_lie_over_each_other() -> None:
+    for seconds in (0.04, 0.004, 0.0019, 0.001, 0.00001):
+        html, _ = comparison.comparison([ok_result(), ok_result(id="b", compiled=measurement(seconds))], ENGLISH)
+        ticks = html.partition('class="line ticks"')[2]
+        places = [float(place) for place in re.findall(r"left:([\d.]+)%", ticks)]
+        assert ">1×<" in ticks and all(after - before >= 14.9 for before, after in pairwise(places))
 
 
 @pytest.mark.parametrize("results", [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]])
