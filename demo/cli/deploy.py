@@ -40,6 +40,8 @@ BELONGS = (
 )
 """What belongs on a Space: what the page needs, and what README.md leads to. Of folders the files that git tracks, as
 they are on the disk; without git every file that is neither hidden nor made by Python."""
+NEEDED = ("requirements.txt", "demo", "assets")
+"""Without one of them the page would not start."""
 
 FOR_ITS_HARDWARE = {"README.md", "requirements.txt"}
 """Files that `for_space` writes as the hardware needs them."""
@@ -65,8 +67,8 @@ class Plan:
     private: bool
     variables: dict[str, str]
     files: tuple[str, ...]
-    untracked: tuple[str, ...]
-    """Files in the folders to upload that git does not track: they stay here."""
+    left_out: tuple[tuple[str, str], ...]
+    """Files in the folders to upload that stay here, each with the reason."""
 
     @property
     def address(self) -> str:
@@ -89,8 +91,8 @@ def add_to(commands: Any) -> None:
 
 def _deploy(options: argparse.Namespace) -> int:
     plan = _plan(options)
-    for name in plan.untracked:
-        print(f"Not uploaded, because git does not track it: {fmt.printable(name)}", file=sys.stderr)
+    for name, why in plan.left_out:
+        print(f"Not uploaded, because {why}: {fmt.printable(name)}", file=sys.stderr)
     if options.dry_run:
         print(_told(plan))
         return OK
@@ -109,10 +111,10 @@ def _plan(options: argparse.Namespace) -> Plan:
     if options.hardware is not None:
         _check_hardware(options.hardware)
     dataset = hub_dataset.named()
-    files, untracked = _files()
-    _check_front_matter(files)
+    files, left_out = _files()
+    _check_complete(files)
     variables = {hub_dataset.VARIABLE: dataset} if dataset else {}
-    return Plan(options.space, options.hardware, options.private, variables, files, untracked)
+    return Plan(options.space, options.hardware, options.private, variables, files, left_out)
 
 
 def _check_name(name: str) -> None:
@@ -139,49 +141,83 @@ def _check_hardware(hardware: str) -> None:
         raise BadInput(f"--hardware must be {listed(known)}. Given: {fmt.printable(hardware[:SAID])!r}.")
 
 
-def _files() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files to upload, and those that git does not track and that therefore stay here."""
-    tracked = _git_files()
-    if "app.py" in tracked:
-        found, untracked = tracked, _git_files("--others", "--exclude-standard")
-    elif (ROOT / ".git").exists():
-        raise BadInput(
-            f"git does not say which files of {ROOT} it tracks, so nothing is uploaded. "
-            "Run `git status` there: it tells why, such as a folder of another user."
-        )
-    else:  # no git, or a folder inside of another project's checkout
-        _say("git does not track this folder: every file that is not hidden is uploaded.")
+def _files() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """The files to upload, and those that stay here with the reason."""
+    untracked: list[str] = []
+    try:
+        found = _git_files()
+        untracked = _git_files("--others", "--exclude-standard")
+        problem = "app.py is not among them"
+    except (OSError, subprocess.SubprocessError) as error:
+        found, problem = [], _git_said(error)
+    if "app.py" not in found:
+        if (ROOT / ".git").exists():
+            raise BadInput(
+                f"git does not say which files of {ROOT} it tracks, so nothing is uploaded: {problem}. "
+                "Run `git status` there: it tells more."
+            )
+        # no git, or a folder inside of another project's checkout
+        _say(f"git does not track this folder ({problem}): every file that is not hidden is uploaded.")
         tops = [ROOT / name for name in BELONGS]
-        paths = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
-        found, untracked = [path.relative_to(ROOT).as_posix() for path in paths], []
-    return tuple(sorted(filter(_fits, found))), tuple(sorted(filter(_fits, untracked)))
+        paths = [path for top in tops for path in (top.rglob("*") if top.is_dir() and not top.is_symlink() else [top])]
+        found = [path.relative_to(ROOT).as_posix() for path in paths if path.is_symlink() or path.is_file()]
+    whys = {name: _why_not(name) for name in sorted(filter(_belongs, found))}
+    left_out = [(name, why) for name, why in whys.items() if why]
+    left_out += [(name, "git does not track it") for name in sorted(filter(_belongs, untracked))]
+    return tuple(name for name, why in whys.items() if not why), tuple(left_out)
 
 
-def _fits(name: str) -> bool:
+def _belongs(name: str) -> bool:
+    path = Path(name)
+    return path.suffix not in (".pyc", ".pyi") and not any(
+        part.startswith(".") or part == "__pycache__" for part in path.parts
+    )
+
+
+def _why_not(name: str) -> str:
+    """Why a file in the folders to upload cannot be uploaded; '' if it can."""
     path = ROOT / name
-    hidden = any(part.startswith(".") or part == "__pycache__" for part in Path(name).parts)
-    return path.is_file() and not path.is_symlink() and not hidden and path.suffix not in (".pyc", ".pyi")
+    if path.resolve() != ROOT.resolve() / name:
+        return "it is a symbolic link"
+    if not path.is_file():
+        return "git tracks it, but it is not on the disk"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    return ""
 
 
 def _git_files(*which: str) -> list[str]:
-    """Names below ROOT; none where git does not answer."""
-    try:
-        asked = subprocess.run(
-            ["git", "ls-files", "-z", *which, "--", *BELONGS], cwd=ROOT, capture_output=True, timeout=30
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [os.fsdecode(name) for name in asked.stdout.split(b"\0") if name] if asked.returncode == 0 else []
+    """Names below ROOT. Raises OSError and SubprocessError where git does not answer."""
+    command = ["git", "ls-files", "-z", *which, "--", *BELONGS]
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=30, check=True)
+    return [os.fsdecode(name) for name in asked.stdout.split(b"\0") if name]
 
 
-def _check_front_matter(files: Sequence[str]) -> None:
-    """Raises BadInput where a Space could not be built from README.md's settings."""
+def _git_said(error: OSError | subprocess.SubprocessError) -> str:
+    """The first line of git's own words, or why there are none."""
+    if isinstance(error, subprocess.CalledProcessError):
+        words = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return _line(words) if words else f"it ended with {error.returncode}"
+    return "it took longer than 30 s" if isinstance(error, subprocess.TimeoutExpired) else f"git was not found: {error}"
+
+
+def _check_complete(files: Sequence[str]) -> None:
+    """Raises BadInput where a Space could not be built from these files, or not by README.md's settings."""
     import yaml
 
-    block = None
-    if "README.md" in files:
-        readme = (ROOT / "README.md").read_text(encoding="utf-8", errors="replace")
-        block = re.match(r"---\n(.*?)\n---\n", readme, re.DOTALL)
+    complete = "Run this from a complete copy of the project."
+    tops = {name.partition("/")[0] for name in files}
+    if missing := [name for name in NEEDED if name not in tops]:
+        raise BadInput(f"{ROOT} has no {' and no '.join(missing)} to upload. {complete}")
+    texts: dict[str, str] = {}
+    for name in FOR_ITS_HARDWARE & set(files):
+        try:
+            texts[name] = (ROOT / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{ROOT / name} is not UTF-8: {error.reason} at byte {error.start}. {complete}") from error
+    block = re.match(r"---\n(.*?)\n---\n", texts.get("README.md", ""), re.DOTALL)
     try:
         settings = yaml.safe_load(block[1]) if block else None
     except yaml.YAMLError:
@@ -190,7 +226,7 @@ def _check_front_matter(files: Sequence[str]) -> None:
     if app not in files:
         raise BadInput(
             f"{ROOT / 'README.md'} does not begin with the settings of a Space (sdk: gradio, and an "
-            "app_file that is there). Run this from a complete copy of the project."
+            f"app_file that is there). {complete}"
         )
 
 
@@ -228,11 +264,11 @@ def _send(plan: Plan) -> None:
     disable_progress_bars()
     api = HfApi(endpoint=hub.endpoint())
     held = _open(api, plan)
-    with _asking(f"The Space has the files and the hardware that it had before: {plan.address}"):
+    with _asking(f"The Space {plan.address} has the files and the hardware that it had before."):
         _set(api, plan, held)
         hardware = _choose_hardware(api, plan)
     by_then = f"the hardware {plan.hardware}, and until this command succeeds " if plan.hardware else ""
-    with _asking(f"The Space has {by_then}the files that it had before: {plan.address}"):
+    with _asking(f"The Space {plan.address} has {by_then}the files that it had before."):
         _upload(api, plan, held, hardware)
 
 
@@ -241,8 +277,10 @@ def _open(api: HfApi, plan: Plan) -> SpaceInfo:
     from huggingface_hub import get_token
 
     with _asking("Nothing was uploaded."):
-        if not get_token():
+        if not (token := get_token()):
             raise NotDeployed(f"There is no login at the Hub: {LOG_IN}. Nothing was uploaded.")
+        if not token.isascii():
+            raise NotDeployed(f"The token has characters that no token of the Hub has: {LOG_IN}. Nothing was uploaded.")
         _say(f"Looking for the Space {plan.space}.")
         # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
         api.create_repo(
@@ -323,9 +361,15 @@ ADVICE = {
     "be allowed to write.",
     404: "The Hub does not show it to you: the owner must be you or an organisation of yours, and the token must be "
     "allowed to read and write.",
+    **dict.fromkeys((409, 412), "The Space was changed by something else at the same time: try again."),
     429: "The Hub had too many requests: try again in some minutes.",
 }
 """What to do about a status of the Hub."""
+
+
+UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol")
+"""Failures of the library's transport by which nothing can have reached the Hub. By name: its releases have several."""
+IN_DOUBT = "If only the Hub's answer was lost, it has done what was asked last; the same command again does no harm."
 
 
 @contextmanager
@@ -338,17 +382,21 @@ def _asking(left: str) -> Iterator[None]:
     except NotDeployed:
         raise
     except Exception as error:  # the library, its transport and its uploader have some ten kinds
-        cause = error if isinstance(error, HfHubHTTPError) else error.__cause__  # of one file in an upload
+        cause = error.__cause__ if type(error) is RuntimeError and error.__cause__ else error  # of a file in an upload
         if isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
             advice = ADVICE.get(status, f"The Hub did not take it{': try again later' if status >= 500 else ''}.")
             answer = f" It answered {status}: {_line(cause.server_message or 'nothing')}."
-            raise NotDeployed(f"{advice}{answer} {left}") from error
-        if isinstance(error, OfflineModeIsEnabled):
+            raise NotDeployed(f"{advice}{answer} {left}{f' {IN_DOUBT}' if status >= 500 else ''}") from error
+        if isinstance(cause, OfflineModeIsEnabled):
             raise NotDeployed(f"HF_HUB_OFFLINE forbids to ask the Hub: unset it. {left}") from error
+        if isinstance(cause, OSError) and cause.filename is not None:
+            name = fmt.printable(str(cause.filename))
+            raise NotDeployed(f"{name} cannot be read or written here: {cause.strerror}. {left}") from error
+        kind = type(cause).__name__
         raise NotDeployed(
-            f"Sending to the Hub at {hub.endpoint()} failed: {_line(str(error) or type(error).__name__)}. "
-            f"Check the network, and try again. {left}"
+            f"Sending to the Hub at {hub.endpoint()} failed: {kind}{_line(f': {cause}' if str(cause) else '')}. "
+            f"Check the network, and try again. {left}{'' if kind in UNSENT else f' {IN_DOUBT}'}"
         ) from error
 
 

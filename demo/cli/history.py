@@ -167,7 +167,10 @@ def _listed(results: Iterable[RunResult]) -> str:
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
-    results = [_get(history, id) for id in ids]
+    try:
+        results = [_get(history, id) for id in ids]
+    except BadInput as unknown:
+        raise BadInput(f"{unknown} Nothing was deleted.") from unknown
     if not options.yes:
         print(terminal.history_table(results))
         if not sys.stdin.isatty():

@@ -12,11 +12,10 @@ from typing import Any
 
 from PIL import Image, ImageDraw, features
 
-from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES, Language
 from demo.core.result import RunResult
-from demo.present import sentences
+from demo.present import link_preview, sentences
 from demo.present.fonts import Font, has_letters, page_font, printable_label
 from demo.present.palette import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 
@@ -76,12 +75,14 @@ def _head(result: RunResult, sheet: _Sheet) -> None:
     sheet.bar(_EDGE, 34, _EDGE + 48, 50, EAGER)
     sheet.bar(_EDGE, 56, _EDGE + 28, 72, COMPILED)
     named = sheet.text(_EDGE + 66, 66, lang.plain("title"), 36, bold=True)
-    where = result.environment.device_name if result.environment is not None else spec.device
+    where = link_preview.device(result)
     room = _ROOM - 66 - named - 40
     sheet.text(_EDGE, 66, printable_label(where), 32, bold=True, room=room, least=26, end=True)
     sheet.bar(_EDGE, 92, WIDTH - _EDGE, 95, PAGE_INK)
-    model = sentences.short(spec.checkpoint) if catalog.is_folder(spec.checkpoint) else spec.checkpoint
-    sheet.text(_EDGE, 141, printable_label(model, 120), 38, bold=True, room=_ROOM, least=28)
+    model = printable_label(link_preview.model(result), 120)
+    if page_font(model, 28, bold=True).getlength(model) > _ROOM:  # the model's own name says more than its owner's
+        model = printable_label(sentences.short(spec.checkpoint), 120)
+    sheet.text(_EDGE, 141, model, 38, bold=True, room=_ROOM, least=28)
     asked = sentences.settings(spec, lang)
     sheet.text(_EDGE, 182, asked, 30, colour=PAGE_MUTED, room=_ROOM, least=26)
 
@@ -137,7 +138,8 @@ def _bars(result: RunResult, sheet: _Sheet) -> None:
 def _failure(result: RunResult, sheet: _Sheet) -> None:
     """How the run ended, and the failure's sentences."""
     lang, failed = sheet.lang, result.failure
-    sheet.text(_EDGE - 5, 306, sentences.status(result, lang), 112, bold=True, room=_ROOM, tracking=-0.03)
+    size = 88 if lang.rtl else 112  # below the settings: Arabic letters have marks above them
+    sheet.text(_EDGE - 5, 306, sentences.status(result, lang), size, bold=True, room=_ROOM, tracking=-0.03)
     if failed is None:
         sheet.lines(_EDGE, 384, lang.plain("no_figures"), 38, most=2)
         return
@@ -207,7 +209,8 @@ class _Sheet:
         if tracking and not self.lang.rtl:
             spacing = tracking * size
             for place, letter in enumerate(text):  # kerned, as `getlength` measures
-                self._pen.text((x + font.getlength(text[:place]) + place * spacing, y), letter, colour, font, "ls")
+                at = font.getlength(text[: place + 1]) - font.getlength(letter) + place * spacing
+                self._pen.text((x + at, y), letter, colour, font, "ls")
             return font.getlength(text) + (len(text) - 1) * spacing
         how = self._how(text, english)
         right = self.lang.rtl is not end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
@@ -55,11 +56,23 @@ def _clean(text: str) -> str:
     return printable_label(text, MAX_SENTENCE)
 
 
+def model(result: RunResult) -> str:
+    """Its checkpoint, without the folders of one that is on this machine."""
+    named = result.spec.checkpoint
+    return sentences.short(named) if catalog.is_folder(named) else named
+
+
+def device(result: RunResult) -> str:
+    """The device that was timed, or the one that was asked for; '' for any."""
+    if result.environment is not None:
+        return result.environment.device_name
+    return "" if result.spec.device == "auto" else result.spec.device
+
+
 def badge_text(result: RunResult) -> str:
     """'1.45× faster on Tesla T4', in English."""
-    answer = _answer(result, ENGLISH)
-    where = result.environment.device_name if result.environment is not None else result.spec.device
-    return printable_label(f"{answer[:1].lower()}{answer[1:]} on {where}")
+    answer, where = _answer(result, ENGLISH), device(result)
+    return printable_label(f"{answer[:1].lower()}{answer[1:]}{f' on {where}' if where else ''}")
 
 
 def badge(result: RunResult) -> str:
@@ -68,7 +81,7 @@ def badge(result: RunResult) -> str:
     colour = {"faster": palette.COMPILED, "slower": palette.EAGER}.get(sentences.outcome(result) or "", palette.PAD)
     widths = [page_font(text, _LETTERS).getlength(text) for text in (_ABOUT, answer)]
     left, right = (round(width) + 2 * _PADDING for width in widths)
-    name = escape(f"{printable_label(result.spec.checkpoint)}: {_ABOUT} {answer}")
+    name = escape(f"{printable_label(model(result))}: {_ABOUT} {answer}")
     # `textLength` keeps the text within its field in whatever typeface the reader has.
     texts = "".join(
         f'<text x="{x}" y="14" fill="{palette.text_on(field)}" textLength="{width:.1f}" '

@@ -37,19 +37,20 @@ ASSUMED = 0.03
 class Rerun:
     """One stored run as far as its speed-up goes."""
 
+    id: str
     spec: RunSpec
     settings: tuple[object, ...]
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
 
 
-REREAD = ("spec", "environment.transformers", "environment.threads", "speedup.within", "speedup")
+REREAD = ("id", "spec", "environment.transformers", "environment.threads", "speedup.within", "speedup")
 """The parts of a stored result that make a `Rerun`. Reading it whole takes some hundred times as long."""
 
 
 def reread(parts: Sequence[Any]) -> Rerun | None:
     """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
-    spec, transformers, threads, within, speedup = parts
+    id, spec, transformers, threads, within, speedup = parts
     try:
         # Results of before the spread between processes was taken in have no `within`: all of theirs was.
         interval = codec.load(Interval, within or speedup)
@@ -57,7 +58,7 @@ def reread(parts: Sequence[Any]) -> Rerun | None:
     except (ValueError, TypeError):
         return None
     # The file of a user's own model may have changed since.
-    return None if read.task == OWN_MODEL else _rerun(read, transformers, threads, interval)
+    return None if read.task == OWN_MODEL else _rerun(id, read, transformers, threads, interval)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -65,28 +66,29 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
-def _rerun(spec: RunSpec, transformers: str, threads: int, within: Interval) -> Rerun:
-    return Rerun(compiled_spec(spec), (spec.protocol, transformers, threads), within)
+def _rerun(id: str, spec: RunSpec, transformers: str, threads: int, within: Interval) -> Rerun:
+    return Rerun(id, compiled_spec(spec), (spec.protocol, transformers, threads), within)
 
 
 def rerun_of(result: RunResult) -> Rerun | None:
     """None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
-    return _rerun(result.spec, result.environment.transformers, result.environment.threads, result.speedup.within)
+    machine = result.environment
+    return _rerun(result.id, result.spec, machine.transformers, machine.threads, result.speedup.within)
 
 
 def processes(of: RunResult, others: Iterable[Rerun]) -> tuple[float, ...]:
     """The speed-up of each process that ran the spec of `of` and counts for an answer, its own last.
 
-    Those that `of` rests on are among `others` if they are still stored; if not, they are taken from `of` itself.
+    Those that its answer rests on count also where they were deleted, because the answer goes on resting on them.
     """
     own, counted = rerun_of(of), of.as_repeats()
     if own is None or not counted:
         return ()
-    stored = [one.within.ratio for one in others if (one.spec, one.settings) == (own.spec, own.settings)]
-    kept = [one.within.ratio for one in counted]
-    return (*stored, kept[-1]) if len(stored) >= len(kept) else tuple(kept)
+    alike = [one for one in others if (one.spec, one.settings) == (own.spec, own.settings)]
+    kept = {one.id: one.within.ratio for one in counted}
+    return (*(one.within.ratio for one in alike if one.id not in kept), *kept.values())
 
 
 def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:

@@ -99,6 +99,40 @@ def test_a_search_leaves_the_models_that_fit(chromium: Any, address: str) -> Non
     page.close()
 
 
+def test_the_address_follows_the_filters_and_brings_them_back(chromium: Any, address: str) -> None:
+    page = opened(chromium, address, 1440, 900)
+    assert page.url.endswith("?tab=published")
+    page.get_by_label("GPU", exact=True).click()
+    page.get_by_role("option", name="T4").click()
+    page.get_by_label("Search model").press_sequentially("detr", delay=20)
+    page.wait_for_url("**?tab=published&published_gpu=T4&published_model=detr")
+    rows = page.locator("#published-table tbody").inner_text()
+    copied = page.url
+    page.get_by_role("tab", name="Sweep").click()
+    page.wait_for_url("**?tab=sweep")
+    page.get_by_role("tab", name="Published").click()
+    page.wait_for_url(copied)
+    page.get_by_label("Search model").fill("")
+    page.wait_for_url("**?tab=published&published_gpu=T4")
+    page.go_back()
+    page.go_back()  # to the entry that still has the search
+    page.wait_for_url(copied)
+    page.wait_for_function("rows => document.querySelector('#published-table tbody').innerText === rows", arg=rows)
+    assert page.get_by_label("Search model").input_value() == "detr"
+    page.close()
+
+    other = chromium.new_page(viewport={"width": 1440, "height": 900})
+    other.set_default_timeout(60_000)
+    other.goto(copied)
+    other.wait_for_selector("#published-table tbody tr")
+    assert other.locator("#published-table tbody").inner_text() == rows
+    assert other.get_by_label("GPU", exact=True).input_value() == "T4" and other.url == copied
+    other.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E&published_batch_size=4")
+    other.wait_for_url("**?tab=published&published_subset=&published_gpu=&published_batch_size=4")
+    assert other.locator("#published-table tbody tr").count() > 12
+    other.close()
+
+
 def test_the_rows_can_be_taken_away(chromium: Any, address: str) -> None:
     page = opened(chromium, address, 1440, 900)
     for kind in ("CSV", "JSON"):

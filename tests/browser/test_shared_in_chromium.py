@@ -81,6 +81,19 @@ def test_repeat_this_here_fills_the_form_and_back_returns(chromium: Any, address
     page.close()
 
 
+def test_a_link_chooses_among_the_rows_also_where_they_arrive_later(chromium: Any, address: str) -> None:
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}?tab=shared&shared_device=Tesla+T4&shared_model=vit")
+    page.wait_for_selector("#shared-table tbody tr")
+    assert page.locator("#shared-filters").get_by_label("Device").input_value() == "Tesla T4"
+    assert page.get_by_label("Search model").last.input_value() == "vit"
+    assert page.url.endswith("&shared_device=Tesla+T4&shared_model=vit")
+    rows = page.locator("#shared-table tbody tr").all_inner_texts()
+    assert rows and all("T4" in row and "vit" in row for row in rows)
+    page.close()
+
+
 def test_another_group_of_settings_is_chosen_with_the_keyboard(chromium: Any, address: str) -> None:
     page = chromium.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(60_000)

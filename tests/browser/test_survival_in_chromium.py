@@ -279,6 +279,12 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
         rows.nth(row).get_by_role("checkbox").check()
     tab.locator("#compare").click()
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
+    tab.wait_for_url("**?tab=history&history_compare=*")
+    other = tab.context.new_page()
+    other.goto(tab.url)
+    other.locator("#compared").get_by_text("3 runs compared").wait_for()
+    assert other.url == tab.url
+    other.close()
     picture(tab, shots, "history-compared-light-1440")
 
     for name in ("CSV", "JSON"):
@@ -295,7 +301,8 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.go_back()
     tab.locator("#runs").wait_for()
     tab.wait_for_function("document.title.startsWith('History')")
-    assert "tab=history" in tab.url
+    assert "tab=history&history_compare=" in tab.url
+    tab.locator("#compared").get_by_text("3 runs compared").wait_for()
     tab.go_back()  # to the page before any run was shown
     tab.locator("#top .question").wait_for()
     tab.go_forward()
@@ -308,6 +315,7 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_role("tab", name="History").click()
     tab.get_by_label("Search").fill("doomed")
     tab.locator("#compared section").wait_for(state="detached")
+    tab.wait_for_function("!location.search.includes('history_compare')")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     rows.first.get_by_role("checkbox").check()
     tab.locator("#delete").click()

@@ -213,7 +213,11 @@ def test_without_a_login_or_a_network_nothing_is_tried_for_long(
     monkeypatch.setenv("HF_TOKEN", space_stub.TOKEN)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert main(["deploy", "me/bench"]) == FAILED
-    assert "http://127.0.0.1:9 failed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "http://127.0.0.1:9 failed" in said and "answer was lost" not in said  # nothing was sent
+    monkeypatch.setenv("HF_TOKEN", "hf_ü")
+    assert main(["deploy", "me/bench"]) == FAILED
+    assert "characters that no token of the Hub has" in capsys.readouterr().err
 
 
 def test_a_dry_run_tells_everything_and_sends_nothing(
@@ -284,6 +288,68 @@ def test_a_folder_that_git_does_not_track_is_uploaded_without_hidden_files_and_l
 ) -> None:
     change(tree)
     os.symlink("/etc/hostname", tree / "demo" / "link.txt")
+    assert main(["deploy", "me/bench"]) == OK
+    assert hub.spaces["me/bench"].files == TREE | {".gitattributes": b""}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("HEAD", b"garbage", "uploaded: fatal: not a git repository (or any of the parent directories): .git. Run"),
+        ("index", b"garbage", "index file smaller than expected"),
+    ],
+)
+def test_where_git_fails_its_own_words_are_quoted(
+    file: str, content: bytes, words: str, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / ".git" / file).write_bytes(content)
+    assert main(["deploy", "me/bench"]) == BAD_INPUT
+    assert words in capsys.readouterr().err and hub.asked == []
+
+
+def test_tracked_files_that_are_gone_and_links_are_named_and_stay(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.symlink("/etc", tree / "docs" / "link")
+    subprocess.run(["git", "add", "--force", "docs/link"], cwd=tree, check=True)
+    (tree / "docs" / "page.md").unlink()
+    (tree / "demo" / "__init__.py").unlink()
+    assert main(["deploy", "me/bench"]) == OK
+    said = capsys.readouterr().err
+    assert "not on the disk: docs/page.md" in said and "a symbolic link: docs/link" in said
+    kept = {name: data for name, data in TREE.items() if name not in ("docs/page.md", "demo/__init__.py")}
+    assert hub.spaces["me/bench"].files == kept | {".gitattributes": b""}
+
+
+@pytest.mark.parametrize("name", ["assets", "requirements.txt"])
+def test_a_tree_without_what_the_page_needs_is_refused(
+    name: str, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / name).rename(tree / "renamed")
+    assert main(["deploy", "me/bench"]) == BAD_INPUT
+    assert f"has no {name} to upload" in capsys.readouterr().err and hub.asked == []
+
+
+def test_a_folder_that_is_a_link_is_not_followed_without_git(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _without_git(tree)
+    (tree / "docs").rename(tree / "elsewhere")
+    os.symlink(tree / "elsewhere", tree / "docs")
+    assert main(["deploy", "me/bench"]) == OK
+    assert "a symbolic link: docs" in capsys.readouterr().err
+    assert "docs/page.md" not in hub.spaces["me/bench"].files
+
+
+def test_a_lost_answer_is_not_told_as_a_failure_that_is_sure(
+    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.lose = "commit/main"
+    assert main(["deploy", "me/bench"]) == FAILED
+    said = capsys.readouterr().err
+    assert "the files that it had before. If only the Hub's answer was lost" in said
+    assert len(hub.spaces["me/bench"].commits) == 1
+    hub.lose = ""
     assert main(["deploy", "me/bench"]) == OK
     assert hub.spaces["me/bench"].files == TREE | {".gitattributes": b""}
 

@@ -77,6 +77,22 @@ def test_no_line_of_a_card_lies_over_another(name: str, code: str) -> None:
     assert len(bands) - bars == 5  # interval, foot, and the line at the edge
 
 
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_how_a_run_ended_lies_below_what_was_asked(code: str) -> None:
+    dark = [
+        drawn(failed_result(status=status), code)[:190].max(axis=2) < 150
+        for status in ("out_of_memory", "cancelled", "timed_out", "failed", "compile_failed")
+    ]
+    assert all((letters ^ dark[0]).sum() < 300 for letters in dark)  # each card has a palette of its own
+
+
+def test_letters_of_a_large_answer_do_not_lie_over_each_other() -> None:
+    """The second "o" of "Took" stands free: the first one is drawn as close to the T as it is counted."""
+    ink = (drawn(failed_result(status="timed_out"))[230:300, 40:300] != rgb(PAGE_PAPER)).any(axis=(0, 2))
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], ink, [False])).astype(int)))
+    assert [right - left < 70 for left, right in edges.reshape(-1, 2)] == [False, True, True]  # To, o, k
+
+
 def test_both_bars_stand_on_one_scale() -> None:
     pixels = drawn(ok_result())[380:]  # below the two bars of the name
     lengths = [int((pixels == rgb(colour)).all(axis=2).sum(axis=1).max()) for colour in (EAGER, COMPILED)]

@@ -12,7 +12,7 @@ from samples import ENVIRONMENT, GPU, failed_result, full_result, measurement, o
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import link_preview, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -72,7 +72,7 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
         (ok_result(compiled=measurement(0.004)), "2.00× slower on Example CPU", palette.EAGER),
         (ok_result(compiled=measurement(0.002)), "no difference on Example CPU", palette.PAD),
         (noisy_result(environment=GPU), "too noisy to tell on Tesla T4", palette.PAD),
-        (failed_result(environment=None), "out of memory on auto", palette.PAD),
+        (failed_result(environment=None), "out of memory", palette.PAD),
         (
             ok_result(
                 spec=RunSpec(HOSTILE, "image-classification"),
@@ -103,3 +103,10 @@ def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outsid
             start + 5 <= float(text.get("x", 0)) < float(text.get("x", 0)) + float(text.get("textLength", 0)) <= end - 5
         )
     assert float(badge.get("width", 0)) == end
+
+
+def test_of_a_model_on_this_machine_no_folder_is_told() -> None:
+    own = ok_result(spec=RunSpec("/home/alice/models/net.py:make", OWN_MODEL, device="cpu"))
+    assert link_preview.model(own) == "net.py:make"
+    assert link_preview.title(own, ENGLISH) == "net.py:make 2.00× faster"
+    assert "alice" not in link_preview.badge(own) + link_preview.description(own, ENGLISH)

@@ -115,7 +115,7 @@ def test_history_export_writes_a_table_to_paste(stored: History, tmp_path: Path)
         (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
         (["export", "no/such/folder/runs.csv"], "cannot be written"),
         (["delete"], "takes the ids"),
-        (["delete", "nothing", "--yes"], "No stored result has the id 'nothing'"),
+        (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
         (["one", "two"], "One id at a time"),
     ],
     ids=" ".join,

@@ -20,6 +20,8 @@ from demo.ui.tabs.links import RUN
 MIN_COMPARED, MAX_COMPARED = 2, 4
 MAX_SHOWN = 120
 """Characters of a setting, such as a prompt."""
+TICK_ROOM = 0.15
+"""Share of the axis that a tick's words take on a phone."""
 _TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 
@@ -132,8 +134,19 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
     facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
     different = [lang.html(name).lower() for name, values in facts.items() if len(set(values)) > 1]
     if not different:
-        return f'<p class="aside">{lang.html("compared_same")}</p>'
+        return f'<p class="aside">{lang.html("compared_same" if _agree(results) else "compared_not_same")}</p>'
     return f'<p class="aside">{lang.composed("compared_differ", names=lang.listed(different))}</p>'
+
+
+def _agree(results: Sequence[RunResult]) -> bool:
+    """Whether noise explains how the answers of equal runs differ: they ended alike, and their intervals overlap.
+
+    The interval of one process alone does not say where a rerun lies, so it is no ground to deny that.
+    """
+    speedups = [result.speedup for result in results if result.speedup is not None]
+    rerun = [one for one in speedups if one.basis != "within one process"]
+    overlap = not rerun or max(one.low for one in rerun) <= min(one.high for one in rerun)
+    return overlap and len({result.status for result in results}) == 1
 
 
 def _setting(name: str) -> Callable[[RunResult], str]:
@@ -199,9 +212,12 @@ def _chart(results: Sequence[RunResult], letters: str, lang: Language) -> str:
             f"{point}</span>"
             f'<span class="value">{lang.marked(sentences.speedup(result, lang))}</span></div>'
         )
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
-    if len(ticks) > 1 or low < 1 < high:
-        ticks = sorted({*ticks, 1.0})
+    ticks: list[float] = []
+    for tick in sorted(_TICKS, key=lambda tick: (tick != 1, tick in (0.8, 1.25))):
+        apart = all(abs(math.log(tick / other)) >= TICK_ROOM * math.log(high / low) for other in ticks)
+        if low <= tick <= high and apart:
+            ticks.append(tick)
+    ticks.sort()
     marks = "".join(f'<span style="left:{place(tick)}">{tick:g}×</span>' for tick in ticks)
     return (
         f'<figure class="speedups"><figcaption>{lang.marked(lang.plain("compared_chart"))}</figcaption>'

@@ -13,19 +13,32 @@ from demo.present import sentences, several_runs
 from demo.store.history import History, HistoryError
 from demo.ui.html.sections import Section, paragraphs
 
+_Together = tuple[tuple[float, ...], stats.Interval]
+"""The speed-ups of the processes, and their mean."""
+
 
 def section(history: History) -> Section:
     """Shown from `STUDENT_REPEATS` processes on: the repeats, and the runs of the same spec that `history` has."""
 
-    def together(result: RunResult) -> tuple[tuple[float, ...], stats.Interval] | None:
+    last: tuple[RunResult, _Together | None] | None = None
+
+    def read(result: RunResult) -> _Together | None:
+        """The processes as they are now. `together` gives the same for the other parts of this section."""
+        nonlocal last
         try:
             ratios = history.processes(result)
         except HistoryError:  # the page says so where it was asked for the history
-            return None
-        return (ratios, stats.repeated_ratio(ratios)) if len(ratios) >= STUDENT_REPEATS else None
+            ratios = ()
+        found = (ratios, stats.repeated_ratio(ratios)) if len(ratios) >= STUDENT_REPEATS else None
+        last = result, found
+        return found
+
+    def together(result: RunResult) -> _Together | None:
+        held = last  # another visitor's page may replace it at any time
+        return held[1] if held is not None and held[0] is result else read(result)
 
     def title(result: RunResult, lang: Language) -> str:
-        found = together(result)
+        found = read(result)
         if found is None:
             return ""
         processes = sentences.count(len(found[0]), "process", lang)

@@ -1,6 +1,7 @@
 // Keeps the open tab and the shown stored run in the address bar, for Back and Forward, and sets the window's title. A run
 // that ends is written into the current entry of the browser's history if that entry has no run yet. Any other run or tab
-// is a new entry.
+// is a new entry. What is chosen in a tab (filters, compared runs) stands in the entry of that tab: the server says it as a
+// query whose names begin with the tab's, and reads it from the address when the tab is opened.
 window.address = (() => {
   const SETTLED = 50;  // milliseconds after which gradio has drawn the result of an event
   const LOST = 10_000;  // milliseconds after which a missing answer is given up
@@ -14,11 +15,28 @@ window.address = (() => {
   const later = () => new Promise(done => setTimeout(done, SETTLED));
 
   const put = (url, name, value) => (value ? url.searchParams.set(name, value) : url.searchParams.delete(name));
+  const CHOOSING = ['history', 'published', 'shared'];  // tabs with something to choose
+  const chosen = {};  // of each of them its query
+  const choicesOf = (url, id) =>
+    new URLSearchParams([...url.searchParams].filter(([name]) => name.startsWith(`${id}_`))).toString();
+  const isChoice = name => CHOOSING.some(id => name.startsWith(`${id}_`));
+  const putChoices = (url, id) => {
+    for (const name of [...url.searchParams.keys()]) if (isChoice(name)) url.searchParams.delete(name);
+    for (const [name, value] of new URLSearchParams(chosen[id])) url.searchParams.set(name, value);
+  };
+  const writeChoices = id => {
+    const url = here();
+    putChoices(url, id);
+    if (url.href === location.href) return;
+    history.replaceState(history.state, '', url);
+    window.tellTheSpace?.(url);
+  };
   const write = (id, run) => {
     const url = here(), before = [tabOf(url), runOf(url)];
     if (before[0] === id && before[1] === run) return;
     put(url, 'tab', id === 'run' ? '' : id);
     put(url, 'run', run);
+    putChoices(url, id);
     if (before[0] !== id || before[1]) history.pushState(null, '', url);
     else history.replaceState(history.state, '', url);
     window.tellTheSpace?.(url);
@@ -68,9 +86,10 @@ window.address = (() => {
   });
 
   window.addEventListener('popstate', () => {
-    const url = here();
+    const url = here(), id = tabOf(url);
     window.tellTheSpace?.(url);
-    tab(tabOf(url))?.click();
+    if (id === openTab()) writeChoices(id);  // it is not opened anew, so its choices stay
+    else tab(id)?.click();
     if (runOf(url) !== shown) follow(url.search, 'back');
     retitle();
   });
@@ -79,6 +98,12 @@ window.address = (() => {
     toTab: () => { tab(tabOf(here()))?.click(); },
     arrived: id => { shown = id; return retitle(); },
     shown: now,
+    // The query, if it chooses something else than what is chosen; else the fields say what is asked for.
+    asked: id => (choicesOf(here(), id) === new URLSearchParams(chosen[id]).toString() ? '' : location.search || '?'),
+    chosen: (id, query) => {
+      chosen[id] = query;
+      if (openTab() === id) writeChoices(id);
+    },
     remember: id => (id ? now(id) : retitle()),
     followed: (id, way) => {
       shown = id;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 
@@ -11,8 +10,6 @@ from demo.ui.tabs import links
 from demo.ui.tabs.run import RunTab
 from demo.ui.web.visitor_language import of
 
-MAX_QUERY = 20_000
-"""Characters of a query. It comes from a browser, so it may be anything."""
 WAYS = ("fill", "run", "back")
 _LISTEN = "window.followLink = (query, way) => trigger('select', {query, way});"
 
@@ -41,7 +38,7 @@ class Following:
     ) -> dict[Any, Any]:
         data = event._data if isinstance(event._data, dict) else {}
         way, tab, lang = data.get("way"), self._run_tab, of(request)
-        query = dict(parse_qsl(str(data.get("query") or "")[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
+        query = links.read_query(str(data.get("query") or ""))
         if way not in WAYS or tab.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
         if way == "back":

@@ -36,6 +36,10 @@ MAX_AT_ONCE = 1000
 NAMED = 5
 """Runs that the question before a deletion names. It counts the others."""
 
+COMPARE = "compare"
+NOTHING = {COMPARE: ""}
+"""What a link without a comparison chooses."""
+
 LIST = source("history.js")
 PLACED = "${globalThis.runList?.place(value) ?? value}"
 """The list's template, which gradio evaluates before it writes the list."""
@@ -102,6 +106,8 @@ class HistoryTab:
             self.more_button = gr.Button(label("show_more"), visible=False, elem_id="more")
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self.ticked = gr.Textbox("", visible=False)  # filled by TICKED: ids, separated by spaces
+        self.asked = gr.Textbox("", visible=False)  # filled by links.QUERY
+        self.chosen = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
         self.shown = gr.State(ListState())
         self._wire(tab)
 
@@ -119,16 +125,23 @@ class HistoryTab:
         tab.select(self._show_first, self.search, shown, **quiet)
         self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **quiet)
         # a comparison stands above the list and would hide what the search finds
-        compared = [self.compared, self.over_time, self.figures]
-        self.search.change(_not_compared, None, compared, **quiet)
+        compared = [self.compared, self.over_time, self.figures, self.chosen]
+        address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
+        self.search.change(_not_compared, None, compared, **quiet).then(None, self.chosen, **address)
+        reopened = tab.select(
+            self._compare_linked, [self.asked, self.chosen], [*compared, self.message], js=links.QUERY, **quiet
+        )
+        reopened.then(None, self.chosen, **address)
         self.more_button.click(self._show_more, [self.search, self.shown], shown, **quiet)
         opening = [self.tabs, self.message, *self._run_tab.showing]
         opened = self.runs.select(self._open, self._run_tab.visitor, opening, **quiet)
         opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
         opened.then(None, js=TO_OPENED, api_visibility="private")
-        self.compare_button.click(
+        pressed = self.compare_button.click(
             self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **quiet
-        ).then(None, js=TO_COMPARISON, api_visibility="private")
+        )
+        pressed.then(None, js=TO_COMPARISON, api_visibility="private")
+        pressed.then(None, self.chosen, **address)
         for format, button in self.exports.items():
             button.click(
                 lambda ticked, search, format=format: self._export(format, ticked, search),
@@ -147,6 +160,7 @@ class HistoryTab:
             **quiet,
         )
         deleted.then(None, js=UNTICK, api_visibility="private")
+        deleted.then(None, self.chosen, **address)
         answered = [deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **quiet)]
         for event in answered:
             event.then(None, js=TO_DELETE, api_visibility="private")
@@ -198,16 +212,29 @@ class HistoryTab:
             too_many = len(ids) > comparison.MAX_COMPARED
             results = [] if too_many else self._results(ids)
         except (HistoryError, BadInput) as error:
-            return gr.skip(), gr.skip(), gr.skip(), _reason(error)
+            return *_comparison_stays(), _reason(error)
         if not comparison.MIN_COMPARED <= len(results) <= comparison.MAX_COMPARED:
             message = _message(
                 f"Select {comparison.MIN_COMPARED} to {comparison.MAX_COMPARED} runs to compare. "
                 f"Selected: {len(ids) if too_many else len(results)}."
             )
-            return gr.skip(), gr.skip(), gr.skip(), message
+            return *_comparison_stays(), message
+        chosen = links.query_of_choices("history", {COMPARE: " ".join(ids)}, NOTHING)
         chart = several_runs.calls_over_time(results, lang := of(request))
         head, figures = comparison.comparison(results, lang)
-        return head, gr.update(value=chart, visible=chart is not None), figures, ""
+        return head, gr.update(value=chart, visible=chart is not None), figures, chosen, ""
+
+    def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> tuple[Any, ...]:
+        """Shows the comparison that the address names, if it is not the one that is shown."""
+        asked = links.choices("history", query, NOTHING)
+        if asked == links.choices("history", chosen, NOTHING):
+            return *_comparison_stays(), gr.skip()
+        if not asked[COMPARE]:
+            return *_not_compared(), ""
+        *compared, message = self._compare_ticked(asked[COMPARE], request)
+        if message:
+            return *_not_compared(), _message("The runs that this link compares are not all stored here.")
+        return *compared, message
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
         try:
@@ -255,7 +282,11 @@ class HistoryTab:
 
 def _not_compared() -> tuple[Any, ...]:
     """Updates that remove a comparison, with its chart and its table."""
-    return "", gr.update(value=None, visible=False), ""
+    return "", gr.update(value=None, visible=False), "", ""
+
+
+def _comparison_stays() -> tuple[Any, ...]:
+    return gr.skip(), gr.skip(), gr.skip(), gr.skip()
 
 
 def _ids(ticked: str) -> list[str]:

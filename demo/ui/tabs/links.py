@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 
@@ -18,6 +19,8 @@ RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
+MAX_QUERY = 20_000
+"""Characters of a query. It comes from a browser, so it may be anything."""
 MAX_NAMED = 200
 """Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -31,8 +34,35 @@ BEGUN = "(id) => window.address.shown(id)"
 """A run has begun, and a reload shows it. A refused press of Run leaves the run that was shown."""
 REMEMBER = "(id) => window.address.remember(id)"
 """Puts the shown run into the address bar, so that it can be sent to somebody; other parameters stay."""
+QUERY = "(_, ...rest) => [location.search, ...rest]"
+"""The address's query as an event's first input."""
 FOLLOWED = "(id, press) => window.address.followed(id, press)"
 """A link inside the page was followed; `press` is 'run' where Run is to be pressed then."""
+
+
+def read_query(text: str) -> dict[str, str]:
+    return dict(parse_qsl(text[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
+
+
+def choices(tab: str, query: str, first: Mapping[str, str]) -> dict[str, str]:
+    """What the query of an address chooses in a tab; `first` has the names and the values that stand there at first."""
+    given = read_query(query)
+    return {name: given.get(f"{tab}_{name}", value) for name, value in first.items()}
+
+
+def query_of_choices(tab: str, chosen: Mapping[str, str], first: Mapping[str, str]) -> str:
+    """The reverse of `choices`: the query of those that are not what stands there at first."""
+    return urlencode({f"{tab}_{name}": value for name, value in chosen.items() if value != first[name]})
+
+
+def asked(tab: str) -> str:
+    """JavaScript for an event's first input: the address's query if it chooses something else than the tab shows."""
+    return f"(_, ...rest) => [window.address.asked({tab!r}), ...rest]"
+
+
+def chosen(tab: str) -> str:
+    """JavaScript that puts a tab's choices, an event's only input, into the address bar."""
+    return f"(query) => window.address.chosen({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:

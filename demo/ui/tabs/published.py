@@ -20,11 +20,15 @@ from demo.store.measured import OOM, SUBSET, settings_of
 from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
+from demo.ui.tabs import links
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
 """The value of a filter that lets everything through."""
-FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
+FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
+LISTS = 4
+"""Filters that are lists; the fifth is a text."""
+MAX_SEARCH = 80
 _TASK_NAMES = {
     "image-classification": "task_classification",
     "object-detection": "task_detection",
@@ -52,7 +56,10 @@ class PublishedTab:
                     for column, name in names
                 }
                 self.filters["model"] = gr.Textbox(
-                    label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=80, min_width=120
+                    label=label("published_search"),
+                    placeholder="ViT, resnet-50 …",
+                    max_length=MAX_SEARCH,
+                    min_width=120,
                 )
             self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
             with gr.Row(elem_id="published-charts", equal_height=False):
@@ -60,19 +67,39 @@ class PublishedTab:
                 self.improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
             self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
             self.table = gr.HTML(elem_id="published-table", apply_default_css=False)
+        self.chosen = gr.Textbox("", visible=False)  # as a query
         inputs = list(self.filters.values())
-        outputs = [*inputs[:-1], self.scope, self.durations, self.improvements, self.by_batch, self.table]
+        figures = [self.scope, self.durations, self.improvements, self.by_batch, self.table]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         # filled when it is opened, which also reads new measured tables
-        gr.on(
+        event = gr.on(
             # a text field: `change`, see gradio_workarounds
             [tab.select, *(part.input for part in inputs[:-1]), inputs[-1].change],  # type: ignore[attr-defined]
-            shown,
-            inputs,
-            outputs,
+            _followed,
+            [self.chosen, *inputs],
+            [self.chosen, *inputs, *figures],
+            js=links.asked("published"),
             trigger_mode="always_last",
             **quiet,
         )
+        event.then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
+
+
+def _followed(
+    query: str, subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request
+) -> list[Any]:
+    """What is chosen, as a query, and the updates of `shown` with the text of the search behind the lists.
+
+    A `query` of the address goes before what the filters hold.
+    """
+    asked = dict(zip(FIRST, (subset, gpu, batch_size, task, model), strict=True))
+    if query:
+        asked = links.choices("published", query, FIRST)
+        asked["model"] = asked["model"][:MAX_SEARCH]
+    updates = shown(**asked, request=request)
+    values = [*(update["value"] for update in updates[:LISTS]), asked["model"].strip()]
+    chosen = links.query_of_choices("published", dict(zip(FIRST, values, strict=True)), FIRST)
+    return [chosen, *updates[:LISTS], asked["model"] if query else gr.skip(), *updates[LISTS:]]
 
 
 def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request) -> list[Any]:

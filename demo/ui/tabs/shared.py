@@ -15,10 +15,15 @@ from demo.store.shared_copy import Shared, SharedCopy
 from demo.store.shared_rows import Setting, SharedRow
 from demo.ui.html import shared as html
 from demo.ui.jobs.queue import RunQueue
+from demo.ui.tabs import links
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
 """The value of a filter that lets everything through, and of the settings that most rows have."""
+FIRST = dict.fromkeys(("setting", "task", "device", "torch", "model"), ALL)
+LISTS = 4
+"""Filters that are lists; the fifth is a text."""
+MAX_SEARCH = 80
 MAX_CHOICES = 100
 """Entries of a list. The most frequent ones stay."""
 _TASK_NAMES = {
@@ -49,34 +54,60 @@ class SharedTab:
                     for column, name in names
                 }
                 self.filters["model"] = gr.Textbox(
-                    label=label("published_search"), placeholder="ViT, resnet-50 …", max_length=80, min_width=120
+                    label=label("published_search"),
+                    placeholder="ViT, resnet-50 …",
+                    max_length=MAX_SEARCH,
+                    min_width=120,
                 )
             self.map = gr.HTML(elem_id="shared-map", apply_default_css=False)
             self.table = gr.HTML(elem_id="shared-table", apply_default_css=False)
+        self.chosen = gr.Textbox("", visible=False)  # as a query
         inputs = list(self.filters.values())
-        outputs = [self.status, *inputs[:-1], self.map, self.table]
+        outputs = [self.chosen, self.status, *inputs, self.map, self.table]
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-        gr.on(
+        changed = gr.on(
             # a text field: `change`, see gradio_workarounds
             [tab.select, *(part.input for part in inputs[:-1]), inputs[-1].change],  # type: ignore[attr-defined]
             self._show,
-            inputs,
+            [self.chosen, *inputs],
             outputs,
+            js=links.asked("shared"),
             trigger_mode="always_last",
             **quiet,
         )
-        self.status.tick(self._follow, inputs, outputs, **quiet)
+        # what is chosen, and not what the lists show: without rows they are empty
+        followed = self.status.tick(self._follow, [self.chosen, inputs[-1]], outputs, **quiet)
+        for event in (changed, followed):
+            event.then(None, self.chosen, js=links.chosen("shared"), api_visibility="private")
 
-    def _show(self, setting: str, task: str, device: str, torch: str, model: str, request: gr.Request) -> list[Any]:
-        """Updates for the status, the four lists, the map and the table."""
-        return shown(self._copy.look(len(self._queue) > 0), setting, task, device, torch, model, of(request))
+    def _show(
+        self, query: str, setting: str, task: str, device: str, torch: str, model: str, request: gr.Request
+    ) -> list[Any]:
+        """What is chosen, as a query, and updates for the status, the five filters, the map and the table.
 
-    def _follow(self, setting: str, task: str, device: str, torch: str, model: str, request: gr.Request) -> list[Any]:
-        """The same when the rows have arrived; else no change."""
+        A `query` of the address goes before what the filters hold.
+        """
+        asked = dict(zip(FIRST, (setting, task, device, torch, model), strict=True))
+        if query:
+            asked = links.choices("shared", query, FIRST)
+            asked["model"] = asked["model"][:MAX_SEARCH]
+        written = asked["model"] if query else gr.skip()
         shared = self._copy.look(len(self._queue) > 0)
-        if shared.fetching:
-            return [gr.skip()] * 7
-        return shown(shared, setting, task, device, torch, model, of(request))
+        updates = shown(shared, **asked, lang=of(request))
+        lists = updates[1 : 1 + LISTS]
+        if not shared.fetching:  # else the rows that are asked for may still arrive
+            asked |= {name: update["value"] for name, update in zip(FIRST, lists, strict=False)}
+            if asked["setting"] == lists[0]["choices"][0][1]:
+                asked["setting"] = ALL
+        asked["model"] = asked["model"].strip()
+        return [links.query_of_choices("shared", asked, FIRST), *updates[: 1 + LISTS], written, *updates[1 + LISTS :]]
+
+    def _follow(self, chosen: str, model: str, request: gr.Request) -> list[Any]:
+        """The same when the rows have arrived; else no change."""
+        if self._copy.look(len(self._queue) > 0).fetching:
+            return [gr.skip()] * 9
+        asked = links.choices("shared", chosen, FIRST) | {"model": model}
+        return self._show("", **asked, request=request)
 
 
 def shown(shared: Shared, setting: str, task: str, device: str, torch: str, model: str, lang: Language) -> list[Any]:

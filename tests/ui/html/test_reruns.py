@@ -58,6 +58,31 @@ def test_what_an_answer_rests_on_counts_once_stored_or_not(history: History) -> 
         assert "rests on" not in html
 
 
+def test_a_deleted_repeat_still_counts_and_another_deleted_run_does_not(history: History) -> None:
+    first = run(1)
+    result = run(2, earlier=first.as_repeats())
+    for one in (first, *(run(number) for number in (3, 4, 5)), result):
+        history.append(one)
+    assert len(history.processes(result)) == 5
+    history.delete(["run 1"])
+    assert len(history.processes(result)) == 5
+    history.delete(["run 4", "run 5"])
+    assert sorted(history.processes(result)) == pytest.approx([2 * math.exp(0.02 * number) for number in (1, 2, 3)])
+
+
+def test_the_history_is_read_once_for_each_result_that_is_shown(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    result, section = run(2, earlier=run(1, earlier=run(0).as_repeats()).as_repeats()), reruns.section(history)
+    processes = history.processes
+    monkeypatch.setattr(history, "processes", lambda of: read.append(of.id) or processes(of))
+    for _ in range(2):
+        assert section.title(result, ENGLISH) and section.html(result, ENGLISH)
+        assert section.figure(result, ENGLISH) is not None  # type: ignore[misc]
+    assert read == ["run 2", "run 2"]
+
+
 def test_other_settings_and_void_runs_do_not_count(history: History) -> None:
     void = Compilation(5.5, "cold", 1, recompiles_while_timing=1)
     for number in range(1, 4):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from demo.core.catalog import PROMPT
 from demo.core.languages import ENGLISH
 from demo.core.result import Failure, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec, without_meaning
+from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.journal import Journal
 from demo.ui.html import comparison
@@ -61,13 +63,13 @@ def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    head, _, figures, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    head, _, figures, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
     return (head + figures, message) if isinstance(head, str) else (head, message)
 
 
 def chart_of(page: Page, ticked: str) -> dict[str, Any]:
     """The update of the comparison's chart of calls over time."""
-    _, chart, _, _ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    _, chart, *_ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
     return dict(chart)
 
 
@@ -245,9 +247,55 @@ def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
     assert "the differences are noise" in "".join(comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH))
 
 
+def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_noise() -> None:
+    known = Spread("same runs", 0.03, 20)
+    fast, slow = ok_result(spread=known), ok_result(id="slow", compiled=measurement(0.004), spread=known)
+    near = ok_result(id="near", compiled=measurement(0.00101), spread=known)
+    for results, noise in (
+        ([fast, near], True),
+        ([fast, slow], False),
+        ([fast, ok_result(id="lost", status="cancelled", eager=None, compiled=None)], False),
+    ):
+        html = "".join(comparison.comparison(results, ENGLISH))
+        assert ("the differences are noise" in html) is noise
+        assert ("differ by more than noise" in html) is not noise
+
+
+def test_the_words_at_the_ticks_do_not_lie_over_each_other() -> None:
+    for seconds in (0.04, 0.004, 0.0019, 0.001, 0.00001):
+        html, _ = comparison.comparison([ok_result(), ok_result(id="b", compiled=measurement(seconds))], ENGLISH)
+        ticks = html.partition('class="line ticks"')[2]
+        places = [float(place) for place in re.findall(r"left:([\d.]+)%", ticks)]
+        assert ">1×<" in ticks and all(after - before >= 14.9 for before, after in pairwise(places))
+
+
 @pytest.mark.parametrize("results", [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]])
 def test_runs_without_figures_are_compared_too(results: list[RunResult]) -> None:
     assert "Out of memory" in "".join(comparison.comparison(results, ENGLISH))
+
+
+def linked(page: Page, query: str, chosen: str = "") -> tuple[Any, str, Any]:
+    """The comparison that a link brings to a page that shows the one of `chosen`, its query, and a message."""
+    follow = handler(page, takes=tab(page).asked, changes=tab(page).compared)
+    head, _, _, now, message = follow(query, chosen)
+    return head, now, message
+
+
+def test_a_link_shows_the_comparison_that_it_was_copied_from(page: Page) -> None:
+    ids = f"slower {ok_result().id}"
+    head, _, _, chosen, _ = handler(page, of=(tab(page).compare_button, "click"))(ids)
+    assert chosen == f"history_compare={ids.replace(' ', '+')}"
+    assert linked(page, f"?tab=history&{chosen}&lang=en") == (head, chosen, "")
+    stays = gr.skip()
+    assert linked(page, f"?{chosen}", chosen) == (stays, stays, stays)  # as when the tab is opened again
+    assert linked(page, "?tab=history", chosen) == ("", "", "")
+
+
+@pytest.mark.parametrize("ids", ["gone+slower", "a+b+c+d+e", "%3Cscript%3E", "+".join(map(str, range(2000)))])
+def test_a_link_to_runs_that_are_not_here_says_so(ids: str, page: Page) -> None:
+    head, now, message = linked(page, f"?tab=history&history_compare={ids}", "history_compare=slower+slower2")
+    assert (head, now) == ("", "")
+    assert "The runs that this link compares are not all stored here." in message
 
 
 @pytest.mark.parametrize("ticked", ["", "slower", "slower slower2 gone", "a b c d e"])

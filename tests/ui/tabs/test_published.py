@@ -34,7 +34,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def view(**changes: str) -> dict[str, Any]:
-    asked = {**FIRST, "model": ""} | changes
+    asked = {**FIRST} | changes
     names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "improvements", "by_batch", "table")
     return dict(zip(names, shown(**asked, request=from_browser()), strict=True))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import gradio as gr
 import pytest
 from page_support import Tags, from_browser
 from samples import ok_result
@@ -73,13 +74,18 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     page, history = page_of(tmp_path, monkeypatch)
     looks: list[bool] = []
     monkeypatch.setattr(history.shared, "_renew", looks.append)
-    select = next(event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__name__", "") == "_show")
+    select = next(
+        event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__qualname__", "") == "SharedTab._show"
+    )
     assert looks == []
     with page.queue.join():
-        waiting = select("", "", "", "", "", from_browser())
-        assert "when it has ended" in waiting[0] and "data-fetching" in waiting[0] and looks == [False]
+        asked = "shared_device=Tesla+T4&shared_model=vit"
+        chosen, status, *_, model, _, _ = select(f"?tab=shared&{asked}", *[""] * 5, from_browser())
+        assert "when it has ended" in status and "data-fetching" in status and looks == [False]
+        assert (model, chosen) == ("vit", asked)  # a device that may still arrive
     history.shared._thread.join()  # type: ignore[union-attr]
-    select("", "", "", "", "", from_browser())
+    *_, model, _, _ = select("", *[""] * 4, "vit", from_browser())
+    assert model == gr.skip()  # somebody may be typing there
     assert looks == [False, True]
 
 
