@@ -81,7 +81,7 @@ LONG = "x" * 300
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
-        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "leave out batch_size"),
+        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "Leave out batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
         (["sweep", "--preset", "smoke", "--image", LONG], "File name too long"),
         (["sweep", "--preset", "smoke", "--out", f"/{LONG}/t.csv"], "does not exist"),
