@@ -69,11 +69,17 @@ def is_whole(result: RunResult) -> bool:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_known_of_other_programs() -> Iterator[None]:
-    """Whatever else runs on this machine changes no run here, and no test leaves fewer threads to the next."""
-    threads = torch.get_num_threads()
+    """Whatever else runs on this machine changes no run here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "read", lambda: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    """More threads than free cores wait for one another: a run takes seconds instead of one."""
+    threads = torch.get_num_threads()
+    yield
     torch.set_num_threads(threads)
 
 
