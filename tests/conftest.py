@@ -14,6 +14,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # as many as are free just then, which differs from run to run, and so do the kernels compiled for it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# As in a worker (demo/runs/environment.py): a thread whose core another process of the tests has is not waited for
+# by spinning.
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
 # Else inductor compiles a program for each set of vector instructions, in every process with an empty cache: seconds.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 

@@ -48,10 +48,6 @@ class Wrapped(Tiny):
 @torch._dynamo.disable
 def fault(model: Tiny) -> None:
     model.calls += 1
-    if FAULT == "out of memory":
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-    if FAULT == "raises":
-        raise ValueError("a forward that raises")
     if FAULT == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
     if FAULT == "hangs with the interpreter's lock":
@@ -82,7 +78,6 @@ def load(spec: RunSpec, device: torch.device) -> models.Loaded:
     kind = {
         "graph break": Tiny,
         "differs": Tiny,
-        "compile fails": Tiny,
         "recompiles": Recompiles,
         "": Tiny,
         "compile hangs": Tiny,
@@ -100,10 +95,6 @@ def interleaved(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_
     return real_interleaved(eager, compiled, clock, plan, half, change, third)
 
 
-def refuse(*args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError("no such kernel in this backend")
-
-
 def sleep(*args: Any, **kwargs: Any) -> Any:
     time.sleep(600)
 
@@ -115,10 +106,6 @@ if FAULT == "recompiles":
     timing.time_interleaved = interleaved
 
 if __name__ == "__main__":
-    if FAULT == "compile fails":
-        import torch._inductor.compile_fx
-
-        torch._inductor.compile_fx.compile_fx = refuse
     if FAULT == "compile hangs":
         import torch._inductor.compile_fx
 

@@ -46,7 +46,7 @@ def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, R
         seen = ["--image", str(path)]
         if checkpoint.task == TEXT_GENERATION:
             seen = ["--prompt", catalog.PROMPT, "--tokens", "16"]
-        done = run(folder, "--checkpoint", checkpoint.id, *seen, "--batch-size", "2", "--json")
+        done = run(folder, "--checkpoint", checkpoint.id, *seen, "--batch-size", "2", "--max-seconds", "0.5", "--json")
         assert done.returncode == 0, done.stderr
         found[checkpoint.id] = RunResult.from_json(json.loads(done.stdout))
     stored = {result.id: result for result in History(folder / "data" / "history.sqlite3").all()}

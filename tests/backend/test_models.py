@@ -125,7 +125,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("stub/missing", "refused", "was not found on the Hub"),
         ("stub/private", "refused", "was not found on the Hub, or is private"),
         ("stub/gated", "refused", "gated"),
-        ("stub/busy", "refused", "429"),
+        ("stub/busy", "refused", "answered 429"),
         ("stub/broken", "refused", "500"),
         ("detect stub/good", "refused", "does not do object detection"),
         ("write stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from torch._inductor import config as inductor
 
 from demo.backend import (
     caveats,
@@ -34,6 +35,7 @@ from demo.backend.job import Job
 from demo.backend.monitor import Observer
 from demo.backend.run import Run
 from demo.core import catalog
+from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
 from demo.core.spec import PUBLISHED_CALLS
@@ -44,7 +46,7 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
 def result_of(picture: Path = SCENE, stream: io.StringIO | None = None, **asked: Any) -> RunResult:
     torch._dynamo.reset()
-    spec = catalog.make_spec("shapes-vit", device="cpu", **{"iterations": 10, **asked})
+    spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
     return Run(Job(spec, str(picture), "made-up", "2026-11-21T09:00:00Z"), Events(stream or io.StringIO())).execute()
 
 
@@ -69,11 +71,17 @@ def is_whole(result: RunResult) -> bool:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_known_of_other_programs() -> Iterator[None]:
-    """Whatever else runs on this machine changes no run here, and no test leaves fewer threads to the next."""
-    threads = torch.get_num_threads()
+    """Whatever else runs on this machine changes no run here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "read", lambda: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    """More threads than free cores wait for one another: a run takes seconds instead of one."""
+    threads = torch.get_num_threads()
+    yield
     torch.set_num_threads(threads)
 
 
@@ -259,10 +267,32 @@ def test_half_types_run_and_are_recorded(dtype: str, tmp_path: Path) -> None:
     assert result.predictions["eager"].labels[0].label == drawn.label
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_cuda_asked_where_there_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match="Choose device cpu"):
+        result_of(device="cuda")
+
+
+def test_a_missing_compiler_is_refused_with_the_remedy() -> None:
+    with inductor.patch({"cpp.cxx": ("/no/such/compiler",)}), pytest.raises(BadInput, match="build-essential"):
+        result_of()
+
+
+def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
+    result = result_of()
+    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
+    assert "no such kernel" in result.failure.message and result.failure.remedy
+    assert result.eager.median_seconds > 0
+    assert result.compiled is None
+    assert result.predictions["eager"].labels
+
+
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
     result = result_of(dtype="float16")
     assert (result.status, result.failure.phase) == ("failed", "warm up")
+    assert "48*48" in result.failure.message and result.failure.remedy
     assert result.spec.device == "cpu" and result.image is not None and result.environment is not None
     assert result.eager is None and result.failure.change == {"dtype": "float32"}
 

@@ -180,7 +180,7 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     moments = random.Random(SEED)
     log, data = tmp_path / "log", tmp_path / "data"
     log.touch()
-    sizes = ",".join(str(size) for size in range(1, 61))
+    sizes = ",".join(str(size) for size in range(1, 41))
     arguments = ["sweep", "--checkpoint", "shapes-vit", "--batch-size", sizes, "--cache", "empty"]
     environment = {**os.environ, FOLDER_VARIABLE: str(data), "QUICK_LOG": str(log), "QUICK_SECONDS": "0.05"}
     known: set[str] = set()
@@ -196,7 +196,8 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
         before = len(log.read_text().splitlines())
         while process.poll() is None and len(log.read_text().splitlines()) < before + 2:  # one cell has ended
             time.sleep(0.01)
-        time.sleep(moments.uniform(0.0, 0.8))
+        # a cell takes 0.2 s on a free core: the kill falls into the next one, or between two
+        time.sleep(moments.uniform(0.0, 0.4))
         process.send_signal(signal.SIGINT if kill % 2 else signal.SIGKILL)
         process.wait()
         now = {r.id for r in History(data / "history.sqlite3").all() if r.status == "ok"}
@@ -213,8 +214,8 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert known and f"{len(known)} of them stored already" in done.stderr
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
-    assert counts == Counter(range(1, 61))
-    assert len(log.read_text().splitlines()) <= 60 + 20
+    assert counts == Counter(range(1, 41))
+    assert len(log.read_text().splitlines()) <= 40 + 20
 
 
 @pytest.mark.parametrize("fresh", [False, True])

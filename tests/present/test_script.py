@@ -646,7 +646,7 @@ def test_a_script_keeps_to_the_number_of_calls_and_breaks_the_graph_where_the_ru
 
 def test_a_script_times_until_the_speed_up_is_known(run: RunResult, tmp_path: Path) -> None:
     """The same run without its two options: timed until the interval is narrow enough, or the time is up."""
-    spec = dataclasses.replace(run.spec, iterations=None, graph_break=False)
+    spec = dataclasses.replace(run.spec, iterations=None, graph_break=False, most_seconds=0.5)
     answer = _executed(dataclasses.replace(run, spec=spec), tmp_path, *SHAPES)
     assert answer["verdict"] in ("faster", "same", "slower", "unsure")
     assert answer["picture"] == str(SCENE)

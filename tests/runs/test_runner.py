@@ -74,30 +74,12 @@ def child(tmp_path: Path):
     return wait
 
 
-@pytest.mark.parametrize(
-    ("fault", "status", "stage", "words"),
-    [
-        ("out of memory", "out_of_memory", "warm up", "ran out of memory"),
-        ("raises", "failed", "warm up", "a forward that raises"),
-        ("segfault", "crashed", "warm up", "SIGSEGV"),
-    ],
-)
-def test_a_fault_becomes_a_stored_result_with_message_and_remedy(fault, status, stage, words, tmp_path, monkeypatch):
-    runner = faulty(fault, tmp_path, monkeypatch)
-    result = last(runner)
-    assert (result.status, result.failure.phase) == (status, stage)
-    assert words in result.failure.message
+def test_a_crash_becomes_a_stored_result_with_message_and_remedy(tmp_path, monkeypatch):
+    result = last(faulty("segfault", tmp_path, monkeypatch))
+    assert (result.status, result.failure.phase) == ("crashed", "warm up")
+    assert "SIGSEGV" in result.failure.message
     assert result.failure.remedy
     assert History(tmp_path / "history.sqlite3").get(result.id) == result
-
-
-def test_a_failed_compile_is_told_and_still_shows_what_eager_does(tmp_path, monkeypatch):
-    result = last(faulty("compile fails", tmp_path, monkeypatch))
-    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
-    assert "no such kernel" in result.failure.message and result.failure.remedy
-    assert result.eager.median_seconds > 0
-    assert result.compiled is None
-    assert result.predictions["eager"].labels
 
 
 def test_a_graph_break_is_told_with_its_reason_and_source_line(tmp_path, monkeypatch):
@@ -221,19 +203,6 @@ def test_an_unreadable_picture_is_refused_and_leaves_no_trace_in_the_history(tmp
         list(Runner(history).run(TINY, tmp_path / "not.png"))
     assert history.all() == []
     assert list((tmp_path / "history.running").iterdir()) == []
-
-
-def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch):
-    monkeypatch.setenv("CXX", "/no/such/compiler")
-    with pytest.raises(BadInput, match="build-essential"):
-        list(Runner(None).run(TINY, SCENE))
-
-
-@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU")
-def test_cuda_asked_where_there_is_none_is_refused():
-    spec = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", device="cuda")
-    with pytest.raises(BadInput, match="Choose device cpu"):
-        list(Runner(None).run(spec, SCENE))
 
 
 @needs_linux
