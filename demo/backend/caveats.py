@@ -143,8 +143,8 @@ def _of_other_processes(
     if spreads:
         since = ", from their warm-up on" if set(unsettled) & set(spreads) else ""
         spans = " and ".join(fmt.percent(spread) for spread in spreads.values())
-        unsteady = "the machine's speed was not steady" + (", though no other process was busy." if foreign else ".")
-        cause = f"o{others}" if busy > BUSY_CPU else unsteady
+        though = f", though other processes kept only {fmt.percent(busy)} of the processor busy" if foreign else ""
+        cause = f"o{others}" if busy > BUSY_CPU else f"the machine's speed was not steady{though}."
         calls = f"The {' and '.join(spreads)} calls vary widely{since}"
         return [f"{calls} (the middle half spans {spans} of the median): {cause}"]
     return [f"O{others}"] if busy > BUSY_CPU else []
