@@ -92,7 +92,9 @@ def _followed(
 
     A `query` of the address goes before what the filters hold.
     """
-    asked = dict(zip(FIRST, (subset, gpu, batch_size, task, model), strict=True))
+    given = dict(zip(FIRST, (subset, gpu, batch_size, task, model), strict=True))
+    # A tab that is opened while the page still draws itself sends None for what is not there yet.
+    asked = {name: FIRST[name] if value is None else value for name, value in given.items()}
     if query:
         asked = links.choices("published", query, FIRST)
         asked["model"] = asked["model"][:MAX_SEARCH]

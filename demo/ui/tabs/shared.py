@@ -87,7 +87,8 @@ class SharedTab:
 
         A `query` of the address goes before what the filters hold.
         """
-        asked = dict(zip(FIRST, (setting, task, device, torch, model), strict=True))
+        # A tab that is opened while the page still draws itself sends None for what is not there yet.
+        asked = {name: given or ALL for name, given in zip(FIRST, (setting, task, device, torch, model), strict=True)}
         if query:
             asked = links.choices("shared", query, FIRST)
             asked["model"] = asked["model"][:MAX_SEARCH]
