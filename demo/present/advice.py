@@ -143,7 +143,8 @@ def code_lines(result: RunResult) -> str:
     if spec.compiler == "aot":
         shapes = f", dynamic_shapes={pieces.ANY_SIZE.replace('batch', 'inputs')}" if spec.dynamic == "on" else ""
         options = f"torch._inductor.list_mode_options({literal(spec.mode)})"
-        options += ' | {"aot_inductor.check_lowerbound": False}' if spec.dynamic == "on" else ""  # a batch of 1 is none
+        if spec.dynamic == "on":
+            options += ' | {"aot_inductor.check_lowerbound": False}'  # else the check of inputs refuses a batch of 1
         lines += [
             f"program = torch.export.export(model, (), kwargs=inputs{shapes})  # in torch.no_grad(), as the calls",
             f"configs = {options}",

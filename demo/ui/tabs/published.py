@@ -28,7 +28,6 @@ ALL = ""
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
 LISTS = 4
 """Filters that are lists; the fifth is a text."""
-MAX_SEARCH = 80
 _TASK_NAMES = {
     "image-classification": "task_classification",
     "object-detection": "task_detection",
@@ -58,7 +57,7 @@ class PublishedTab:
                 self.filters["model"] = gr.Textbox(
                     label=label("published_search"),
                     placeholder="ViT, resnet-50 …",
-                    max_length=MAX_SEARCH,
+                    max_length=links.MAX_SEARCH,
                     min_width=120,
                 )
             self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
@@ -92,12 +91,7 @@ def _followed(
 
     A `query` of the address goes before what the filters hold.
     """
-    given = dict(zip(FIRST, (subset, gpu, batch_size, task, model), strict=True))
-    # A tab that is opened while the page still draws itself sends None for what is not there yet.
-    asked = {name: FIRST[name] if value is None else value for name, value in given.items()}
-    if query:
-        asked = links.choices("published", query, FIRST)
-        asked["model"] = asked["model"][:MAX_SEARCH]
+    asked = links.chosen_or_linked("published", query, (subset, gpu, batch_size, task, model), FIRST)
     updates = shown(**asked, request=request)
     values = [*(update["value"] for update in updates[:LISTS]), asked["model"].strip()]
     chosen = links.query_of_choices("published", dict(zip(FIRST, values, strict=True)), FIRST)

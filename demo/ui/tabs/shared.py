@@ -23,7 +23,6 @@ ALL = ""
 FIRST = dict.fromkeys(("setting", "task", "device", "torch", "model"), ALL)
 LISTS = 4
 """Filters that are lists; the fifth is a text."""
-MAX_SEARCH = 80
 MAX_CHOICES = 100
 """Entries of a list. The most frequent ones stay."""
 _TASK_NAMES = {
@@ -56,7 +55,7 @@ class SharedTab:
                 self.filters["model"] = gr.Textbox(
                     label=label("published_search"),
                     placeholder="ViT, resnet-50 …",
-                    max_length=MAX_SEARCH,
+                    max_length=links.MAX_SEARCH,
                     min_width=120,
                 )
             self.map = gr.HTML(elem_id="shared-map", apply_default_css=False)
@@ -87,11 +86,7 @@ class SharedTab:
 
         A `query` of the address goes before what the filters hold.
         """
-        # A tab that is opened while the page still draws itself sends None for what is not there yet.
-        asked = {name: given or ALL for name, given in zip(FIRST, (setting, task, device, torch, model), strict=True)}
-        if query:
-            asked = links.choices("shared", query, FIRST)
-            asked["model"] = asked["model"][:MAX_SEARCH]
+        asked = links.chosen_or_linked("shared", query, (setting, task, device, torch, model), FIRST)
         written = asked["model"] if query else gr.skip()
         shared = self._copy.look(len(self._queue) > 0)
         updates = shown(shared, **asked, lang=of(request))

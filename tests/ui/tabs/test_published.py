@@ -28,7 +28,7 @@ from demo.ui.html import guide_comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
-from demo.ui.tabs.published import FIRST, _followed, one_setting, shown
+from demo.ui.tabs.published import FIRST, one_setting, shown
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -268,8 +268,3 @@ def test_the_endpoint_is_documented(client: Client) -> None:
         "model",
     ]
     assert all(part["parameter_has_default"] for part in described["parameters"])
-
-
-def test_a_tab_that_is_opened_before_its_filters_are_drawn_shows_what_stands_there_at_first() -> None:
-    unseen, seen = (_followed("", *values, request=from_browser()) for values in ([None] * 5, FIRST.values()))
-    assert str(unseen) == str(seen)
