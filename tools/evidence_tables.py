@@ -26,7 +26,7 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import STUDENT_REPEATS
+from demo.core.speedup import ASSUMED
 from demo.present import section_texts, sentences
 from demo.store import csv_text, measured
 
@@ -348,8 +348,9 @@ def _repeat(book: Book) -> str:
     verdicts = {one.verdict for one in speedups}
     ratios = [one.ratio for one in speedups]
     known = ""
-    if len(ratios) >= STUDENT_REPEATS:
-        interval = stats.repeated_ratio([one.within.ratio for one in speedups])
+    if len(ratios) > 1:
+        processes = [one.within for one in speedups]
+        interval = stats.rerun_ratio(processes, ASSUMED.deviation, ASSUMED.freedom or math.inf)
         low, high = sentences.ends(interval.low, interval.high)
         known = f", together {low} to {high} (95 % confidence for a rerun)"
     return (

@@ -70,10 +70,13 @@ class Events:
             done = len(samples.compiled) / plan.iterations
             remaining = elapsed / done - elapsed
         else:
-            stretch = plan.max_seconds
-            remaining = (stretch if elapsed < stretch else 2 * stretch) - elapsed
-            # The second stretch of time is rarely needed, so it gets the last tenth only: the bar never goes back.
-            done = 0.9 * min(1.0, elapsed / stretch) + 0.1 * max(0.0, elapsed / stretch - 1)
+            # A slow model needs longer for its first blocks.
+            enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
+            first = min(plan.longest_seconds, max(plan.max_seconds, enough))
+            remaining = (first if elapsed < first else plan.longest_seconds) - elapsed
+            # The second stretch of time is rarely needed, so it gets the last tenth only.
+            second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
+            done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
         self._timed(
             min(1.0, done),
             remaining_seconds=max(0.0, remaining),

@@ -59,8 +59,8 @@ def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
     min_calls = timing.min_warmup_calls(subject.spec, subject.device)
     warmup, _ = timing.warm_up(compiled, clock, log.events, min_calls)
     eager_warmup, _ = timing.warm_up(eager, clock, log.events)
-    plan = timing.Plan.of(subject.spec)
-    plan = replace(plan, max_seconds=plan.max_seconds * SHARE)
+    plan = timing.Plan.of(subject.spec, variants.compiled.warmup[0])
+    plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
     half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
     samples = timing.time_interleaved(eager, compiled, clock, plan, half, lambda _: None)
     control = samples.measurement("control") if samples.control else None

@@ -59,7 +59,7 @@ def interleaved(
     variants: Variants, clock: timing.Clock, spec: RunSpec, look: Look, observer: Observer, events: Events
 ) -> timing.Samples:
     """Blocks of eager, compiled, compiled, eager. Raises torch.OutOfMemoryError where they do not fit together."""
-    plan = timing.Plan.of(spec)
+    plan = timing.Plan.of(spec, variants.compiled.warmup[0])
 
     def on_block_end(samples: timing.Samples) -> None:
         look()

@@ -69,6 +69,8 @@ class Run:
         self.warnings: list[str] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
+        self.disturbed = False
+        """Whether other programs took cores, before the timing or in it."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.package: Path | None = None
@@ -115,7 +117,8 @@ class Run:
         except Exception as error:
             self.fail(*failures.explain(error, self.phase, self.result))
         noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
-        return replace(self.result, warnings=(*self.warnings, *noise))
+        rough = bool(noise) or self.disturbed or self.result.crowded
+        return replace(self.result, warnings=(*self.warnings, *noise), rough=rough)
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -167,6 +170,7 @@ class Run:
         gave_way = settings.give_way(self.spec, subject.device, free_cores)
         self.keep_threads(free_cores)
         if gave_way and self.result.environment is not None and self.result.environment.gave_way:
+            self.disturbed = True
             self.warnings.append(caveats.of_cores(self.result.environment))
 
     def keep_threads(self, free_cores: int | None) -> None:
@@ -316,6 +320,7 @@ class Run:
         first = variants.compilation or self.compilation(subject, variants.compiled)
         settings.give_way(self.spec, subject.device, threads)
         self.keep_threads(threads)
+        self.disturbed = True
         self.warnings.append(caveats.timed_again(threads))
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()
@@ -338,7 +343,7 @@ class Run:
         unbroken = " The compiled model without the added graph break was not timed." if variants.unbroken else ""
         self.warnings.append(caveats.SEPARATE_NOTE + unbroken)
         torch.cuda.empty_cache()
-        plan, compiled = timing.Plan.of(self.spec), variants.compiled.call
+        plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)
         samples = timing.Samples(half, compiled=timing.time_one(compiled, subject.clock, plan, half))
         self.keep_compiled(subject, variants, samples)

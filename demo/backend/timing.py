@@ -26,7 +26,7 @@ import torch
 
 from demo.core import stats
 from demo.core.measurement import Measurement
-from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
+from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 
 Call = Callable[[], Any]
 
@@ -41,7 +41,14 @@ MAX_CALLS_HALF_BLOCK = 14
 MAX_SETTLING_CALLS = 6
 """After a switch of variant the caches hold the other one's data: on two cores the first call took 5 to 24 % longer
 than the steady ones, and the compiled shapes-rtdetr came within 2 % with its eighth."""
-MIN_BLOCKS = 6
+SLOW_SECONDS = 0.1
+"""From such a call on a half block is one call: of a slow model more and shorter blocks fit into the same time."""
+SLOW_BLOCKS_APART = 3
+"""With half blocks of one call the A/A control comes after every third block only: the time is short."""
+MIN_BLOCKS, MIN_CALLS = 6, 20
+"""Of each variant, where time allows: fewer are no basis for a figure."""
+MOST_TIMING_SECONDS = 60.0
+"""However long the first compiled call took."""
 REPORT_SECONDS = 0.3
 """Between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
@@ -82,19 +89,25 @@ class Plan:
 
     precision: float = 0.01
     """Stop when both ends of the speed-up's 95 % interval are within this share of the estimate ..."""
-    min_calls: int = 10
     min_seconds: float = 0.5
-    """... and each variant has had this many calls and this much time."""
+    """... and each variant has had this much time, `MIN_BLOCKS` and `MIN_CALLS`."""
     max_seconds: float = 3.5
-    """Stop in any case after this long, once every variant has had `min_calls`. Where the verdict would be 'unsure'
-    the time is doubled. That is decided once: extending until the verdict is sure would make it wrong more often."""
+    """Stop after this long, unless there are fewer blocks or calls than that, or the verdict would be 'unsure'. The
+    latter is decided once: extending until the verdict is sure would make it wrong more often."""
+    longest_seconds: float = 7.0
+    """Stop in any case after this long, once there are two blocks."""
     max_calls: int = 5_000
     iterations: int | None = None
     """Exactly this many calls of each variant instead, rounded up to whole blocks."""
 
     @classmethod
-    def of(cls, spec: RunSpec) -> Plan:
-        return cls(precision=spec.precision, max_seconds=spec.most_seconds, iterations=spec.iterations)
+    def of(cls, spec: RunSpec, first_call_seconds: float) -> Plan:
+        """The spec's limit, at most doubled. Where nobody chose one, the timing may also take as long as the first
+        compiled call did: a slow model, which compiles for long, needs long."""
+        longest = 2 * spec.most_seconds
+        if spec.most_seconds == OPTIONS["most_seconds"].default:
+            longest = max(longest, min(first_call_seconds, MOST_TIMING_SECONDS))
+        return cls(spec.precision, max_seconds=spec.most_seconds, longest_seconds=longest, iterations=spec.iterations)
 
 
 @dataclass
@@ -152,11 +165,17 @@ class Samples:
             self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
         return self._latest
 
+    @property
+    def blocks_apart(self) -> int:
+        """A control block comes after every so many blocks."""
+        return SLOW_BLOCKS_APART if self.calls_per_half_block == 1 else 1
+
     def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
         """The calls of a variant or of the control, after warm-up calls of `warmup` seconds."""
-        settling = tuple(self.settling.get(name, ()))
+        settling, apart = tuple(self.settling.get(name, ())), self.blocks_apart if name == "control" else 1
         calls = 2 * self.calls_per_half_block
-        return Measurement(tuple(getattr(self, name)), None, tuple(warmup), calls, settling_seconds=settling)
+        times = tuple(getattr(self, name))
+        return Measurement(times, None, tuple(warmup), calls, settling_seconds=settling, blocks_apart=apart)
 
     def _medians(self) -> list[np.ndarray]:
         variants = (self.eager, self.compiled, *([self.unbroken] if self.unbroken else []))
@@ -167,7 +186,7 @@ class Samples:
 
     def unsure(self) -> bool:
         """Whether a verdict on the calls so far would be 'unsure'."""
-        control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block)
+        control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
         return control is None or any(stats.verdict(ratio, control) == "unsure" for ratio in self._ratios())
 
 
@@ -219,13 +238,14 @@ def calls_per_half_block(
     """So many that a block takes the slower variant about 0.12 s, and six blocks or more fit into `iterations`.
 
     The seconds of a call are the median of the last three warm-up calls. Never so few that settling would take more
-    than a fifth of the timing: 2, or 4 with a third variant.
+    than a fifth of the timing: 2; or 1 from `SLOW_SECONDS` on, where more blocks are worth that. With a third variant,
+    which has more switches, twice as many.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
     if iterations is not None:
         half = min(half, iterations // (2 * MIN_BLOCKS))
-    return max(4 if third else 2, half)
+    return max((1 if slowest >= SLOW_SECONDS else 2) * (2 if third else 1), half)
 
 
 def settling_calls(half: int, third: bool) -> int:
@@ -271,7 +291,7 @@ def time_interleaved(
         run(call, samples.settling[name], settling)
         run(call, into, count)
 
-    max_seconds, extended = plan.max_seconds, False
+    until = plan.max_seconds
     with garbage_collection_off():
         start = clock.now()
         while True:
@@ -285,24 +305,30 @@ def time_interleaved(
             switch("eager", eager, samples.eager, half)
             samples.seconds = clock.now() - start
             on_block_end(samples)
-            if _done(samples, plan, max_seconds):
-                if extended or samples.seconds < max_seconds or plan.iterations is not None or not samples.unsure():
+            if _done(samples, plan, until):
+                time_is_up = until <= samples.seconds < plan.longest_seconds
+                if plan.iterations is not None or not time_is_up or not samples.unsure():
                     return samples
-                max_seconds, extended = 2 * max_seconds, True
-            run(eager, samples.control, 2 * half)
+                until = plan.longest_seconds
+            if (samples.blocks - 1) % samples.blocks_apart == 0:
+                run(eager, samples.control, 2 * half)
 
 
-def _done(samples: Samples, plan: Plan, max_seconds: float) -> bool:
+def _done(samples: Samples, plan: Plan, until: float) -> bool:
+    """Whether to stop, where the verdict is sure or the timing has lasted `until` its end."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
-    if calls < plan.min_calls or samples.blocks < 2:
+    if samples.blocks < 2:
         return False
-    if samples.seconds >= max_seconds or calls >= plan.max_calls:
+    if samples.seconds >= plan.longest_seconds or calls >= plan.max_calls:
         return True
-    if samples.blocks < MIN_BLOCKS or min(sum(samples.eager), sum(samples.compiled)) < plan.min_seconds:
+    if samples.blocks < MIN_BLOCKS or calls < MIN_CALLS:
         return False
-    return all(interval.half_width <= plan.precision for interval in samples.intervals())
+    if samples.seconds >= until:
+        return True
+    enough = min(sum(samples.eager), sum(samples.compiled)) >= plan.min_seconds
+    return enough and all(interval.half_width <= plan.precision for interval in samples.intervals())
 
 
 def time_fixed_count(
@@ -329,7 +355,7 @@ def time_one(call: Call, clock: Clock, plan: Plan, half: int) -> list[float]:
     Ends with a whole block of 2 x `half` calls.
     """
     times: list[float] = []
-    min_calls = plan.iterations or plan.min_calls
+    min_calls = plan.iterations or MIN_CALLS // 2
     with garbage_collection_off():
         start = clock.now()
         while (

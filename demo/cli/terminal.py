@@ -94,7 +94,8 @@ def progress_text(progress: Progress) -> str:
     ]
     if progress.speedup is not None:
         interval = progress.speedup
-        known = f"{fmt.ratio(interval.ratio)} ±{fmt.percent(interval.half_width)} in this process"
+        ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
+        known = f"{ratio} ±{fmt.percent(interval.half_width)} in this process"
         figures.append("too early to tell the speed-up" if interval.vague else known)
     if figures:
         parts.append(", ".join(figures))
@@ -110,7 +111,7 @@ def report(result: RunResult) -> str:
         sections[0] += [
             text_answer.times(result, ENGLISH),
             sentences.interval(result, ENGLISH),
-            sentences.noise_floor(result, ENGLISH),
+            sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH),
             sentences.break_cost(result, ENGLISH),
         ]
         sections[0] += sentences.compiled_first(result, ENGLISH)

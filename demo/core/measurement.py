@@ -104,6 +104,8 @@ class Measurement:
     """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure.
 
     Empty in results that were stored before these calls were kept apart."""
+    blocks_apart: int = 1
+    """Of the A/A control: there is one block of it after every so many blocks of the timing."""
 
     @property
     def busy_share(self) -> float | None:

@@ -8,6 +8,7 @@ needs no new run.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from demo.core.machine import Environment, HostSample
 from demo.core.measurement import AnotherSize, BreakEven, Compilation, Generation, Measurement, Prefill, Roofline
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.core.speedup import STUDENT_REPEATS, Basis, Gain, Repeat, Speedup, Spread
+from demo.core.speedup import ASSUMED, Gain, OpenBecause, Repeat, Speedup, Spread
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -121,7 +122,9 @@ class RunResult:
     spread: Spread | None = None
     """None in results of before it was taken in."""
     earlier: tuple[Repeat, ...] = ()
-    """With `spec.repeats`: the runs before this one that the answer rests on, too."""
+    """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
+    rough: bool = False
+    """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
     gains: tuple[Gain, ...] | None = None
     """What was known here of other ways to compile when the run ended. None in results of before it was kept."""
     schema_version: int = SCHEMA_VERSION
@@ -158,13 +161,15 @@ class RunResult:
         """Seconds of one call, 'eager' and 'compiled', wherever one figure stands for all calls of a variant.
 
         Where there is a speed-up, eager's over compiled's is its estimate: both come from the same calls, and are
-        geometric means over the repeats. Without one it is the median of those variants that were timed.
+        geometric means over the processes, weighted as the estimate. Without one it is the median of those variants
+        that were timed.
         """
-        if self._estimate is not None:
+        if self._estimate is not None and self.speedup is not None:
             _, eager, compiled = self._estimate
+            weights = self.speedup.weights
             return {
-                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager]),
-                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled]),
+                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager], weights),
+                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled], weights),
             }
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
@@ -199,7 +204,13 @@ class RunResult:
     @cached_property
     def speedup(self) -> Speedup | None:
         within = self._estimate[0] if self._estimate is not None else None
-        return self._judged(within, [run.within for run in self.earlier])
+        return self._judged(within, [run.within for run in self.earlier], self.pooled_control)
+
+    @cached_property
+    def pooled_control(self) -> stats.Interval | None:
+        """Over the processes: noise falls out with their number, what this machine does to each of them stays."""
+        controls = [one for one in (*(run.control for run in self.earlier), self.control) if one is not None]
+        return stats.rerun_ratio(controls, 0.0, math.inf) if controls else None
 
     @cached_property
     def _prefill_estimate(self) -> tuple[stats.Interval, float, float] | None:
@@ -219,16 +230,17 @@ class RunResult:
         if self._prefill_estimate is None or self.prefill is None:
             return None
         control = _control(self.prefill.eager, self.prefill.control_times)
-        return self._judged(self._prefill_estimate[0], [run.prefill for run in self.earlier], control)
+        return self._judged(self._prefill_estimate[0], [run.prefill for run in self.earlier], control or self.control)
 
     @property
     def prefill_latencies(self) -> tuple[float, float] | None:
         """Seconds to the first token, eager and compiled, whose quotient is the estimate; None where not measured."""
-        if self._prefill_estimate is None:
+        if self._prefill_estimate is None or self.prefill_speedup is None:
             return None
         known = [*(run.prefill_seconds for run in self.earlier), self._prefill_estimate[1:]]
         eager, compiled = zip(*filter(None, known), strict=True)
-        return stats.geometric_mean(eager), stats.geometric_mean(compiled)
+        weights = self.prefill_speedup.weights
+        return stats.geometric_mean(eager, weights), stats.geometric_mean(compiled, weights)
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
@@ -249,7 +261,7 @@ class RunResult:
         where no break was added.
         """
         compared = self._compared(self.compiled, self.unbroken)
-        return self._judged(compared and compared[0], [run.break_cost for run in self.earlier])
+        return self._judged(compared and compared[0], [run.break_cost for run in self.earlier], self.pooled_control)
 
     @property
     def crowded(self) -> bool:
@@ -260,29 +272,48 @@ class RunResult:
         self,
         within: stats.Interval | None,
         earlier: Sequence[stats.Interval | None],
-        control: stats.Interval | None = None,
+        control: stats.Interval | None,
     ) -> Speedup | None:
-        """For a rerun, with its verdict: from this process's own interval and those of the repeats before it.
+        """For a rerun, with its verdict: from this process's own interval and those of the processes before it.
 
-        `control` is the noise floor, that of the run's own calls if None.
+        `control` gives the noise floor.
         """
         if within is None:
             return None
-        processes = [*filter(None, earlier), within]
-        interval = within
-        basis: Basis = "within one process"
-        if len(processes) >= STUDENT_REPEATS:
-            interval, basis = stats.repeated_ratio([one.ratio for one in processes]), "repeats"
-        elif self.spread is not None:
-            interval, basis = (
-                stats.rerun_ratio(processes, self.spread.deviation, self.spread.freedom),
-                self.spread.basis,
-            )
-        verdict = "unsure" if self.void or self.crowded else stats.verdict(interval, control or self.control)
-        return Speedup(interval.ratio, interval.low, interval.high, verdict, within, basis)
+        before = [*filter(None, earlier)]
+        if self.spread is None and not before:  # a result that nobody stored
+            pooled = stats.Pooled(within.ratio, within.low, within.high, 0.0, (1.0,))
+        else:
+            pooled = self._pooled([*before, within])
+        widened = bool(before) and pooled.half_width > self._pooled(before).half_width
+        verdict = stats.verdict(pooled, control)
+        because: OpenBecause = ""
+        if self.void:
+            because = "recompiled"
+        elif self.crowded:
+            because = "machine"
+        elif verdict == "unsure":
+            because = "interval" if pooled.low <= 1 <= pooled.high else "control"
+        return Speedup(
+            pooled.ratio,
+            pooled.low,
+            pooled.high,
+            "unsure" if because else verdict,
+            within,
+            "repeats" if before else self.spread.basis if self.spread else "within one process",
+            len(before) + 1,
+            pooled.deviation,
+            pooled.weights,
+            because,
+            widened,
+        )
+
+    def _pooled(self, processes: Sequence[stats.Interval]) -> stats.Pooled:
+        spread = self.spread or ASSUMED
+        return stats.rerun_ratio(processes, spread.deviation, spread.freedom or math.inf)
 
     def as_repeats(self) -> tuple[Repeat, ...]:
-        """What a further run of the same spec takes over from this one; empty where this one has no answer."""
+        """The processes that the answer rests on, this run's own last; empty where this one has no answer."""
         if self._estimate is None or self.void or self.crowded or self.status != "ok":
             return ()
         within, eager, compiled = self._estimate
@@ -290,7 +321,7 @@ class RunResult:
         prefill = self._prefill_estimate
         first, *both = prefill or (None,)
         seconds = (both[0], both[1]) if both else None
-        own = Repeat(self.id, eager, compiled, within, broken, self.threads, first, seconds)
+        own = Repeat(self.id, eager, compiled, within, broken, self.threads, first, seconds, self.control)
         return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
@@ -382,7 +413,9 @@ class RunResult:
         for one, size in zip(self.another_sizes, data["another_sizes"], strict=True):
             size |= {"speedup": plain(one.speedup), "calls_to_pay": one.calls_to_pay}
         data["speedup"] = plain(self.speedup)
-        data["repeats"] = [run.id for run in self.as_repeats()]
+        pool = self.as_repeats()
+        data["repeats"] = [run.id for run in pool]
+        data["process"] = plain(pool[-1]) if pool else None
         data["control"] = plain(self.control)
         data["break_cost"] = plain(self.break_cost)
         data["break_even_calls"] = self.break_even_calls
@@ -431,4 +464,4 @@ class RunResult:
 def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:
     if eager is None or again is None:
         return None
-    return stats.control_ratio(eager.wall_seconds, again.wall_seconds, eager.calls_per_block)
+    return stats.control_ratio(eager.wall_seconds, again.wall_seconds, eager.calls_per_block, again.blocks_apart)

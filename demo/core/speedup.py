@@ -8,10 +8,12 @@ from typing import Any, Literal
 from demo.core import stats
 
 Basis = Literal["repeats", "same runs", "this machine", "assumed", "within one process"]
-"""Where the spread between processes is taken from: this result's own repeats; earlier runs of the same spec; runs of
-other specs that this machine repeated; a value measured elsewhere. 'within one process': it was not taken in."""
-STUDENT_REPEATS = 3
-"""From so many processes on their own spread is the basis."""
+"""What the spread between processes is taken from: 'repeats' are several processes, each a run of these settings here;
+else runs of other settings that this machine repeated, or a value measured elsewhere. 'within one process': it was not
+taken in. 'same runs' is of older results."""
+OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
+"""Why no verdict is given: the interval holds 1; eager differed from itself by more; other programs took the cores; or
+the model was recompiled while it was timed. '' where there is one."""
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,30 @@ class Speedup(stats.Interval):
     within: stats.Interval
     """The estimate of this run's own process, and the interval that holds in it."""
     basis: Basis
+    processes: int = 1
+    deviation: float = 0.0
+    """Standard deviation between processes that the interval counts in, of the logarithm of the speed-up."""
+    weights: tuple[float, ...] = (1.0,)
+    """Share of each process in the estimate, this run's own last; 1 together."""
+    open_because: OpenBecause = ""
+    widened: bool = False
+    """This run's process lies so far from those before it that the interval is wider with it than without."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of the spread of a speed-up from process to process, where the run was not repeated often."""
+    """What is known of the spread of a speed-up from process to process beside this run's own processes."""
 
     basis: Literal["same runs", "this machine", "assumed"]
     deviation: float
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None
     """Degrees of freedom from which it is known; None takes it as exact."""
+
+
+ASSUMED = Spread("assumed", 0.025, 10.0)
+"""Ten measured spreads (five checkpoints, idle and disturbed, on two cores of a CPU: `benchmarks/results/reruns.md`)
+have a root mean square of 2.1 %. Nothing was measured on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Repeat:
-    """An earlier run of the same spec that this result's answer rests on, too."""
+    """One process of the pool that an answer rests on: an earlier run with the same settings and versions here."""
 
     id: str
     eager_seconds: float
@@ -63,4 +78,6 @@ class Repeat:
     prefill: stats.Interval | None = None
     """A text model's time to the first token, eager over compiled, in that process."""
     prefill_seconds: tuple[float, float] | None = None
-    """The same of eager and of compiled."""
+    """Seconds to the first token of eager and of compiled."""
+    control: stats.Interval | None = None
+    """Eager over eager in that process."""

@@ -1,9 +1,9 @@
 """Statistics of timings: the speed-up, its interval and the verdict.
 
 Two levels, as in Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013): between the calls of one
-process (`paired_ratio`), and between processes that run the same spec (`rerun_ratio`, `repeated_ratio`). The second is
-mostly the larger one: where memory lies and which core a thread gets is decided once in a process. Not covered:
-differences between days, versions or machines.
+process (`paired_ratio`), and between processes that run the same spec (`rerun_ratio`). The second is mostly the larger
+one: where memory lies and which core a thread gets is decided once in a process. Not covered: differences between days,
+versions or machines.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ TRIMMED = 0.1
 SMALLEST_DIFFERENCE = 0.01
 """Nothing under 1 % is called faster or slower: criterion's noise threshold."""
 SAME_WITHIN = 0.03
+EQUIVALENCE = 1.645 / 1.96
+"""How much narrower a 90 % interval is than a 95 % one: that of an equivalence test at 5 % (Schuirmann 1987)."""
 VAGUE = 0.5
 """The estimate is not shown where the half-width of its interval is this or more."""
 
@@ -73,13 +75,14 @@ def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.
     return _interval(mean, error * t_quantile(freedom))
 
 
-def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int) -> Interval | None:
+def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
     """Eager over eager by the same protocol: the ratio shown where the true one is 1; None with too few blocks.
 
     Takes the single times in seconds. Each control block of `calls` calls was timed between the last eager calls of
-    one block and the first of the next, so it is compared with those: the eager times shifted by half a block.
+    one block and the first of the next, so it is compared with those: the eager times shifted by half a block. There
+    is one after every `apart` blocks, the first after the first of them.
     """
-    beside, controls = block_medians(eager[calls // 2 :], calls), block_medians(control, calls)
+    beside, controls = block_medians(eager[calls // 2 :], calls)[::apart], block_medians(control, calls)
     pairs = min(len(beside), len(controls))
     return paired_ratio(beside[:pairs], controls[:pairs]) if pairs >= 2 else None
 
@@ -115,35 +118,56 @@ def trimmed_seconds(times: Sequence[float] | np.ndarray) -> float:
     return math.exp(logs[_kept(logs)].mean())
 
 
-def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float | None) -> Interval:
-    """The interval for a rerun from one process, or two, whose own intervals are given.
+@dataclass(frozen=True)
+class Pooled(Interval):
+    """From several processes, with what it rests on."""
 
-    So few say nothing of the spread between processes: `deviation` is its standard deviation, of the logarithm of the
-    ratio, known from `freedom` degrees of freedom (None: exactly). It is added to the spread within as squares are.
-    Where two processes lie further apart than that lets expect, their own distance counts.
+    deviation: float
+    """Standard deviation between processes, of the logarithm of the ratio, that the interval counts in."""
+    weights: tuple[float, ...]
+    """Share of each process in the estimate; 1 together."""
+
+
+def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> Pooled:
+    """The ratio that a further process is expected to show, and its interval, from one process or more.
+
+    Takes each process's own estimate with its interval. `deviation` is what is known of the standard deviation between
+    processes (of the logarithm of the ratio), from `freedom` degrees of freedom; infinite where it is known exactly.
+    With each process after the first their own distances are counted in with one degree more, so the known spread is
+    never dropped: the moderated variance of Smyth 2004. A process counts by the inverse of its variance, so that a
+    noisy one blunts nothing; the spread between them is that of DerSimonian and Laird 1986.
+
+    Raises ValueError without a process.
     """
+    if not processes:
+        raise ValueError("one process is needed at least")
     logs = np.log([one.ratio for one in processes])
-    within = math.sqrt(np.mean([math.log(one.high / one.low) ** 2 / 4 for one in processes]))
-    half_width = math.hypot(t_quantile(freedom or math.inf) * deviation, within)
-    if len(logs) > 1:
-        half_width = max(half_width, t_quantile(math.inf) * float(logs.std(ddof=1)))
-    return _interval(float(logs.mean()), half_width / math.sqrt(len(logs)))
+    within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
+    own, more = _between(logs, within), len(logs) - 1
+    if math.isfinite(freedom):
+        deviation = math.sqrt((freedom * deviation**2 + more * own) / (freedom + more))
+    weights = 1 / np.maximum(within + deviation**2, 1e-12)
+    shares = weights / weights.sum()
+    half_width = math.sqrt(
+        float(((t_quantile(freedom + more) * deviation) ** 2 + t_quantile(math.inf) ** 2 * within) @ shares**2)
+    )
+    pooled = _interval(float(logs @ shares), half_width)
+    return Pooled(pooled.ratio, pooled.low, pooled.high, deviation, tuple(map(float, shares)))
 
 
-def repeated_ratio(ratios: Sequence[float]) -> Interval:
-    """From the estimates of three or more processes: Student's t over their logarithms.
-
-    Raises ValueError for fewer than two.
-    """
-    if len(ratios) < 2:
-        raise ValueError(f"two ratios are needed at least: given {len(ratios)}")
-    logs = np.log(np.asarray(ratios, dtype=float))
-    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
-    return _interval(float(logs.mean()), error * t_quantile(len(logs) - 1))
+def _between(logs: np.ndarray, within: np.ndarray) -> float:
+    """Variance between processes, without what their own variances `within` explain; at least 0."""
+    weights = 1 / np.maximum(within, 1e-12)
+    scale = weights.sum() - (weights**2).sum() / weights.sum()
+    if len(logs) < 2 or scale <= 0:
+        return 0.0
+    distances = float(weights @ (logs - weights @ logs / weights.sum()) ** 2)
+    return max(0.0, (distances - (len(logs) - 1)) / float(scale))
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(float(np.log(np.asarray(values, dtype=float)).mean()))
+def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """Weighted where `weights`, which are 1 together, are given."""
+    return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
@@ -190,27 +214,24 @@ def t_quantile(freedom: float) -> float:
 
 
 def noise_floor(control: Interval | None) -> float:
-    """The difference that this machine shows between a model and itself, as a share: 0.004 is 0.4 %."""
-    if control is None:
-        return 0.0
-    return max(abs(control.high - 1), abs(1 - control.low))
+    """The difference that this machine showed between a model and itself, as a share: 0.004 is 0.4 %."""
+    return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
 def verdict(speedup: Interval, control: Interval | None) -> Verdict:
     """What may be said of a speed-up, given the A/A control measured beside it.
 
     A difference counts when its interval leaves out 1 and the estimate is beyond both 1 % and the noise floor.
-    'same' needs an interval that rules out a difference of more than 3 %; anything else is 'unsure', so a machine too
-    noisy to see a difference never says that there is none.
+    'same' needs a 90 % interval within 3 % of 1: an equivalence test at 5 %. Anything else is 'unsure', so a machine
+    too noisy to see a difference never says that there is none.
     """
     margin = max(SMALLEST_DIFFERENCE, noise_floor(control))
     if speedup.low > 1 and speedup.ratio > 1 + margin:
         return "faster"
     if speedup.high < 1 and speedup.ratio < 1 / (1 + margin):
         return "slower"
-    if speedup.high <= 1 + SAME_WITHIN and speedup.low >= 1 / (1 + SAME_WITHIN):
-        return "same"
-    return "unsure"
+    ends = (speedup.ratio * (end / speedup.ratio) ** EQUIVALENCE for end in (speedup.low, speedup.high))
+    return "same" if all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends) else "unsure"
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:

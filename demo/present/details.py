@@ -72,12 +72,12 @@ def _latencies(result: RunResult, lang: Language) -> list[Row]:
         rows.append((lang.plain("row_launch"), overhead, lang.plain("row_launch_why")))
     if interval := result.speedup:
         low, high = map(lang.plain_value, (_exact(interval.low), f"{_exact(interval.high)}×"))
-        ratio = speedup(result, lang, lambda value: f"{_exact(value)}×")
+        ratio = speedup(result, lang)
         value = lang.composed("row_speedup_value", ratio=ratio, low=low, high=high)
         rows.append((lang.plain("row_speedup"), value, lang.composed("row_speedup_why", basis=basis(result, lang))))
         rows += _processes(result, interval, lang)
     if result.control is not None:
-        floor = lang.plain_value(f"±{fmt.percent(stats.noise_floor(result.control))}")
+        floor = lang.plain_value(fmt.percent(stats.noise_floor(result.control)))
         rows.append((lang.plain("row_noise_floor"), floor, lang.plain("row_noise_floor_why")))
     if cost := break_cost(result, lang):
         rows.append((lang.plain("row_break_cost"), cost, lang.plain("row_break_cost_why")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 
 from demo.core import catalog
-from demo.core import format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import palette, sentences
@@ -25,16 +24,8 @@ def title(result: RunResult, lang: Language) -> str:
 
 
 def _answer(result: RunResult, lang: Language) -> str:
-    """'1.14× faster', '2.00× slower', 'no difference', 'Too noisy to tell', 'Out of memory'."""
-    outcome, speedup = sentences.outcome(result), result.speedup
-    if outcome is None or speedup is None:
-        return sentences.status(result, lang)
-    if outcome in ("faster", "slower"):
-        ratio = speedup.ratio if outcome == "faster" else 1 / speedup.ratio
-        return lang.plain(f"answer_{outcome}", ratio=fmt.ratio(ratio))
-    if outcome == "same":
-        return lang.plain("answer_same")
-    return f"{lang.plain(f'{outcome}_figure')} {lang.plain(f'{outcome}_after')}"
+    """'1.14× faster', '2.00× slower', 'no difference', 'too noisy to tell', 'Out of memory'."""
+    return sentences.answer(result, lang) or sentences.status(result, lang)
 
 
 def description(result: RunResult, lang: Language) -> str:

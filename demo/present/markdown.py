@@ -32,7 +32,7 @@ def of_run(result: RunResult) -> str:
     if result.own_break_even is not None:
         rows.append(("pays for itself after", "", sentences.calls_to_pay(result.own_break_even, ENGLISH)))
     if result.control is not None:
-        rows.append(("noise floor", "", f"±{fmt.percent(stats.noise_floor(result.control))}"))
+        rows.append(("noise floor", "", fmt.percent(stats.noise_floor(result.control))))
     rests = f"95 % confidence, {sentences.basis(result, ENGLISH)}"
     notes = [rests, sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
     notes.append(advice.worth(result, ENGLISH))

@@ -14,6 +14,7 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.measurement import BreakEven, Compilation, CompiledFirst, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
+from demo.core.speedup import Speedup
 from demo.runs.forecast import Range
 
 Timed = TypeVar("Timed")
@@ -37,33 +38,76 @@ def outcome(result: RunResult) -> Outcome | None:
     return "void" if result.void else result.speedup.verdict
 
 
+WIDE = 0.1
+"""From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
+_OPEN = {
+    "narrow": ("narrow_figure", "", "answer_narrow"),
+    "noise": ("unsure_figure", "unsure_after", "answer_unsure"),
+    "busy": ("busy_figure", "busy_after", "answer_busy"),
+    "void": ("void_figure", "void_after", "answer_void"),
+}
+"""Keys of the figure, the text after it, and both in short."""
+
+
 def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
-    speedup = result.speedup
-    verdict = outcome(result)
+    speedup, verdict = result.speedup, outcome(result)
     if verdict is None or speedup is None:
         return None
     match verdict:
-        case "faster" | "slower":
-            figure = fmt.ratio(speedup.ratio if verdict == "faster" else 1 / speedup.ratio)
-            return lang.plain(f"{verdict}_before"), lang.plain_value(figure), lang.plain(f"{verdict}_after")
+        case "faster":
+            before = "faster_about_before" if speedup.half_width > WIDE else "faster_before"
+            parts = lang.plain(before), lang.plain_value(figure(speedup)), lang.plain("faster_after")
+        case "slower":
+            before = "slower_about_before" if speedup.half_width > WIDE else "slower_before"
+            parts = lang.plain(before), lang.plain_value(figure(speedup)), lang.plain("slower_after")
         case "same":
-            return lang.plain("same_before"), lang.plain("same_figure"), ""
+            parts = lang.plain("same_before"), lang.plain("same_figure"), ""
         case _:
-            return "", lang.plain(f"{verdict}_figure"), lang.plain(f"{verdict}_after")
+            middle, after, _ = _OPEN[_openness(speedup)]
+            return "", lang.plain(middle), lang.plain(after) if after else ""
+    return (*parts[:2], " ".join(filter(None, [parts[2], lang.plain("rough") if result.rough else ""])))
 
 
-def speedup(result: RunResult, lang: Language, show: Callable[[float], str] = fmt.ratio) -> str:
+def figure(speedup: Speedup) -> str:
+    """How many times faster, or slower where it is, with the digits that its interval allows."""
+    if speedup.verdict == "slower":
+        return fmt.estimate(1 / speedup.ratio, 1 / speedup.high, 1 / speedup.low)
+    return fmt.estimate(speedup.ratio, speedup.low, speedup.high)
+
+
+def _openness(speedup: Speedup) -> str:
+    """Of an open verdict, a key of `_OPEN`."""
+    known = {"recompiled": "void", "machine": "busy"}
+    narrow = speedup.open_because == "interval" and speedup.half_width <= WIDE
+    return known.get(speedup.open_because, "narrow" if narrow else "noise")
+
+
+def answer(result: RunResult, lang: Language) -> str:
+    """The answer in short: 'about 1.5× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
+    speedup, verdict = result.speedup, outcome(result)
+    if verdict is None or speedup is None:
+        return ""
+    if verdict not in ("faster", "slower"):
+        return lang.plain("answer_same" if verdict == "same" else _OPEN[_openness(speedup)][2])
+    ratio = lang.plain_value(figure(speedup))
+    if speedup.half_width > WIDE:
+        ratio = lang.composed("about", ratio=ratio)
+    told = lang.composed("answer_faster" if verdict == "faster" else "answer_slower", ratio=ratio)
+    return " ".join([told, lang.plain("rough")]) if result.rough else told
+
+
+def speedup(result: RunResult, lang: Language) -> str:
     """The speed-up in short: '1.44×', of a loss '0.80×', or 'no difference', 'too noisy to tell'; '' without one.
 
     A ratio is shown only where the verdict is faster or slower.
     """
-    verdict = outcome(result)
-    if verdict is None or result.speedup is None:
+    verdict, known = outcome(result), result.speedup
+    if verdict is None or known is None:
         return ""
     if verdict in ("faster", "slower"):
-        return lang.plain_value(show(result.speedup.ratio))
-    return lang.plain(f"answer_{verdict}")
+        return lang.plain_value(fmt.estimate(known.ratio, known.low, known.high))
+    return answer(result, lang)
 
 
 def speedup_in_full(result: RunResult, lang: Language) -> str:
@@ -105,8 +149,9 @@ def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | Non
     match cost.verdict:
         case "faster" | "slower":  # the verdict is that of the model without the break
             effect = "slower" if cost.verdict == "faster" else "faster"
-            figure = lang.plain_value(fmt.ratio(max(cost.ratio, 1 / cost.ratio)))
-            return lang.plain(f"break_{effect}_before"), figure, lang.plain(f"break_{effect}_after")
+            ends_shown = (cost.low, cost.high) if cost.ratio > 1 else (1 / cost.high, 1 / cost.low)
+            shown = lang.plain_value(fmt.estimate(max(cost.ratio, 1 / cost.ratio), *ends_shown))
+            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"break_{effect}_after")
         case "same":
             return lang.plain("break_same_before"), lang.plain("same_figure"), ""
         case _:
@@ -174,14 +219,34 @@ def interval_alone(result: RunResult, lang: Language) -> str:
 
 
 def basis(result: RunResult, lang: Language) -> str:
-    """What the interval rests on: 'from 1 process and an assumed spread of reruns, 3.0 %'; '' without a speed-up."""
-    if result.speedup is None:
+    """What the interval rests on: 'from 3 processes, how they differ counted in'; '' without a speed-up."""
+    speedup = result.speedup
+    if speedup is None:
         return ""
-    return lang.composed(
-        f"basis_{result.speedup.basis.replace(' ', '_')}",
-        processes=count(len(result.earlier) + 1, "process", lang),
-        spread=lang.plain_value(fmt.percent(result.spread.deviation)) if result.spread else "",
-    )
+    if speedup.basis == "within one process":
+        return lang.plain("basis_within_one_process")
+    processes = count(speedup.processes, "process", lang)
+    if speedup.processes > 1:
+        return lang.composed("basis_many", processes=processes)
+    return lang.composed("basis_one", processes=processes, spread=lang.plain_value(fmt.percent(speedup.deviation)))
+
+
+def decided(result: RunResult, lang: Language) -> str:
+    """What left the verdict open, and whether this process disagrees with those before it; '' where neither is so."""
+    speedup = result.speedup
+    if speedup is None or outcome(result) is None:
+        return ""
+    told = []
+    match speedup.open_because:
+        case "interval":
+            told.append(lang.plain("decided_interval"))
+        case "control":
+            told.append(lang.plain("decided_control", floor=fmt.percent(stats.noise_floor(result.pooled_control))))
+        case "machine":
+            told.append(lang.plain("decided_machine"))
+    if speedup.widened:
+        told.append(lang.plain("widened"))
+    return " ".join(told)
 
 
 def open_between_processes(result: RunResult) -> bool:
@@ -218,7 +283,7 @@ def noise_floor(result: RunResult, lang: Language) -> str:
     """The A/A control: how far eager differs from itself on this machine."""
     if result.control is None:
         return lang.plain("noise_floor_none")
-    return lang.plain("noise_floor", floor=f"±{fmt.percent(stats.noise_floor(result.control))}")
+    return lang.plain("noise_floor", floor=fmt.percent(stats.noise_floor(result.control)))
 
 
 def break_cost(result: RunResult, lang: Language) -> str:

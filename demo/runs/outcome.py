@@ -159,28 +159,24 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     return dataclasses.replace(result, compilation=filled)
 
 
-def with_repeats(result: RunResult, earlier: tuple[Repeat, ...]) -> RunResult:
-    """Joins the `earlier` repeats to a result that has a speed-up, but for those with another number of threads: torch
-    then ran another program, and on a CPU that depends on the cores that were free."""
+def with_earlier_runs(result: RunResult, earlier: tuple[Repeat, ...], history: History | None) -> RunResult:
+    """Adds what earlier runs here tell: the processes with the same settings, which the answer then rests on, too; the
+    spread between processes of other settings; and other ways to compile. `earlier` are processes known beside them.
+    """
     if result.speedup is None:
         return result
-    alike = tuple(run for run in earlier if run.threads == result.threads)
-    warnings = result.warnings
-    if left_out := len(earlier) - len(alike):
-        processes = "process" if left_out == 1 else "processes"
-        warnings += (f"{left_out} earlier {processes} ran with another number of threads: not counted in this answer.",)
-    return dataclasses.replace(result, earlier=alike, warnings=warnings)
-
-
-def with_earlier_runs(result: RunResult, history: History | None) -> RunResult:
-    """Adds what earlier runs here tell: of the spread of its speed-up from process to process, and of other ways."""
-    if result.speedup is None:
-        return result
+    same: list[reruns.Rerun] = []
     others: list[reruns.Rerun] = []
     if history is not None:
         with contextlib.suppress(HistoryError):
-            others = history.reruns(result)
-    return dataclasses.replace(result, spread=reruns.spread(result, others), gains=gains(result, others))
+            same, others = history.same_settings(result), history.reruns(result)
+    pool = reruns.comparable(result, same, earlier)
+    warnings = result.warnings
+    if left_out := sum(run.threads != result.threads for run in earlier):
+        processes = "process" if left_out == 1 else "processes"
+        warnings += (f"{left_out} earlier {processes} ran with another number of threads: not counted in this answer.",)
+    spread = reruns.spread(result, others)
+    return dataclasses.replace(result, earlier=pool, spread=spread, gains=gains(result, others), warnings=warnings)
 
 
 def redacted(result: RunResult) -> RunResult:

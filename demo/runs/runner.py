@@ -24,7 +24,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import Repeat
-from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs, with_repeats
+from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
@@ -110,8 +110,9 @@ class Runner:
     ) -> Iterator[Progress | RunResult]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        With `spec.repeats` it runs as many processes one after another, `earlier` counted in. Each one's result is
-        stored, and rests on those before it; the last is the one that is yielded, or the first that has no answer.
+        With `spec.repeats` it runs as many processes one after another, `earlier` counted in, one at least. Each one's
+        result is stored, and rests on those before it and on all with these settings that the history has; the last is
+        the one that is yielded, or the first that has no answer.
 
         Setting `cancel` ends the run with a result of status 'cancelled'; so does closing the generator, where only the
         history gets it. Closing the runner makes it 'interrupted'; so does a kill of this program, as the journal shows
@@ -130,9 +131,8 @@ class Runner:
             started = time.monotonic()
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
-                one = dataclasses.replace(spec, repeats=repeat)
                 before = time.monotonic() - started
-                for event in self._run_one(one, image, cancel, files, earlier):
+                for event in self._run_one(spec, image, cancel, files, earlier):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
                     else:
@@ -239,8 +239,7 @@ class Runner:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
-        result = with_repeats(result, earlier)
-        result = with_earlier_runs(result, self._history)
+        result = with_earlier_runs(result, earlier, self._history)
         if self._history is None:
             return result
         with contextlib.suppress(HistoryError):

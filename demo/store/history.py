@@ -29,7 +29,7 @@ from demo.core.spec import OPTIONS
 from demo.store import database as file
 from demo.store import search as searches
 from demo.store.columns import EXPORTED, STORED
-from demo.store.reruns import NEWEST, REREAD, Rerun, compiled_spec, processes, reread
+from demo.store.reruns import NEWEST, REREAD, Rerun, compiled_spec, reread
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -51,10 +51,9 @@ ORDER BY started_at DESC, rowid DESC LIMIT ?
 _SAME_SPEC = f"""
 SELECT json_extract(result, {", ".join(f"'$.{path}'" for path in REREAD)}) FROM results
 WHERE checkpoint = ? AND batch_size = ? AND mode = ? AND dtype = ? AND device_name = ? AND torch = ?
-AND id <> ? AND status = 'ok' AND json_valid(result) AND coalesce(json_array_length(result, '$.repeats'), 1) > 0
+AND id <> ? AND status = 'ok' AND json_valid(result) AND json_extract(result, '$.process') IS NOT NULL
 ORDER BY started_at DESC, rowid DESC LIMIT ?
 """
-"""A void or crowded run has no `repeats`, not even itself; results of before they were kept lack the key."""
 
 _log = logging.getLogger(__name__)
 
@@ -217,16 +216,16 @@ class History:
             rows = database.execute(_SAME_MACHINE, key).fetchall()
         return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
 
-    def processes(self, like: RunResult) -> tuple[float, ...]:
-        """The speed-ups of all processes that ran the same spec with the same versions on this device, its own last."""
-        others: list[Rerun] = []
-        if like.environment is not None and self._exists():
-            spec, machine = like.spec, like.environment
-            key = (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype, machine.device_name, machine.torch)
-            with self._database("read") as database:
-                rows = database.execute(_SAME_SPEC, (*key, like.id, NEWEST)).fetchall()
-            others = list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
-        return processes(like, others)
+    def same_settings(self, like: RunResult) -> list[Rerun]:
+        """The newest runs with an answer that have the same model, batch, mode and number format, on this device with
+        this torch; this one left out, the newest first."""
+        if like.environment is None or not self._exists():
+            return []
+        spec, machine = like.spec, like.environment
+        key = (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype, machine.device_name, machine.torch)
+        with self._database("read") as database:
+            rows = database.execute(_SAME_SPEC, (*key, like.id, NEWEST)).fetchall()
+        return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
 
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` keeps. Raises as `each` does."""

@@ -1,10 +1,10 @@
-"""The spread of speed-ups from process to process, as earlier runs on this machine show it.
+"""The pool of processes behind an answer, and the spread of speed-ups from process to process.
 
 Covered: runs of one spec with the same versions on the same machine differ by more than the interval of each of them
-says, since memory, cores and pages fall differently in each process. Their spread, without the part that their own
-intervals explain, is taken from runs of the same spec, else from all specs that were run again here, else assumed.
-What a few runs show is drawn towards the assumed spread, since by chance they often show none at all.
-Not covered: what changes from day to day, unless the runs lie on several days.
+says, since memory, cores and pages fall differently in each process. The runs of the same spec are an answer's own
+processes (`comparable`). What is known beside them of how processes differ is taken from other specs that were run
+again here, else assumed. What a few runs show is drawn towards the assumed spread, since by chance they often show none
+at all. Not covered: what changes from day to day, unless the runs lie on several days; a file of a user's own model.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import numpy as np
 from demo.core import codec
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.speedup import Spread
+from demo.core.speedup import ASSUMED, Repeat, Spread
 from demo.core.stats import Interval
 
 NEWEST = 300
 """So many runs are looked at: they are read for every new result."""
 ENOUGH = 5
-"""Degrees of freedom from which a spread is taken from runs, and as which the assumed spread counts beside it."""
-ASSUMED = 0.03
-"""Between the 0 and the 5 % that 15 reruns of each of five checkpoints showed on two cores of a CPU, see
-`benchmarks/results/reruns.md`; nothing was measured on a GPU."""
+"""Degrees of freedom from which the spread is taken from runs."""
+MOST_PROCESSES = 30
+"""The newest so many are an answer's pool."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,23 +41,35 @@ class Rerun:
     settings: tuple[object, ...]
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
+    process: Repeat | None = None
+    """None of results that are no basis of an answer, and of those by an older protocol."""
 
 
-REREAD = ("id", "spec", "environment.transformers", "environment.threads", "speedup.within", "speedup")
+REREAD = (
+    "id",
+    "spec",
+    "environment.transformers",
+    "environment.threads",
+    "environment.driver",
+    "environment.triton",
+    "speedup.within",
+    "speedup",
+    "process",
+)
 """The parts of a stored result that make a `Rerun`. Reading it whole takes some hundred times as long."""
 
 
 def reread(parts: Sequence[Any]) -> Rerun | None:
     """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
-    id, spec, transformers, threads, within, speedup = parts
+    id, spec, *versions, within, speedup, process = parts
     try:
         # Results of before the spread between processes was taken in have no `within`: all of theirs was.
         interval = codec.load(Interval, within or speedup)
-        read = codec.load(RunSpec, spec)
+        read, own = codec.load(RunSpec, spec), process and codec.load(Repeat, process)
     except (ValueError, TypeError):
         return None
     # The file of a user's own model may have changed since.
-    return None if read.task == OWN_MODEL else _rerun(id, read, transformers, threads, interval)
+    return None if read.task == OWN_MODEL else _rerun(id, read, versions, interval, own)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -66,54 +77,59 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
-def _rerun(id: str, spec: RunSpec, transformers: str, threads: int, within: Interval) -> Rerun:
-    return Rerun(id, compiled_spec(spec), (spec.protocol, transformers, threads), within)
+def _rerun(id: str, spec: RunSpec, versions: Sequence[object], interval: Interval, process: Repeat | None) -> Rerun:
+    return Rerun(id, compiled_spec(spec), (spec.protocol, *versions), interval, process)
 
 
 def rerun_of(result: RunResult) -> Rerun | None:
     """None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
-    machine = result.environment
-    return _rerun(result.id, result.spec, machine.transformers, machine.threads, result.speedup.within)
+    machine, pool = result.environment, result.as_repeats()
+    versions = (machine.transformers, machine.threads, machine.driver, machine.triton)
+    return _rerun(result.id, result.spec, versions, result.speedup.within, pool[-1] if pool else None)
 
 
-def processes(of: RunResult, others: Iterable[Rerun]) -> tuple[float, ...]:
-    """The speed-up of each process that ran the spec of `of` and counts for an answer, its own last.
+def comparable(of: RunResult, others: Iterable[Rerun], kept: Sequence[Repeat] = ()) -> tuple[Repeat, ...]:
+    """The processes before `of` that its answer rests on, too: those of `others`, newest first, with its settings,
+    threads and versions.
 
-    Those that its answer rests on count also where they were deleted, because the answer goes on resting on them.
+    `kept` are processes that an earlier answer rested on; they count also where their runs were deleted since.
     """
-    own, counted = rerun_of(of), of.as_repeats()
-    if own is None or not counted:
+    own = rerun_of(of)
+    if own is None:
         return ()
-    alike = [one for one in others if (one.spec, one.settings) == (own.spec, own.settings)]
-    kept = {one.id: one.within.ratio for one in counted}
-    return (*(one.within.ratio for one in alike if one.id not in kept), *kept.values())
+    pool = {one.id: one for one in kept if one.threads == of.threads}
+    for other in others:
+        if other.process is not None and (other.spec, other.settings) == (own.spec, own.settings):
+            pool.setdefault(other.id, other.process)
+    pool.pop(of.id, None)
+    return tuple(reversed(list(pool.values())[: MOST_PROCESSES - 1]))
 
 
 def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
-    """What `others` tell of the spread of a rerun of `of`: earlier runs on its device with its torch."""
+    """What `others`, earlier runs on its device with its torch, tell of the spread between processes of `of`.
+
+    Runs of its own spec are left out: they are processes of its answer, whose distances count there.
+    """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for one in others:
         groups[one.spec, one.settings].append(one.within)
-    own = rerun_of(of)
-    same = groups[own.spec, own.settings] if own is not None else []
-    if len(same) > ENOUGH:
-        return Spread("same runs", *moderated(deviation([same]), len(same) - 1))
+    if (own := rerun_of(of)) is not None:
+        groups.pop((own.spec, own.settings), None)
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
-    if freedom >= ENOUGH:
-        return Spread("this machine", *moderated(deviation(repeated), freedom))
-    return Spread("assumed", ASSUMED)
+    return Spread("this machine", *moderated(deviation(repeated), freedom)) if freedom >= ENOUGH else ASSUMED
 
 
-def moderated(measured: float, freedom: int) -> tuple[float, float]:
-    """A measured deviation and its degrees of freedom, with the assumed one counted in as `ENOUGH` of them.
+def moderated(measured: float, freedom: float) -> tuple[float, float]:
+    """A measured deviation and its degrees of freedom, with the assumed one and its own counted in.
 
     Source: the moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
     """
-    variance = (freedom * measured**2 + ENOUGH * ASSUMED**2) / (freedom + ENOUGH)
-    return math.sqrt(variance), freedom + ENOUGH
+    assumed = ASSUMED.freedom or 0.0
+    variance = (freedom * measured**2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
+    return math.sqrt(variance), freedom + assumed
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:

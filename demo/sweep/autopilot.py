@@ -4,7 +4,7 @@ Every try is a run of its own, stored like any other. A run compares compiled wi
 does not say how much faster the winner is than plain eager. For that the two are run in alternation at the end, three
 times each.
 
-What the final interval covers: a rerun, as that of `--repeats` does (`stats.repeated_ratio`), since it comes from pairs
+What the final interval covers: a rerun, as that of `--repeats` does (`stats.rerun_ratio`), since it comes from pairs
 of whole runs that followed one another. With three pairs it is wide. These runs are new ones: the smallest of many
 noisy times is biased low, so the times of the search are not used again.
 What it does not cover: settings outside `candidates`; settings that are fast only where they are tried late, in one of
@@ -28,6 +28,7 @@ from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import ASSUMED
 from demo.core.stats import Interval
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell, make_cells, on_machine
@@ -203,7 +204,8 @@ def run(
     times = [seconds for seconds in (*slow, *fast) if seconds is not None]
     pairs = zip(times[:ROUNDS], times[ROUNDS:], strict=True) if len(times) == 2 * ROUNDS else ()
     ratios = [eager / compiled for eager, compiled in pairs]
-    ratio = stats.repeated_ratio(ratios) if ratios else None
+    pairs_alone = [stats.Interval(one, one, one) for one in ratios]
+    ratio = stats.rerun_ratio(pairs_alone, ASSUMED.deviation, ASSUMED.freedom or math.inf) if ratios else None
     return Answer(bare, winners[-1], ratio, tuple(search.tries))
 
 

@@ -81,18 +81,19 @@ def make_cells(
         same_picture = saw == digest or not result.spec.sees_picture
         if result.status in FINAL and measured_on(result, machine) and same_picture:
             if result.started_at >= written.get(result.spec.checkpoint, ""):
-                results.setdefault(result.spec, result)
+                results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
     return [_cell(spec, results) for spec in specs]
 
 
 def _cell(spec: RunSpec, results: Mapping[RunSpec, RunResult]) -> Cell:
-    for repeats in range(spec.repeats, 0, -1):
-        found = results.get(dataclasses.replace(spec, repeats=repeats))
-        if found is not None and (repeats == spec.repeats or found.status != "ok"):
-            return Cell(spec, found, stored=True)
-        if found is not None:
-            return Cell(spec, earlier=found.as_repeats())
-    return Cell(spec)
+    """Done where a run failed for good, or its answer rests on as many processes as are asked for."""
+    found = results.get(dataclasses.replace(spec, repeats=1))
+    if found is None:
+        return Cell(spec)
+    processes = found.as_repeats()
+    if found.status != "ok" or len(processes) >= spec.repeats or spec.repeats == 1:
+        return Cell(spec, found, stored=True)
+    return Cell(spec, earlier=processes)
 
 
 def _last_written(checkpoint: str) -> str:

@@ -86,18 +86,9 @@ def _outcome(result: RunResult, lang: Language) -> str:
 
 def _outcome_words(result: RunResult, lang: Language) -> str:
     """The outcome of a run in a few words, as HTML."""
-    outcome, speedup = sentences.outcome(result), result.speedup
-    if outcome is None or speedup is None:
-        return lang.html(f"status_{result.status}")
-    match outcome:
-        case "faster":
-            return f"{lang.html('answer_faster', ratio=fmt.ratio(speedup.ratio))} ▲"
-        case "slower":
-            return f"{lang.html('answer_slower', ratio=fmt.ratio(1 / speedup.ratio))} ▼"
-        case "same":
-            return lang.capital(lang.html("answer_same"))
-        case _:
-            return f"{lang.html(f'{outcome}_figure')} {lang.html(f'{outcome}_after')}"
+    arrow = {"faster": " ▲", "slower": " ▼"}.get(sentences.outcome(result) or "", "")
+    told = lang.marked(sentences.answer(result, lang))
+    return f"{lang.capital(told)}{arrow}" if told else lang.html(f"status_{result.status}")
 
 
 def _span(speedup: Speedup, lang: Language) -> str:
@@ -292,7 +283,7 @@ def _interval(result: RunResult, lang: Language) -> str:
 
 
 def _floor(result: RunResult, lang: Language) -> str:
-    return lang.value(f"±{fmt.percent(stats.noise_floor(result.control))}") if result.control else ""
+    return lang.value(fmt.percent(stats.noise_floor(result.control))) if result.control else ""
 
 
 def _first_call(result: RunResult, lang: Language) -> str:

@@ -85,16 +85,16 @@ def ruler(
         for value in (1 / reach, 1 / between, 1.0, between, reach)
     )
     least, most = fmt.ratio_ends(low, high)
-    ratio = fmt.ratio(speedup.ratio) if known else ""
+    ratio = fmt.estimate(speedup.ratio, low, high) if known else ""
     spoken = lang.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
     if processes:
         ratios = lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in processes])
         spoken += lang.texts["semicolon"] + lang.composed("ruler_processes", ratios=ratios)
     return (
         f'<div class="ruler" role="img" aria-label="{esc(spoken)}"{lang.ltr}><div class="axis">'
-        f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
         '<i class="one"></i>'
         f'<i class="range{" outer" if inner or dots else ""}" style="{span(speedup)}"></i>{inner}{dots}'
+        f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
         f'<b class="point" style="left:{percentage(place(speedup.ratio))}">{ratio}</b>'
         f'</div><div class="ticks">{ticks}</div>'
         f'<div class="ends"><span>◀ {lang.html("ruler_slower")}</span>'

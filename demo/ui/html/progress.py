@@ -107,6 +107,7 @@ def _narrowing(progress: Progress, lang: Language) -> str:
         so_far = lang.html("so_far_hardly")
     else:
         precision = f"±{fmt.percent(interval.half_width)}"
-        so_far = lang.html("so_far", ratio=fmt.ratio(interval.ratio), precision=precision)
+        ratio = fmt.estimate(interval.ratio, interval.low, interval.high)
+        so_far = lang.html("so_far", ratio=ratio, precision=precision)
     axis = ruler(interval, not interval.vague, 0.0, lang)
     return f'<div class="narrowing"><p class="so-far">{so_far}</p>{axis}</div>'

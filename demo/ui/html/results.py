@@ -69,6 +69,7 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
     answer = _answer(sentences.headline_parts(result, lang) or ("", "", ""), outcome, lang, mark)
+    decided = sentences.decided(result, lang) or lang.sentence(sentences.noise_floor(result, lang))
     latencies = " → ".join(
         f"<span>{lane_name(variant, lang)} <b>{lang.value(fmt.latency(seconds))}</b></span>"
         for variant, seconds in sentences.latencies(result).items()
@@ -82,7 +83,7 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
         f"{_answer_times(result, lang)}{_break_cost(result, lang)}"
         f"{_ruler(result, speedup, outcome, lang)}"
         f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}{repeat}</p>'
-        f'<p class="floor">{lang.marked(lang.sentence(sentences.noise_floor(result, lang)))}</p>'
+        f'<p class="floor">{lang.marked(decided)}</p>'
         f"{_price(result, lang)}{warnings(result, lang)}</section>"
     )
 
@@ -96,7 +97,7 @@ def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang
     """The interval with, in it, that of this process, or one dot for each of several."""
     repeats = result.as_repeats()
     several = [one.within.ratio for one in repeats] if len(repeats) > 1 else []
-    within, noise = None if several else speedup.within, stats.noise_floor(result.control)
+    within, noise = None if several else speedup.within, stats.noise_floor(result.pooled_control)
     return ruler(speedup, outcome in ("faster", "slower"), noise, lang, within, several)
 
 

@@ -14,7 +14,6 @@ from demo.core.result import RunResult
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.store.history import History
 from demo.ui.html import guide_comparison, outputs, reruns, results, share, takeaway
 from demo.ui.html.sections import SECTIONS
 from demo.ui.tabs import repeat
@@ -46,11 +45,11 @@ class ResultPane:
     takeaway: gr.HTML
 
     @classmethod
-    def build(cls, checkpoint: str, task: str, opening: Callable[[str, Language], str], history: History) -> ResultPane:
+    def build(cls, checkpoint: str, task: str, opening: Callable[[str, Language], str]) -> ResultPane:
         """The pane as a page opens with it: the question of `opening`, and the guide's chart for this checkpoint.
 
         The chart becomes visible when the page has loaded. Plotly keeps a browser busy for about a second, and the
-        question and the form need not wait for it. `history` has the reruns of a result.
+        question and the form need not wait for it.
         """
         note = written(lambda lang: results.published_note(checkpoint, task, lang))
         latency, *others = SECTIONS
@@ -67,7 +66,7 @@ class ResultPane:
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
-            folds=[Fold.build(section) for section in (latency, reruns.section(history), *others)],
+            folds=[Fold.build(section) for section in (latency, reruns.section(), *others)],
             beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
             beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
             details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),

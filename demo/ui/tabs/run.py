@@ -77,7 +77,7 @@ class RunTab:
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form.build(choice)
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.question, self._history)
+                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.question)
         self._has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
