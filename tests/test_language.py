@@ -345,7 +345,7 @@ def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
         found += [section.figure(result, language) for section in sections.SECTIONS if section.figure]
         slower = dataclasses.replace(result, eager=measurement(0.5))
         found.append(several_runs.calls_over_time([result, slower], language))
-        found.append(several_runs.reruns(result, [1.1, 1.2, 1.3], stats.repeated_ratio([1.1, 1.2, 1.3]), language))
+        found.append(several_runs.reruns(result, [1.1, 1.2, 1.3], stats.Interval(1.2, 1.1, 1.3), language))
         for figure in filter(None, found):
             told = drawn(figure)
             english = latin(" ".join(told)) - TERMS - names(result) - {"Transformers", "A100", "V100", "T4"}

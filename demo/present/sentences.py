@@ -92,7 +92,7 @@ def answer(result: RunResult, lang: Language) -> str:
         return lang.plain("answer_same" if verdict == "same" else _OPEN[_openness(speedup)][2])
     ratio = lang.plain_value(figure(speedup))
     if speedup.half_width > WIDE:
-        ratio = lang.composed("about", ratio=ratio)
+        ratio = lang.composed("about", value=ratio)
     told = lang.composed("answer_faster" if verdict == "faster" else "answer_slower", ratio=ratio)
     return " ".join([told, lang.plain("rough")]) if result.rough else told
 

@@ -91,20 +91,22 @@ def rerun_of(result: RunResult) -> Rerun | None:
 
 
 def comparable(of: RunResult, others: Iterable[Rerun], kept: Sequence[Repeat] = ()) -> tuple[Repeat, ...]:
-    """The processes before `of` that its answer rests on, too: those of `others`, newest first, with its settings,
-    threads and versions.
+    """The processes before `of` that its answer rests on, too, the oldest first: those of `others` (the newest first)
+    with its settings, threads and versions.
 
     `kept` are processes that an earlier answer rested on; they count also where their runs were deleted since.
     """
     own = rerun_of(of)
     if own is None:
         return ()
-    pool = {one.id: one for one in kept if one.threads == of.threads}
-    for other in others:
-        if other.process is not None and (other.spec, other.settings) == (own.spec, own.settings):
-            pool.setdefault(other.id, other.process)
-    pool.pop(of.id, None)
-    return tuple(reversed(list(pool.values())[: MOST_PROCESSES - 1]))
+    stored = [
+        one.process
+        for one in others
+        if one.process is not None and (one.spec, one.settings) == (own.spec, own.settings) and one.id != of.id
+    ]
+    known = {process.id for process in stored}
+    deleted = [one for one in kept if one.id not in known and one.threads == of.threads]
+    return (*deleted, *reversed(stored))[-(MOST_PROCESSES - 1) :]
 
 
 def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:

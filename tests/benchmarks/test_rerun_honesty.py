@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks import rerun_honesty
-from benchmarks.rerun_honesty import DOUBLE, EARLIER, FIVE, HALF, KNOWN, PROCESSES, THREE, TWO, Counted
+from benchmarks.rerun_honesty import KNOWN, PROCESSES, UNKNOWN, Counted
+from demo.core.speedup import ASSUMED
 from demo.core.stats import Interval, t_quantile
-from demo.store.reruns import ASSUMED
 
 
 def processes(ratios: list[float]) -> list[Interval]:
@@ -22,17 +22,16 @@ def half(interval: Interval) -> float:
     return math.log(interval.high / interval.low) / 2
 
 
-def test_each_case_is_given_the_processes_it_may_know() -> None:
-    logs = np.array([0.0, 0.02, -0.02, 0.04, -0.04, 0.01, -0.01, 0.5])
-    found = rerun_honesty.intervals(processes(list(np.exp(logs))), 0.03)
-    assert PROCESSES == 7 and len(found) == 7
-    assert half(found[KNOWN]) == pytest.approx(1.96 * 0.03, rel=1e-3)
-    assert half(found[HALF]) * 2 == half(found[DOUBLE]) / 2 == pytest.approx(half(found[KNOWN]))
-    assert half(found[TWO]) == pytest.approx(half(found[KNOWN]) / math.sqrt(2))
-    with_assumed = np.sqrt((5 * logs[1:7].var(ddof=1) + 5 * ASSUMED**2) / 10)
-    assert half(found[EARLIER]) == pytest.approx(t_quantile(10) * with_assumed)
-    assert half(found[THREE]) == pytest.approx(t_quantile(2) * logs[:3].std(ddof=1) / math.sqrt(3))
-    assert half(found[FIVE]) == pytest.approx(t_quantile(4) * logs[:5].std(ddof=1) / math.sqrt(5))
+def test_each_case_is_given_the_processes_and_the_spread_it_may_know() -> None:
+    logs = np.array([0.0, 0.02, -0.02, 0.04, -0.04, 0.01, -0.01, 0.03, -0.03, 0.5])
+    found = dict(rerun_honesty.intervals(processes(list(np.exp(logs))), 0.03))
+    assert set(found) == {(spread, count) for spread in (KNOWN, UNKNOWN) for count in range(1, PROCESSES + 1)}
+    assert half(found[KNOWN, 1]) == pytest.approx(1.96 * 0.03, rel=1e-3)
+    assert half(found[KNOWN, 4]) == pytest.approx(1.96 * 0.03 / 2, rel=1e-3)
+    assert ASSUMED.freedom is not None
+    assert half(found[UNKNOWN, 1]) == pytest.approx(t_quantile(ASSUMED.freedom) * ASSUMED.deviation)
+    variance = (ASSUMED.freedom * ASSUMED.deviation**2 + 2 * logs[:3].var(ddof=1)) / (ASSUMED.freedom + 2)
+    assert half(found[UNKNOWN, 3]) == pytest.approx(t_quantile(ASSUMED.freedom + 2) * np.sqrt(variance / 3), rel=1e-3)
 
 
 def test_covered_and_captured_are_counted_apart_and_add_up() -> None:
@@ -42,7 +41,7 @@ def test_covered_and_captured_are_counted_apart_and_add_up() -> None:
     other.add(Interval(1.0, 0.7, 1.3), truth=1.0, rerun=0.8)
     total = rerun_honesty.summed([one, other])
     assert (total.trials, total.covered, total.captured) == (3, 2, 2)
-    assert total.shares == ["66.7%", "66.7%", "20.0%"]
+    assert total.half_width == pytest.approx(0.2)
 
 
 def test_the_simulated_processes_differ_by_the_spread_and_a_trial_repeats_itself(

@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
     [
         (ok_result(), "shapes-vit 2.00× faster"),
         (ok_result(compiled=measurement(0.004)), "shapes-vit 2.00× slower"),
-        (noisy_result(), "shapes-vit: Too noisy to tell"),
+        (noisy_result(), "shapes-vit: too noisy to tell"),
         (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
         (failed_result(), "owlvit-base-patch32: Out of memory"),
     ],

@@ -25,7 +25,7 @@ SPEEDUPS = np.exp(np.random.default_rng(4).normal(0.3, 0.04, 40)).tolist()
 @pytest.mark.parametrize("count", [3, 7, 40])
 def test_each_rerun_is_one_dot_next_to_its_value_and_no_two_lie_on_each_other(count: int) -> None:
     ratios = SPEEDUPS[:count]
-    figure = reruns(ok_result(), ratios, stats.repeated_ratio(ratios), ENGLISH)
+    figure = reruns(ok_result(), ratios, stats.Interval(1.2, 1.1, 1.3), ENGLISH)
     dots, (low, high) = figure.data[0], figure.layout.xaxis.range
     width = (high - low) / STACKS
     assert len(dots.x) == len(set(zip(dots.x, dots.y, strict=True))) == count
@@ -36,7 +36,7 @@ def test_each_rerun_is_one_dot_next_to_its_value_and_no_two_lie_on_each_other(co
 
 def test_the_band_is_the_interval_of_the_mean_and_every_value_is_told() -> None:
     ratios = [1.30, 1.42, 1.36]
-    together = stats.repeated_ratio(ratios)
+    together = stats.Interval(1.2, 1.1, 1.3)
     figure = reruns(ok_result(), ratios, together, ENGLISH)
     band, line = figure.layout.shapes
     assert (band.x0, band.x1, line.x0) == (together.low, together.high, together.ratio)
@@ -46,7 +46,7 @@ def test_the_band_is_the_interval_of_the_mean_and_every_value_is_told() -> None:
 
 def test_equal_speed_ups_stand_on_each_other() -> None:
     assert stacks([1.2, 1.2, 1.2], 0.01) == ([1.2] * 3, [0, 1, 2])
-    figure = reruns(ok_result(), [1.2] * 3, stats.repeated_ratio([1.2] * 3), ENGLISH)
+    figure = reruns(ok_result(), [1.2] * 3, stats.Interval(1.2, 1.1, 1.3), ENGLISH)
     assert figure.layout.xaxis.range[0] < 1.2 < figure.layout.xaxis.range[1]
 
 

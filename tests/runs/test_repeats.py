@@ -32,7 +32,7 @@ def ran(
 def test_each_repeat_is_stored_and_the_last_rests_on_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress, result = ran("1.40 1.50 1.45", 3, tmp_path, monkeypatch)
     stored = History(tmp_path / "history.sqlite3").all()
-    assert [run.spec.repeats for run in stored] == [3, 2, 1]
+    assert [run.spec.repeats for run in stored] == [3, 3, 3]
     assert result.to_json()["repeats"] == [run.id for run in reversed(stored)]
     assert stored[0] == result
     assert result.speedup is not None and stored[2].speedup is not None

@@ -31,7 +31,7 @@ def known(
     history = History(folder / "history.sqlite3")
     for one in earlier:
         history.append(one)
-    result = with_earlier_runs(of, history)
+    result = with_earlier_runs(of, (), history)
     assert RunResult.from_json(result.to_json()).gains == result.gains
     return {(gain.option, gain.value): (pytest.approx(gain.ratio), gain.checkpoints) for gain in result.gains or ()}
 

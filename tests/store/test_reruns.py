@@ -13,9 +13,9 @@ from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Spread
+from demo.core.speedup import ASSUMED, Spread
 from demo.store.history import History
-from demo.store.reruns import ASSUMED, ENOUGH, deviation, spread
+from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
 NUMBERS = iter(range(10_000))
 
@@ -44,30 +44,60 @@ def vit(batch_size: int) -> RunSpec:
     return RunSpec("shapes-vit", "image-classification", batch_size, device="cpu")
 
 
+def pool_after(earlier: list[RunResult], tmp_path: Path, **changes: Any) -> list[str]:
+    """The ids of the processes behind the answer of a further run, where these are stored."""
+    history = History(tmp_path / "history.sqlite3")
+    for one in earlier:
+        history.append(one)
+    result = run(**changes)
+    return [one.id for one in comparable(result, history.same_settings(result))]
+
+
 def test_without_a_history_the_spread_is_assumed(tmp_path: Path) -> None:
-    assert spread_after([], tmp_path) == Spread("assumed", ASSUMED)
-    assert spread(run(), []) == Spread("assumed", ASSUMED)
+    assert spread_after([], tmp_path) == ASSUMED
+    assert spread(run(), []) == ASSUMED
 
 
-def test_runs_of_the_same_spec_come_first(tmp_path: Path) -> None:
-    others = reruns(0.08, 9, spec=vit(4))
-    found = spread_after([*others, *reruns(0.02, 10)], tmp_path)
-    assert (found.basis, found.freedom) == ("same runs", 9 + ENOUGH)
-    assert found.deviation == pytest.approx(math.sqrt((9 * 0.02**2 + 5 * 0.03**2) / 14), rel=0.02)
-
-
-def test_how_it_was_timed_makes_no_other_spec_but_the_protocol_does(tmp_path: Path) -> None:
+def test_all_runs_of_the_same_settings_are_the_pool_however_they_were_timed(tmp_path: Path) -> None:
     timed = dataclasses.replace(vit(1), precision=0.05, most_seconds=9.0, repeats=3)
-    assert spread_after(reruns(0.02, 6, spec=timed), tmp_path).basis == "same runs"
-    published = dataclasses.replace(vit(1), protocol="as published")
-    assert spread_after([], tmp_path, spec=published).basis == "this machine"
+    others = [run(spec=vit(4)), run(spec=dataclasses.replace(vit(1), protocol="as published"))]
+    same = [run(), run(spec=timed)]
+    assert pool_after([*others, *same], tmp_path) == [one.id for one in same]
+
+
+@pytest.mark.parametrize("field", ["transformers", "threads", "torch", "device_name", "driver", "triton"])
+def test_other_versions_threads_and_machines_are_in_no_pool(field: str, tmp_path: Path) -> None:
+    changed: Any = 7 if field == "threads" else "another"
+    other = run(environment=dataclasses.replace(ENVIRONMENT, **{field: changed}))
+    assert pool_after([other], tmp_path) == []
+
+
+def test_a_run_without_an_answer_is_in_no_pool(tmp_path: Path) -> None:
+    void = run(compilation=dataclasses.replace(ok_result().compilation, recompiles_while_timing=1))
+    assert pool_after([void, run(status="failed")], tmp_path) == []
+
+
+def test_the_newest_runs_are_the_pool(tmp_path: Path) -> None:
+    earlier = [run(started_at=f"2026-11-{1 + number // 20:02}T{number % 20:02}:00:00Z") for number in range(40)]
+    assert pool_after(earlier, tmp_path) == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
+
+
+def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_deleted() -> None:
+    first = run()
+    assert [one.id for one in comparable(run(), [], first.as_repeats())] == [first.id]
+
+
+def test_runs_of_the_same_settings_tell_nothing_of_the_spread_beside_them(tmp_path: Path) -> None:
+    assert spread_after(reruns(0.02, 10), tmp_path) == ASSUMED
 
 
 def test_specs_that_were_repeated_here_are_pooled(tmp_path: Path) -> None:
     batches = [one for batch in (2, 3, 4, 5) for one in reruns(0.05, 3, spec=vit(batch))]
     found = spread_after([*batches, run(spec=vit(6))], tmp_path)
-    assert (found.basis, found.freedom) == ("this machine", 8 + ENOUGH)
-    assert found.deviation == pytest.approx(math.sqrt((8 * 0.05**2 + 5 * 0.03**2) / 13), rel=0.02)
+    assert ASSUMED.freedom is not None
+    assert (found.basis, found.freedom) == ("this machine", 8 + ASSUMED.freedom)
+    variance = (8 * 0.05**2 + ASSUMED.freedom * ASSUMED.deviation**2) / (8 + ASSUMED.freedom)
+    assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +110,8 @@ def test_specs_that_were_repeated_here_are_pooled(tmp_path: Path) -> None:
     ids=lambda changes: next(iter(changes)),
 )
 def test_other_machines_versions_and_failures_do_not_count(changes: dict[str, Any], tmp_path: Path) -> None:
-    assert spread_after(reruns(0.02, 20, **changes), tmp_path).basis == "assumed"
+    batches = [one for batch in (2, 3) for one in reruns(0.05, 10, **{"spec": vit(batch)} | changes)]
+    assert spread_after(batches, tmp_path).basis == "assumed"
 
 
 def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None:
@@ -97,4 +128,4 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None
 def test_a_row_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     impossible = run()
     object.__setattr__(impossible.spec, "batch_size", -1)
-    assert spread_after([impossible, *reruns(0.02, 6)], tmp_path).basis == "same runs"
+    assert spread_after([impossible, *reruns(0.02, 7, spec=vit(2))], tmp_path).basis == "this machine"
