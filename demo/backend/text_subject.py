@@ -162,17 +162,18 @@ class TextSubject(Subject):
         self.decoding.restart()
         return outputs
 
-    def outputs(self, model: Any) -> dict[str, torch.Tensor]:
+    def outputs(self, model: Any) -> dict[str, Any]:
         """The tokens that the model chooses, and its logits where it is fed those that eager chose.
 
-        Two variants that differ by a rounding may choose differently once, and write different texts from there on.
+        Two variants that differ by a rounding may choose differently once, and write different texts from there on: the
+        tokens are a list, which `parity` does not compare as it does a tensor of integers.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager is None:
             self.decoding.eager = tokens
         elif not torch.equal(tokens, self.decoding.eager):
             _, logits = self.decoding.answer(model, self.decoding.eager)
-        return {"tokens": tokens, "logits": logits}
+        return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
         """From one call over prompt and answer, without a cache, which comes to the same."""
@@ -184,7 +185,7 @@ class TextSubject(Subject):
     def predictions(self, outputs: Any) -> Predictions | None:
         if self.spec.weights == "random":
             return None
-        return as_text(self.loaded.tokenizer, outputs["tokens"].tolist())
+        return as_text(self.loaded.tokenizer, outputs["tokens"])
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
         tokenizer = self.loaded.tokenizer
