@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
@@ -60,6 +61,12 @@ class Decoding:
         self.cache.layers = [StaticLayer(places) for _ in self.cache.layers]
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
+        if torch._inductor.config.freezing:
+            # transformers marks these tensors as having a fixed address, and freezing makes such tensors part of the
+            # graph. Unless guarded, the graph of one cache would also run, with that cache, where it is given another.
+            for layer in self.cache.layers:
+                for tensor in (layer.keys, layer.values, layer.cumulative_length):
+                    torch._dynamo.mark_static_address(tensor, guard=True)
         self._rewind(0)
 
     def prefill(self, model: Any) -> torch.Tensor:

@@ -85,6 +85,18 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
     assert torch.equal(again, expected)
 
 
+def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer prompt in a cache of the same length is one of the other sizes."""
+    monkeypatch.setattr(torch._inductor.config, "freezing", True)
+    torch._dynamo.reset()
+    subject = loaded(folder / "gemma")
+    compiled = torch.compile(subject.model, backend="aot_eager")
+    for size in (subject, next(subject.of_other_sizes()).subject):
+        assert size.decoding.cache.layers[0].keys.shape[2] == subject.ids.shape[1] + TOKENS
+        for found, expected in zip(size.decoding.answer(compiled), size.decoding.answer(subject.model), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path, batch: int) -> None:
     subject = loaded(folder / "mistral", batch_size=batch)
