@@ -85,9 +85,9 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
     assert torch.equal(again, expected)
 
 
-def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@torch._inductor.config.patch(freezing=True)
+def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path) -> None:
     """A longer prompt in a cache of the same length is one of the other sizes."""
-    monkeypatch.setattr(torch._inductor.config, "freezing", True)
     torch._dynamo.reset()
     subject = loaded(folder / "gemma")
     compiled = torch.compile(subject.model, backend="aot_eager")
