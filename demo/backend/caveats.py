@@ -23,8 +23,8 @@ SEPARATE_NOTE = (
     "not cancelled."
 )
 OFTEN_TAKEN = (
-    "Fewer cores were free than torch used threads while it was timed, so threads waited for each other and no verdict "
-    "can be trusted. Leave the number of threads to the run, choose fewer, or stop other programs."
+    "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no verdict can "
+    "be trusted. Stop other programs; with several threads, leave their number to the run or choose fewer."
 )
 WIDE_SPREAD = 0.10
 BUSY_CPU = 0.10

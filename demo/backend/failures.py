@@ -19,7 +19,7 @@ REMEDIES = {
     "load": "Choose another checkpoint or dtype.",
     "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
     "warm up": "The model does not run eagerly with these settings: choose dtype float32, or another checkpoint.",
-    "time": "Run it again; if it happens again, choose another mode.",
+    "time": "Run it again.",
     "check": "The timing had ended; run it again for the rest.",
 }
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
@@ -35,7 +35,10 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     if phase == "compile":
         return "compile_failed", _compile_failed(text, result.spec)
     remedy, change = REMEDIES[phase], {}
-    if own:
+    if phase == "time":
+        other, change = result.spec.other_way_to_compile()
+        remedy = f"{remedy} If it happens again, try {other}."
+    elif own:
         remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
         change = {} if result.spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
     elif phase == "prepare" and not result.spec.sees_picture:
@@ -88,22 +91,18 @@ def _narrower_dtype(spec: RunSpec) -> str:
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
-    change: dict[str, Any] = {}
+    other, change = spec.other_way_to_compile()
     if any(os.strerror(number) in text for number in NO_ROOM):
         remedy = (
             "Make room and allow writing in the compile cache and the folder for temporary files, or set "
             "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
         )
-    elif spec.compiler == "aot":
-        remedy = (
-            "Choose compiler jit, which goes on where a model does not fit into one graph; eager works and was timed."
-        )
-        change = {"compiler": "jit"}
-    elif spec.fullgraph:
-        remedy = "Switch fullgraph off: it forbids the graph breaks that this model needs."
-        change = {"fullgraph": False}
+        change = {}
     else:
-        remedy = f"Try another mode than {spec.mode}, or another torch; eager works and was timed."
-        change = {} if spec.mode == "default" else {"mode": "default"}
+        remedy = f"Try {other}{'' if change else ', or another torch'}; eager works and was timed."
+        if spec.compiler == "aot":
+            remedy += " Compiler jit goes on where a model does not fit into one graph."
+        if spec.fullgraph:
+            remedy += " Fullgraph forbids the graph breaks that a model may need."
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
     return Failure("compile", f"{what} failed: {text}", remedy, change)

@@ -1,9 +1,10 @@
 """Do eager and compiled agree? Raw outputs as PyTorch's dynamo benchmarks judge them, and predictions as a user does.
 
-Covered: every floating-point tensor of the output, one input, one call of each variant; of a text model the logits of
-its answer's tokens, and in float32 these tokens themselves. A difference beyond the tolerance is judged by a float64
-run of the same model, as dynamo's benchmarks do. Not covered: other inputs, whether the predictions are right, other
-tensors of integers, and gradients.
+Covered: every tensor of the output, one input, one call of each variant; of a text model the logits of its answer's
+tokens, and in float32 these tokens themselves. Integers, booleans and bytes have to be equal. Floating-point numbers
+may differ by a share of their tensor's own size; a larger difference is judged by a float64 run of the same model, as
+dynamo's benchmarks do. Not covered: other inputs, outputs that are no tensors, whether the predictions are right, and
+gradients.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import torch
 from demo.backend.subject import Subject, tensors
 from demo.core import agreement
 from demo.core import format as fmt
-from demo.core.outputs import Box, Parity, Predictions, Segment
+from demo.core.outputs import Box, Parity, Predictions, Segment, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for inference of transformers and timm models."""
+"""dynamo's tolerance for inference of transformers and timm models: of each number, and of its tensor's size."""
+SIZE_OF_ZEROS = 1e-4
+"""Taken as the size of a tensor of zeros: the tolerance is then about one rounding of float32."""
 MULTIPLES = {"float32": 2.0, "tf32": 2.0, "float16": 3.0, "bfloat16": 3.0}
 """Compiled may be this many times as far from float64 as eager is: dynamo's `same()`."""
 
@@ -43,58 +46,64 @@ def compare(
     verdict is 'not comparable', with the error in the reason. Source: `same()` in torch/_dynamo/utils.py, as
     benchmarks/dynamo uses it.
     """
-    ours, second, theirs = _tensors(eager), _tensors(again), _tensors(compiled)
     task = task_agreement(*predictions) if predictions else {}
+
+    def verdict(verdict: Verdict, reason: str, error: float | None = None) -> Parity:
+        return Parity(verdict, error, reason, task)
+
+    if not tensors(eager):
+        return verdict("not comparable", "The outputs hold no tensor to compare.")
+    if _kinds(eager) != _kinds(again):
+        return verdict("not comparable", "Eager itself returns tensors of other shapes or number formats in each call.")
     if _kinds(eager) != _kinds(compiled):
-        return Parity("differ", None, "Compiled returns tensors of other shapes or number formats than eager.", task)
-    if not ours:
-        return Parity("not comparable", None, "The outputs hold no tensor of floating-point numbers to compare.", task)
-    if not _close(ours, second):
-        return Parity("not comparable", None, "Eager differs from itself between two calls on the same input.", task)
+        return verdict("differ", "Compiled returns tensors of other shapes or number formats than eager.")
+    ours, second, theirs = _numbers(eager), _numbers(again), _numbers(compiled)
+    if not _close(ours, second) or _unequal(eager, again)[0]:
+        return verdict("not comparable", "Eager differs from itself between two calls on the same input.")
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
         # NaN would match NaN, and a model without any finite output would pass as one that agrees.
-        why = "Eager gives no finite number: this number format overflows, or the weights hold none."
-        return Parity("not comparable", None, why, task)
+        return verdict(
+            "not comparable", "Eager gives no finite number: this number format overflows, or the weights hold none."
+        )
+    error = _largest_error(ours, theirs)
     if predictions and dtype == "float32" and task.get("same_tokens", 1.0) < 1:
         # Of half types such a difference says nothing: one rounding leads to another word, and to another text.
-        return Parity("differ", _largest_error(ours, theirs), _other_token(*predictions), task)
-    error = _largest_error(ours, theirs)
+        return verdict("differ", _other_token(*predictions), error)
+    unequal, whole = _unequal(eager, compiled)
+    if unequal:
+        return verdict("differ", f"Of {whole:,} integers, booleans and bytes {unequal:,} differ from eager's.", error)
+    exactly = "Every integer, boolean and byte equals eager's."
+    if not ours:
+        return verdict("match", exactly)
+    if any((mine.isfinite() & ~other.isfinite()).any() for mine, other in zip(ours, theirs, strict=True)):
+        return verdict("differ", "Compiled gives NaN or infinity where eager gives a number.")
+    beyond = f"Outputs differ by more than {TOLERANCE:g} of their tensor's size"
+    exactly = f" {exactly}" if whole else ""
     if _close(ours, theirs):
-        return Parity(
-            "match", error, f"Every output lies within {TOLERANCE:g} of eager's (absolute and relative).", task
-        )
+        close = f"Every number lies within {TOLERANCE:g} of eager's, relative to itself or to its tensor's size."
+        return verdict("match", close + exactly, error)
     if reference is None:
-        return Parity(
-            "differ", error, f"Outputs differ by more than {TOLERANCE:g}; no float64 reference was asked.", task
-        )
+        return verdict("differ", f"{beyond}; no float64 reference was asked.", error)
     try:
-        exact = _tensors(reference())
+        exact = _numbers(reference())
     except Exception as reason:  # a model may fail in float64 in any way
         why = str(reason).splitlines()[0][:120] if str(reason) else type(reason).__name__
-        return Parity(
-            "not comparable",
-            error,
-            f"Outputs differ by more than {TOLERANCE:g}, and the deciding float64 reference was skipped: {why}",
-            task,
-        )
+        return verdict("not comparable", f"{beyond}, and the deciding float64 reference was skipped: {why}", error)
     multiple = MULTIPLES[dtype]
     for mine, other, true in zip(ours, theirs, exact, strict=True):
-        if _close([mine], [other]):
-            continue
         own, compiled_error = _rmse(mine, true), _rmse(other, true)
-        if not compiled_error <= multiple * own + TOLERANCE / 10:
-            return Parity(
-                "differ",
-                error,
-                f"Compiled is {compiled_error:.2g} away from a float64 reference (root mean square), eager {own:.2g}.",
-                task,
-            )
-    return Parity(
-        "match",
-        error,
-        f"Compiled is as near to a float64 reference as eager is (within {multiple:g} times its error).",
-        task,
-    )
+        slack = _size(true) * TOLERANCE / 10
+        near = compiled_error < math.inf and compiled_error <= multiple * own + slack
+        if near or _close([mine], [other]):
+            continue
+        if own > _size(true) / 2:
+            why = "Eager itself is so far from a float64 reference that its numbers are mostly rounding or overflow."
+            return verdict("not comparable", why, error)
+        away = f"{compiled_error:.2g} away from" if compiled_error < math.inf else "not finite in the places of"
+        why = f"Compiled is {away} a float64 reference (root mean square), eager {own:.2g}."
+        return verdict("differ", why, error)
+    as_near = f"Compiled is as near to a float64 reference as eager is (within {multiple:g} times its error)."
+    return verdict("match", as_near + exactly, error)
 
 
 def float64_reference(subject: Subject, peak_memory_bytes: int | None) -> Callable[[], Any]:
@@ -130,13 +139,13 @@ def _free_memory(device: torch.device) -> int | None:
         return None
 
 
-def _tensors(outputs: Any) -> list[torch.Tensor]:
+def _numbers(outputs: Any) -> list[torch.Tensor]:
     """Every floating-point tensor of an output, nested ones too, as float64 on the CPU, in a fixed order."""
     return [_real(leaf.detach().cpu()).double() for leaf in tensors(outputs) if _is_number(leaf)]
 
 
 def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
-    return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs) if _is_number(leaf)]
+    return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs)]
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
@@ -147,9 +156,22 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
+def _unequal(first: Any, second: Any) -> tuple[int, int]:
+    """How many integers, booleans and bytes of two outputs of the same kinds differ, and how many there are."""
+    pairs = [(a, b) for a, b in zip(tensors(first), tensors(second), strict=True) if not _is_number(a)]
+    return sum(int((a.cpu() != b.cpu()).sum()) for a, b in pairs), sum(a.numel() for a, _ in pairs)
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """The root mean square of a tensor's finite numbers, at most 1."""
+    finite = tensor[tensor.isfinite()]
+    return min(1.0, float(finite.square().mean().sqrt()) if finite.numel() else 0.0) or SIZE_OF_ZEROS
+
+
 def _close(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
     return all(
-        torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True) for a, b in zip(first, second, strict=True)
+        torch.allclose(b, a, rtol=TOLERANCE, atol=TOLERANCE * _size(a), equal_nan=True)
+        for a, b in zip(first, second, strict=True)
     )
 
 
@@ -159,7 +181,10 @@ def _largest_error(first: list[torch.Tensor], second: list[torch.Tensor]) -> flo
 
 
 def _rmse(value: torch.Tensor, true: torch.Tensor) -> float:
-    return float((value - true).square().mean().sqrt())
+    """Root mean square of the differences; infinite where the two are not finite in the same places."""
+    difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
+    error = float(difference.square().mean().sqrt())
+    return error if math.isfinite(error) else math.inf
 
 
 def task_agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

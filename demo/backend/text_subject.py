@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
@@ -60,6 +61,12 @@ class Decoding:
         self.cache.layers = [StaticLayer(places) for _ in self.cache.layers]
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
+        if torch._inductor.config.freezing:
+            # transformers marks these tensors as having a fixed address, and freezing makes such tensors part of the
+            # graph. Unless guarded, the graph of one cache would also run, with that cache, where it is given another.
+            for layer in self.cache.layers:
+                for tensor in (layer.keys, layer.values, layer.cumulative_length):
+                    torch._dynamo.mark_static_address(tensor, guard=True)
         self._rewind(0)
 
     def prefill(self, model: Any) -> torch.Tensor:
@@ -162,17 +169,18 @@ class TextSubject(Subject):
         self.decoding.restart()
         return outputs
 
-    def outputs(self, model: Any) -> dict[str, torch.Tensor]:
+    def outputs(self, model: Any) -> dict[str, Any]:
         """The tokens that the model chooses, and its logits where it is fed those that eager chose.
 
-        Two variants that differ by a rounding may choose differently once, and write different texts from there on.
+        Two variants that differ by a rounding may choose differently once, and write different texts from there on: the
+        tokens are a list, which `parity` does not compare as it does a tensor of integers.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager is None:
             self.decoding.eager = tokens
         elif not torch.equal(tokens, self.decoding.eager):
             _, logits = self.decoding.answer(model, self.decoding.eager)
-        return {"tokens": tokens, "logits": logits}
+        return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
         """From one call over prompt and answer, without a cache, which comes to the same."""
@@ -184,7 +192,7 @@ class TextSubject(Subject):
     def predictions(self, outputs: Any) -> Predictions | None:
         if self.spec.weights == "random":
             return None
-        return as_text(self.loaded.tokenizer, outputs["tokens"].tolist())
+        return as_text(self.loaded.tokenizer, outputs["tokens"])
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
         tokenizer = self.loaded.tokenizer

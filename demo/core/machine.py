@@ -50,11 +50,11 @@ class Environment:
     def crowded(self, samples: Sequence[HostSample]) -> bool:
         """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
 
-        Threads then wait for a core that others use, which lengthens each variant by how often its threads meet. False
-        where it is not known.
+        Threads then wait for a core that others use, which lengthens each variant by how often its threads meet, and a
+        single thread by how often it is put off. False where it is not known.
         """
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
-        return bool(free) and whole_cores(sum(free) / len(free)) < min(self.threads, self.cpu_count)
+        return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+Verdict = Literal["match", "differ", "not comparable"]
+
 
 @dataclass(frozen=True)
 class Parity:
     """Whether eager and compiled agree: raw outputs as PyTorch's dynamo benchmarks judge them, and predictions."""
 
-    verdict: Literal["match", "differ", "not comparable"]
+    verdict: Verdict
     max_abs_error: float | None
     """Largest absolute difference of any output element; None where it is not finite or not comparable."""
     reason: str

@@ -402,6 +402,22 @@ class RunSpec:
         """The options that are not at their default, by name."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
+    def other_way_to_compile(self) -> tuple[str, dict[str, Any]]:
+        """What to try where compiling fails: in words, and as options at their defaults.
+
+        ('it without freezing or mode lite', both at their defaults); ('another mode', {}) where nothing but the default
+        way to compile was asked for.
+        """
+        asked = {
+            name: value
+            for name, value in self.departures().items()
+            if name == "mode" or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
+        }
+        if not asked:
+            return "another mode", {}
+        words = [name.replace("_", " ") if value is True else f"{name} {value}" for name, value in asked.items()]
+        return f"it without {' or '.join(words)}", {name: OPTIONS[name].default for name in asked}
+
 
 OPTIONS = {
     declared.name: Option(declared.name, declared.default, **declared.metadata)

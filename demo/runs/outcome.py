@@ -114,9 +114,8 @@ class OngoingRun:
         elif own and self.progress.phase == "load":
             remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
         else:
-            remedy = "Run it again; if it happens again, try another mode."
-            if self.spec.mode != "default":
-                change = {"mode": "default"}
+            other, change = self.spec.other_way_to_compile()
+            remedy = f"Run it again; if it happens again, try {other}."
         return self._failed("crashed", f"The worker process {_ending(code)} while {self._doing}.", remedy, change)
 
     @property

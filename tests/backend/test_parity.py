@@ -177,8 +177,68 @@ def test_a_reference_that_fails_in_any_way_leaves_the_question_open() -> None:
     assert found.verdict == "not comparable" and "no float64 here" in found.reason
 
 
-def test_outputs_without_a_floating_point_number_are_not_called_a_match() -> None:
-    whole = {"ids": torch.arange(3)}
-    assert parity.compare(whole, whole, whole, "float32", None, None).verdict == "not comparable"
+def judged(eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None, dtype: str = "float32"):
+    """With a float64 reference that is eager's own output, unless another one is given."""
+    return parity.compare(eager, eager, compiled, dtype, lambda: (eager if exact is None else exact).double(), None)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 2e-4, 1.0, 1e3])
+def test_small_outputs_that_compiled_makes_zero_or_reverses_differ(scale: float) -> None:
+    shares = torch.softmax(torch.linspace(-2, 2, 20_000), 0) * scale
+    for wrong in (torch.zeros_like(shares), shares.flip(0), -shares):
+        assert judged(shares, wrong).verdict == "differ"
+    close = judged(shares, shares * (1 + 5e-4))
+    assert close.verdict == "match" and "relative to itself or to its tensor's size" in close.reason
+
+
+def test_a_rounding_beside_an_output_of_zeros_is_no_difference() -> None:
+    zeros = torch.zeros(10)
+    assert judged(zeros, zeros + 5e-8).verdict == "match"
+    assert judged(zeros, zeros + 1e-5).verdict == "differ"
+
+
+def test_where_eager_is_mostly_rounding_nothing_is_said_of_compiled() -> None:
+    noise = torch.tensor([1e-8, -2e-8, 3e-8])
+    assert judged(noise, noise * -9, noise * 1e-6).verdict == "not comparable"
+
+
+WHOLE = torch.arange(6)
+
+
+@pytest.mark.parametrize(
+    ("eager", "wrong"),
+    [(WHOLE, WHOLE.flip(0)), (WHOLE > 2, WHOLE <= 2), (WHOLE.byte(), WHOLE.byte() + 1)],
+    ids=["argmin for argmax", "an inverted mask", "bytes"],
+)
+def test_integers_booleans_and_bytes_are_compared_exactly(eager: torch.Tensor, wrong: torch.Tensor) -> None:
+    both = parity.compare([BASE, eager], [BASE, eager], [BASE + 5e-4, eager], "float32", None, None)
+    assert both.verdict == "match" and both.reason.endswith("Every integer, boolean and byte equals eager's.")
+    found = parity.compare([BASE, eager], [BASE, eager], [BASE, wrong], "float32", None, None)
+    assert (found.verdict, found.reason) == ("differ", "Of 6 integers, booleans and bytes 6 differ from eager's.")
+    assert judged(eager, eager).verdict == "match" and judged(eager, wrong).verdict == "differ"
+    assert parity.compare(eager, wrong, wrong, "float32", None, None).verdict == "not comparable"
+
+
+def test_outputs_without_a_tensor_are_not_called_a_match() -> None:
+    assert parity.compare(["a", 1], ["a", 1], ["a", 1], "float32", None, None).verdict == "not comparable"
+
+
+def test_complex_numbers_are_compared() -> None:
     turned = torch.ones(2, dtype=torch.complex64)
     assert parity.compare(turned, turned, turned * 1j, "float32", None, None).verdict == "differ"
+
+
+def test_eager_that_changes_its_shape_from_call_to_call_is_not_comparable() -> None:
+    found = compare(BASE[:50], again=BASE[:70])
+    assert found.verdict == "not comparable" and found.reason.startswith("Eager itself returns tensors of other shapes")
+
+
+def test_infinite_numbers_are_judged_by_their_places_and_no_sentence_says_nan() -> None:
+    """An overflow of eager in half types that compiled does not have is no fault of compiled."""
+    masked = torch.cat([BASE, torch.tensor([float("-inf")])])
+    unmasked = torch.cat([BASE, torch.zeros(1)])
+    assert judged(masked, masked + 0.1, dtype="float16").verdict == "differ"
+    assert judged(masked, unmasked, unmasked, dtype="float16").verdict == "match"
+    for eager, compiled in ((masked, unmasked), (unmasked, masked), (BASE, BASE * float("nan"))):
+        found = judged(eager, compiled)
+        assert found.verdict == "differ" and "nan" not in found.reason and "inf " not in found.reason

@@ -85,6 +85,18 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
     assert torch.equal(again, expected)
 
 
+@torch._inductor.config.patch(freezing=True)
+def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path) -> None:
+    """A longer prompt in a cache of the same length is one of the other sizes."""
+    torch._dynamo.reset()
+    subject = loaded(folder / "gemma")
+    compiled = torch.compile(subject.model, backend="aot_eager")
+    for size in (subject, next(subject.of_other_sizes()).subject):
+        assert size.decoding.cache.layers[0].keys.shape[2] == subject.ids.shape[1] + TOKENS
+        for found, expected in zip(size.decoding.answer(compiled), size.decoding.answer(subject.model), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path, batch: int) -> None:
     subject = loaded(folder / "mistral", batch_size=batch)
@@ -168,9 +180,9 @@ def chooses_another(model: Any, place: int, token: int) -> Any:
 def test_another_choice_is_compared_by_logits_over_the_tokens_that_eager_chose(folder: Path) -> None:
     subject = loaded(folder / "gemma", batch_size=2)
     eager = subject.outputs(subject.model)
-    token = (int(eager["tokens"][3]) + 1) % 100
+    token = (eager["tokens"][3] + 1) % 100
     other = subject.outputs(chooses_another(subject.model, 3, token))
-    assert other["tokens"][:3].tolist() == eager["tokens"][:3].tolist() and other["tokens"][3] == token
+    assert other["tokens"][:3] == eager["tokens"][:3] and other["tokens"][3] == token
     differ = (other["logits"] != eager["logits"]).any(-1)
     assert differ.nonzero().flatten().tolist() == [3]
 
@@ -191,10 +203,10 @@ def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Pa
 def test_another_token_counts_in_float32_only(folder: Path, dtype: str, place: int | None, verdict: str) -> None:
     subject = loaded(folder / "gemma")
     eager = subject.outputs(subject.model)
-    tokens = eager["tokens"].clone()
+    tokens = list(eager["tokens"])
     if place is not None:
         tokens[place] = 7
-    texts = tuple(as_text(subject.loaded.tokenizer, ids.tolist()) for ids in (eager["tokens"], tokens))
+    texts = tuple(as_text(subject.loaded.tokenizer, ids) for ids in (eager["tokens"], tokens))
     found = parity.compare(eager, eager, eager | {"tokens": tokens}, dtype, None, texts)
     assert found.verdict == verdict
     assert found.task == {"same_tokens": 1.0 if place is None else place / TOKENS}

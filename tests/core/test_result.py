@@ -95,7 +95,8 @@ def test_a_run_that_recompiled_while_timing_is_void() -> None:
         (2, (None, 1.5, 1.4), "unsure"),
         (2, (None, None), "faster"),
         (8, (2.0, 1.9), "faster"),  # more threads than cores, as asked; none was taken
-        (1, (0.5, 0.3), "faster"),  # one thread waits for no other
+        (1, (0.9, 0.8), "faster"),
+        (1, (0.1, 0.0, 0.05), "unsure"),  # below one core there are no fewer threads to give way to
     ],
 )
 def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure(
