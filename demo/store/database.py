@@ -28,7 +28,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from demo.core import limits
@@ -162,7 +162,7 @@ def set_aside(path: Path) -> str | None:
     with _locked(path.parent):
         if not exists(path) or _is_sound(path):
             return None
-        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%f")
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
         aside = path.name
         for end in ("-shm", "-wal", ""):  # the last of those that are there names them all
             file = path.with_name(path.name + end)
