@@ -341,11 +341,8 @@ class RunSpec:
         """Raises BadInput where task and text do not go together."""
         if self.task != TEXT_GENERATION:
             if given := [name for name in self.departures() if name in _FOR_TEXT_GENERATION]:
-                names = " and ".join(given)
-                raise BadInput(
-                    f"This run's task is {self.task}, and only models that write text take {names}. Leave {names} out, "
-                    "or choose such a model, as shapes-gemma is."
-                )
+                refused = f"The task is {self.task}, and only models that write text take {' and '.join(given)}."
+                raise BadInput(f"{refused} Leave that out, or choose such a model, as shapes-gemma is.")
             return
         if not self.prompt.strip():
             raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")

@@ -143,7 +143,7 @@ def test_the_settings_check_themselves(changes, words):
         ({"channels_last": True}, "switch channels_last off"),
         ({"compiler": "aot"}, "choose compiler jit"),
         ({"scope": "layers"}, "choose scope model"),
-        ({"task": "image-classification"}, "only models that write text take prompt. Leave prompt out"),
+        ({"task": "image-classification"}, "only models that write text take prompt. Leave that out"),
         ({"task": "object-detection", "prompt": "", "tokens": 9}, "only models that write text take tokens"),
     ],
 )
