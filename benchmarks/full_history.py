@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def fill(path: Path) -> int:
     stored = database.execute("SELECT * FROM results")
     names = [column[0] for column in stored.description]
     rows = [dict(zip(names, row, strict=True)) for row in stored]
-    started = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    started = datetime(2026, 1, 1, tzinfo=UTC)
 
     def copies() -> Iterator[list[Any]]:
         parsed = [json.loads(row["result"]) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def cpu() -> str:
 
 def machine() -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
-    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     return f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}; {today}"
 
 

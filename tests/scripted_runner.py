@@ -21,15 +21,19 @@ RUN = ["run", "--checkpoint", "shapes-vit", "--image", str(EXAMPLE)]
 
 
 class ScriptedRunner:
-    """Stands in for `demo.runs.runner.Runner`: yields what it was told and remembers what it was asked."""
+    """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked."""
+
+    stores = True
 
     def __init__(self, *events: Progress | RunResult | BaseException) -> None:
         self.events = events
         self.specs: list[RunSpec] = []
         self.files = NO_FILES
         self.closed = False
+        self.history: History | None = None
 
     def __call__(self, history: History) -> ScriptedRunner:
+        self.history = history
         return self
 
     def run(
@@ -45,6 +49,8 @@ class ScriptedRunner:
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event
+            if isinstance(event, RunResult) and self.history is not None and self.stores:
+                self.history.append(event)
             yield event
 
     def close(self) -> None:

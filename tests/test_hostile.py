@@ -46,6 +46,7 @@ from demo.core.spec import (
     DEVICES,
     DTYPES,
     DYNAMICS,
+    MAX_PROMPT,
     MODES,
     PROFILES,
     PROTOCOLS,
@@ -673,7 +674,7 @@ PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
         ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 404, "The page has no event 9999."),
         ("queue/join", {"data": [], "fn_index": "-1", "session_hash": "a"}, 404, "The page has no event -1."),
         ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
-        ("queue/join", {"data": [], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
+        ("queue/join", {"data": [0], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
         ("run/predict", {"data": []}, 404, "The page has no event None."),
         ("run/predict", {"data": [], "fn_index": "BENCHMARK"}, 404, "join the queue"),
         ("cancel", {}, 422, "body.event_id: Field required"),
@@ -700,6 +701,79 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
     assert without_leaks(text)
     told = capfd.readouterr()
     assert "Traceback" not in told.err + told.out
+
+
+NONSENSE = {
+    "nothing": None,
+    "a dict": {"a": {"b": []}},
+    "a list": [[{}]],
+    "true": True,
+    "a huge number": 10**40,
+    "a text": "Zq7 nonsense",
+    "NaN as a text": "NaN",
+    "a long text": "x" * 30_000,
+    "half a character": "\ud800",
+    "a zero byte": "a\0b",
+    "a file": {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}},
+}
+
+
+def forged(address: str, number: int, data: list[Any], queued: bool, session: str) -> tuple[int, Any]:
+    """Calls an event of the page as its script does: the status, and the sentence of a refusal; None for an answer."""
+    body = {"data": data, "fn_index": number, "session_hash": session, "event_data": {}}
+    path = "gradio_api/queue/join" if queued else "gradio_api/run/predict"
+    status, text = post(address, json.dumps(body).encode(), path)
+    if status != 200:
+        return status, json.loads(text).get("detail")
+    if queued:
+        with urllib.request.urlopen(f"{address}gradio_api/queue/data?session_hash={session}", timeout=30) as lines:
+            for line in lines:
+                told = json.loads(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
+                if told.get("msg") in ("process_completed", "unexpected_error"):
+                    return status, None if told.get("success") else told.get("output", {}).get("error") or False
+    return status, None
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_in_every_place_of_every_event_is_one_sentence_and_at_most_one_line_in_the_log(
+    served: Any, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Each place by itself takes the dict only: a value of a wrong type is refused wherever it stands."""
+    with urllib.request.urlopen(f"{served[0]}config", timeout=30) as config:
+        events = [
+            one for one in json.load(config)["dependencies"] if one["backend_fn"] and one["api_visibility"] != "public"
+        ]
+    alike = {json.dumps([one["api_name"], one["inputs"]]): one for one in events}
+    for event in alike.values():
+        places = len(event["inputs"])
+        calls = [[NONSENSE[name]] * places]
+        if name == "a dict":
+            calls += [[NONSENSE[name] if at == place else None for at in range(places)] for place in range(places)]
+        for data in calls:
+            caplog.clear()
+            status, told = forged(
+                served[0], event["id"], data, event["queue"], f"{name} {event['id']}".replace(" ", "-")
+            )
+            assert status in (200, 400), (event, data, told)
+            assert told is None or told.endswith((".", "]")), (event, data, told)  # gradio's ends with the choices
+            heard = capfd.readouterr()
+            assert "Traceback" not in heard.err + heard.out, (event, data, heard)
+            assert len(caplog.records) <= 1 and "Zq7" not in caplog.text + heard.err, (event, data)
+
+
+def test_a_call_with_too_few_or_too_many_values_is_one_sentence(served: Any) -> None:
+    with urllib.request.urlopen(f"{served[0]}config", timeout=30) as config:
+        events = [one for one in json.load(config)["dependencies"] if one["api_visibility"] != "public"]
+    for event in events:
+        status, told = forged(served[0], event["id"], [None] * (len(event["inputs"]) + 1), event["queue"], "s")
+        assert (status, told.split(" ")[0]) == ((400, "This") if event["backend_fn"] else (404, "The"))
+
+
+def test_no_text_field_of_the_page_takes_a_text_without_end(served: Any) -> None:
+    with urllib.request.urlopen(f"{served[0]}config", timeout=30) as config:
+        fields = [one["props"] for one in json.load(config)["components"] if one["type"] == "textbox"]
+    assert len(fields) > 10
+    assert all(0 < field["max_length"] <= MAX_PROMPT for field in fields)
 
 
 def test_a_result_is_given_once_and_only_for_the_id_of_a_call(served: Any, capfd: pytest.CaptureFixture[str]) -> None:

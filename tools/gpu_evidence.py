@@ -57,7 +57,7 @@ import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -231,7 +231,7 @@ class Cell(Run):
     """A run that can be brought to where its compiled code would first run, and then waits for its turn."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
-        started_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         job = Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
         super().__init__(job, Events(open(os.devnull, "w")))
         self._ahead: tuple[Subject, Any] | None = None
@@ -515,7 +515,7 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
         status, message = "failed", f"The cell failed: {answer['error']}"
     if task.plain:
         return common | {"loop": None, "message": message}
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     result = RunResult(uuid.uuid4().hex[:12], now, status, task.spec, failure=Failure("start", message, remedy))
     return common | {"result": result.to_json(), "recipe": None}
 
@@ -554,7 +554,7 @@ def look_at_machine(device: str) -> dict[str, Any]:
         f"print(json.dumps(codec.plain(machine.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    facts: dict[str, Any] = {"at": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     if done.returncode:
         facts["problem"] = done.stderr.strip().splitlines()[-1][:300]
@@ -728,7 +728,7 @@ def _told(record: dict[str, Any]) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"{datetime.now(timezone.utc):%H:%M:%S} {text}", flush=True)
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from demo.core import images
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, Option, RunSpec
@@ -102,18 +102,10 @@ def wanted() -> bool:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """The path of the picture that was given, else of a drawn scene. Raises BadInput where there is no file, or none of
-    the specs sees a picture; the worker finds out whether it is one."""
+    """The path of the picture that was given, else of a drawn scene. Raises BadInput for what is seen to be no picture
+    without decoding it, and where none of the specs sees a picture."""
     if given is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
-    chosen = PICTURE if given is None else given
-    path = Path(chosen)
-    try:
-        what = None if stat.S_ISREG(path.stat().st_mode) else "is not a file"
-    except FileNotFoundError:
-        what = "does not exist"
-    except OSError as error:
-        what = f"cannot be opened ({error.strerror})"
-    if what:
-        raise BadInput(f"The image {str(chosen)!r} {what}. Check the path.")
+    path = Path(PICTURE if given is None else given)
+    images.look_over(path)
     return path

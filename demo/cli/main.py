@@ -8,6 +8,7 @@ doctor found a problem), 2 the input was bad, 130 Ctrl-C, 143 SIGTERM, 141 the r
 from __future__ import annotations
 
 import argparse
+import difflib
 import signal
 import sys
 from collections.abc import Sequence
@@ -71,7 +72,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """As `parse_args`, and takes words behind an option too: `history delete --yes ID`."""
     program = parser()
     options, rest = program.parse_known_args(arguments)
-    if rest and (not hasattr(options, "words") or any(word.startswith("-") for word in rest)):
+    if rest and not hasattr(options, "words"):
         program.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.words += rest
@@ -106,5 +107,14 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses an unknown option by the parser of its command: argparse would leave it to the parser of all."""
+        options, rest = super().parse_known_args(args, namespace)
+        for word in (word for word in rest if word.startswith("-")):
+            alike = difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
+            self.error(f"there is no option {word}{f'. Did you mean {alike[0]}?' if alike else ''}")
+        return options, rest
+
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+        end = "" if message.endswith("?") else "."
+        raise BadInput(f"{message[:1].upper()}{message[1:]}{end} See {self.prog} --help.")

@@ -27,18 +27,25 @@ from demo.cli.common import (
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import TASKS
+from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines, script
 from demo.runs.outcome import Files
 from demo.store.history import History
+
+GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "kfd", "dxg")
+"""Below /dev, where there is a GPU that torch calls cuda: of NVIDIA or AMD, or in Windows' subsystem for Linux."""
 
 
 def add_to(commands: Any) -> None:
     """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    parser.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="ID",
+        help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
+    )
     parser.add_argument(
         "--model",
         metavar="FILE.py:FUNCTION",
@@ -65,7 +72,13 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":
         raise BadInput("A package is what AOTInductor builds: leave out --compiler jit, or --package.")
-    return given if options.model is not None else {"checkpoint": options.checkpoint or "", **given}
+    if options.model is not None:
+        return given
+    checkpoint = catalog.DEFAULT if options.checkpoint is None and options.task is None else options.checkpoint or ""
+    known = catalog.find(checkpoint)
+    if TEXT_GENERATION in (options.task, known and known.task):
+        given.setdefault("prompt", catalog.PROMPT)
+    return {"checkpoint": checkpoint, **given}
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -74,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         spec = catalog.make_spec(folders=True, **given)
     else:
         spec = catalog.own_model_spec(options.model, **given)
+    _check_device(spec)
     image = picture(options.image, [spec])
     trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", what="package")
@@ -89,11 +103,18 @@ def _run(options: argparse.Namespace) -> int:
     _print(result, options.json)
     if table is not None:
         _export(result, table)
-    if history.get(result.id) is not None:
+    stored = history.get(result.id) is not None
+    if stored:
         print(f"Stored as {result.id}: {_next_command(result)}", file=sys.stderr)
     if received:
         return 128 + received[0]
-    return OK if result.status == "ok" else FAILED
+    return OK if result.status == "ok" and stored else FAILED
+
+
+def _check_device(spec: RunSpec) -> None:
+    """Raises BadInput where Linux shows no GPU to a run on one: torch would say so too, but takes seconds to load."""
+    if spec.device == "cuda" and sys.platform == "linux" and not any(any(Path("/dev").glob(one)) for one in GPU_FILES):
+        raise BadInput("Device cuda was asked for, but this machine shows no GPU. Choose device cpu or auto.")
 
 
 def _followed(history: History, *run: Any) -> RunResult:

@@ -55,7 +55,9 @@ TEXT_MISSING = (
 
 NO_PICTURE = (0, 0)
 PROMPT = "The picture shows"
-"""Where the page, a link or a preset names none. The command line and the API refuse a run without a prompt."""
+"""Where the page, a link, a preset or the command `run` names none. The API refuses a run without a prompt."""
+DEFAULT = "shapes-vit"
+"""The checkpoint of a run for which nobody chose one."""
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
 )
@@ -351,6 +353,8 @@ def own_model_spec(model: str, **asked: Any) -> RunSpec:
         raise BadInput(f"There is no folder for {_shown(str(file))}: {error}") from error
     if not os.path.isfile(file):
         raise BadInput(f"There is no file {_shown(str(file))}. Check the path before the colon.")
+    if not _may_define(file, function):
+        raise BadInput(f"{file.name} has no function {function}. Give the name of one that it has after the colon.")
     return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_read(asked))
 
 
@@ -398,6 +402,15 @@ def own_model_parts(checkpoint: str) -> tuple[Path, str]:
     """The file and the function of `FILE.py:FUNCTION`."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
+
+
+def _may_define(file: Path, function: str) -> bool:
+    """False where the name stands nowhere in the file: only running the file tells more."""
+    try:
+        text = file.read_bytes().decode(errors="replace")
+    except OSError:
+        return True  # the worker says why
+    return any(part in text for part in ("import *", "globals(")) or bool(re.search(rf"\b{function}\b", text))
 
 
 def _is_hub_id(named: str) -> bool:

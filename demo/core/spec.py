@@ -341,7 +341,8 @@ class RunSpec:
         """Raises BadInput where task and text do not go together."""
         if self.task != TEXT_GENERATION:
             if given := [name for name in self.departures() if name in _FOR_TEXT_GENERATION]:
-                raise BadInput(f"Only {TEXT_GENERATION} has {' and '.join(given)}. Leave out what this task lacks.")
+                refused = f"The task is {self.task}, and only models that write text take {' and '.join(given)}."
+                raise BadInput(f"{refused} Leave that out, or choose such a model, as shapes-gemma is.")
             return
         if not self.prompt.strip():
             raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")

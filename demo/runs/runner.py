@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ class Runner:
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         started = time.monotonic()
-        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        run = OngoingRun(spec, uuid.uuid4().hex[:12], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         marker = self._journal.begin(run.interrupted()) if self._journal is not None else None
         result: RunResult | None = None
         refused = False

@@ -305,7 +305,7 @@ class History:
                     f"{limits.variable('history_bytes')}, or set {FOLDER_VARIABLE} to another folder."
                 ) from error
             raise HistoryError(
-                f"Results cannot be {purpose} in {path}: {file.reason(error)}. {file.remedy(error, path)}, "
+                f"Results cannot be {purpose} in {path}: {file.reason(error)}. {file.remedy(error)}, "
                 f"or set {FOLDER_VARIABLE} to another folder."
             ) from error
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -216,7 +216,7 @@ def _newest_files(listed: Iterable[Any]) -> tuple[dict[str, str], bool]:
 
     The Hub lists by name, the oldest day first, so the whole listing is looked at.
     """
-    latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y-%m-%d")
+    latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
     named = (entry for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest)
     chosen: dict[str, str] = {}
     total, cut = 0, False

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -249,7 +249,7 @@ class _RowReader:
     """Makes rows of one file. Most of them repeat a spec and its texts, which are then checked once."""
 
     def __init__(self) -> None:
-        self._latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._text = cache(_checked_text)
         self._spec = cache(_spec)
 

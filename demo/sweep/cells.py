@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from demo.core import catalog, hub
@@ -100,7 +100,7 @@ def _last_written(checkpoint: str) -> str:
     """When the newest file of a local folder was written, as `RunResult.started_at`; '' for any other checkpoint."""
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
     newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
-    return "" if newest is None else datetime.fromtimestamp(newest, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:

@@ -32,8 +32,9 @@ from demo.ui.tabs.run import RunTab
 from demo.ui.tabs.shared import SharedTab
 from demo.ui.tabs.sweep import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
+from demo.ui.web.calls import limit_texts
 from demo.ui.web.preview import Previewed, Previews
-from demo.ui.web.request_limits import Guard, misfit
+from demo.ui.web.request_limits import Guard, unreadable
 from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, of, written
 
@@ -97,7 +98,7 @@ def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
                 (Previewed, (previews,), {}),
                 (Spoken, (previews, script("calm.js")), {}),  # calm.js stands before all other scripts of the page
             ],
-            "exception_handlers": {RequestValidationError: misfit},
+            "exception_handlers": {RequestValidationError: unreadable},
             "lifespan": upkeep,
         },
         "i18n": visitor_language.translations(),
@@ -152,6 +153,7 @@ class Page:
             )
             gr.api(published_table, api_name="published", concurrency_limit=None)
             gr.api(api.stored(history), api_name="history", concurrency_limit=None)
+            limit_texts(self.blocks)
 
     def _wire(self) -> None:
         """Connects what happens when a visitor opens the page."""

@@ -243,7 +243,7 @@ def test_a_dry_run_tells_everything_and_sends_nothing(
         (["me/\x1b[31m"], "OWNER/NAME"),
         (["me/" + "x" * 200], "at most 96"),
         (["me/bench", "--hardware", "t4"], "cpu-basic, "),
-        (["me/bench", "--token", "hf_secret"], "nrecognized arguments: --token"),
+        (["me/bench", "--token", "hf_secret"], "no option --token"),
     ],
 )
 def test_bad_input_is_refused_before_the_network(

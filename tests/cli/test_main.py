@@ -37,9 +37,12 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--checkpoint", "shapes-vit", "--image", "no-such.png"], "'no-such.png' does not exist"),
-        (["run", "--checkpoint", "shapes-vit", "--image", "."], "is not a file"),
-        (["run", "--image", str(EXAMPLE)], "No checkpoint"),
+        (["run", "--checkpoint", "shapes-vit", "--image", "no-such.png"], "no picture file 'no-such.png'"),
+        (["run", "--checkpoint", "shapes-vit", "--image", "."], "is a folder"),
+        (["run", "--task", "object-detection"], "No checkpoint"),
+        (["run", "--checkpoint", ""], "No checkpoint"),
+        (["run", "--image", __file__], "is not a picture that can be read"),
+        (["run", "--device", "cuda"], "this machine shows no GPU"),
         ([*RUN, "--batch-size", "0"], "from 1 to"),
         ([*RUN, "--batch-size", "-1"], "-1"),
         ([*RUN, "--batch-size", "1.5"], "1.5"),
@@ -58,7 +61,10 @@ LONG = "x" * 300
         (["run", "--checkpoint", "shapes-vti", "--image", str(EXAMPLE)], "shapes-vit"),
         (["run", "--checkpoint", "some/model", "--image", str(EXAMPLE)], "task"),
         (["run", "--checkpoint", "./no-such-folder", "--image", str(EXAMPLE)], "does not exist"),
-        ([*RUN, "--fast"], "--fast"),
+        ([*RUN, "--fast"], "There is no option --fast."),
+        ([*RUN, "--frezing"], "no option --frezing. Did you mean --freezing? See python -m demo run --help."),
+        (["--fast", "run"], "There is no option --fast. See python -m demo --help."),
+        (["history", "delete", "--yess"], "Did you mean --yes? See python -m demo history --help."),
         ([*RUN, "--batch-size"], "--batch-size"),
         (["dance"], "dance"),
         (["history", "--limit", "0"], "whole number"),
@@ -80,6 +86,7 @@ LONG = "x" * 300
         (["run", "--model", "mine.py"], "FILE.py:FUNCTION"),
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
+        (["run", "--model", f"{__file__}:bui" + "ld_it"], "test_main.py has no function bui"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "Leave out batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
@@ -91,8 +98,13 @@ LONG = "x" * 300
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(
-    scripted: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    scripted: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
 ) -> None:
+    monkeypatch.setattr("demo.cli.run.GPU_FILES", ())
     fake = scripted(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -127,7 +139,7 @@ def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> No
     assert opened == ["page"]
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["history"], ["--help"], ["run", "--help"], ["run"]])
+@pytest.mark.parametrize("arguments", [["list"], ["history"], ["--help"], ["run", "--help"], ["run", "--text", "a"]])
 def test_no_command_that_only_looks_imports_torch_or_the_page(arguments: list[str]) -> None:
     code = f"""
 import sys
@@ -150,8 +162,8 @@ from demo.cli.main import main
 sys.path.insert(0, "tests")
 from samples import ok_result
 class Fake:
-    def __init__(self, history): pass
-    def run(self, *asked): yield ok_result()
+    def __init__(self, history): self.history = history
+    def run(self, *asked): self.history.append(ok_result()); yield ok_result()
     def close(self): pass
 runner.Runner = Fake
 assert main({RUN!r}) == 0
@@ -181,7 +193,7 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     ("command", "code", "said"),
     [
         ("list --json >&-", 0, ""),
-        ("run 2>&-", 2, ""),
+        ("run --text a 2>&-", 2, ""),
         ("history <&- >&- 2>&-", 0, ""),
         ("list >/dev/full", 1, "No space left on device. Make room"),
     ],

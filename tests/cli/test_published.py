@@ -46,7 +46,7 @@ def test_the_table_shows_figures_oom_and_notes(capsys: pytest.CaptureFixture[str
         (["--task", "poetry"], "no task 'poetry'"),
         (["--model", "gpt"], "is called 'gpt'"),
         (["--json", "--csv"], "not allowed with"),
-        (["--colour"], "Unrecognized arguments: --colour"),
+        (["--colour"], "no option --colour"),
     ],
 )
 def test_a_bad_value_is_one_sentence_and_exit_code_2(

@@ -18,6 +18,7 @@ from samples import failed_result, ok_result
 from scripted_runner import EXAMPLE, ROOT, RUN, ScriptedRunner
 
 from demo.cli.main import main
+from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
@@ -83,21 +84,11 @@ def test_a_failure_as_json_is_told_in_words_on_standard_error(
 def test_a_result_that_was_not_stored_is_printed_all_the_same(
     scripted: Any, capsys: pytest.CaptureFixture[str], form: list[str]
 ) -> None:
-    scripted(ok_result(warnings=("This result was not stored: the disk is full.",)))
-    assert main([*RUN, *form]) == 0
+    scripted(ok_result(warnings=("This result was not stored: the disk is full.",))).stores = False
+    assert main([*RUN, *form]) == 1
     said = capsys.readouterr()
     assert "not stored" in (said.err if form else said.out)
-    assert "2.0" in said.out
-
-
-class Storing(ScriptedRunner):
-    """Keeps its result in the history, as the real one does."""
-
-    def __call__(self, history: History) -> Storing:
-        for event in self.events:
-            if isinstance(event, RunResult):
-                history.append(event)
-        return self
+    assert "2.0" in said.out and "Stored" not in said.err
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -111,24 +102,14 @@ class Storing(ScriptedRunner):
     ids=["ok", "one after the other", "failed"],
 )
 def test_a_stored_run_ends_with_its_id_and_what_can_be_done_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    result: RunResult,
-    command: str,
-    form: list[str],
+    scripted: Any, capsys: pytest.CaptureFixture[str], result: RunResult, command: str, form: list[str]
 ) -> None:
-    monkeypatch.setattr(runner, "Runner", Storing(result))
+    scripted(result)
     main([*RUN, *form])
     told = capsys.readouterr().err.splitlines()[-1]
     assert told == f"Stored as {result.id}: {command.format(id=result.id)}"
     asked = told.partition("python -m demo ")[2].partition(" >")[0].split()
     assert main(asked) == 0
-
-
-def test_nothing_is_said_to_be_stored_that_is_not(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    scripted(ok_result())
-    main(RUN)
-    assert "Stored" not in capsys.readouterr().err
 
 
 def test_without_an_image_the_run_takes_a_drawn_scene_and_the_report_names_it(
@@ -137,7 +118,7 @@ def test_without_an_image_the_run_takes_a_drawn_scene_and_the_report_names_it(
     seen = []
     monkeypatch.setattr(ScriptedRunner, "run", lambda self, spec, image, *more: seen.append(image) or iter(self.events))
     scripted(ok_result())
-    assert main(["run", "--checkpoint", "shapes-vit"]) == 0
+    main(["run", "--checkpoint", "shapes-vit"])
     assert seen == [PICTURE]
     assert re.search(r"Picture +scene.png, 320 × 240", capsys.readouterr().out)
 
@@ -184,6 +165,24 @@ def test_text_is_separated_by_commas_or_given_again(scripted: Any, text: list[st
 TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ([], RunSpec(catalog.DEFAULT, "image-classification")),
+        (["--batch-size", "4"], RunSpec(catalog.DEFAULT, "image-classification", batch_size=4)),
+        (TEXT[1:-2], RunSpec("shapes-gemma", TEXT_GENERATION, prompt=catalog.PROMPT)),
+        (
+            ["--checkpoint", "some/model", "--task", TEXT_GENERATION],
+            RunSpec("some/model", TEXT_GENERATION, prompt=catalog.PROMPT),
+        ),
+    ],
+)
+def test_what_was_not_chosen_is_as_the_page_has_it(scripted: Any, arguments: list[str], asked: RunSpec) -> None:
+    fake = scripted(ok_result())
+    assert main(["run", *arguments]) == 0
+    assert fake.specs == [asked]
+
+
 def test_a_prompt_and_tokens_reach_the_runner_as_they_were_typed(scripted: Any) -> None:
     fake = scripted(ok_result())
     assert main([*TEXT, "--tokens", "9"]) == 0
@@ -193,7 +192,6 @@ def test_a_prompt_and_tokens_reach_the_runner_as_they_were_typed(scripted: Any) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (TEXT[:-2], "Text generation needs a prompt, the text to go on from. Give one."),
         ([*TEXT[:-1], ""], "Text generation needs a prompt"),
         ([*TEXT[:-1], "  "], "Text generation needs a prompt"),
         ([*TEXT[:-1], "half \udc80"], "half a character"),  # what the shell's bytes that are no UTF-8 become
@@ -208,9 +206,9 @@ def test_a_prompt_and_tokens_reach_the_runner_as_they_were_typed(scripted: Any) 
         ([*TEXT, "--compiler", "aot"], "choose compiler jit"),
         ([*TEXT, "--package", "model.pt2"], "choose compiler jit"),
         ([*TEXT, "--text", "a cat"], "takes no text queries"),
-        ([*RUN, "--prompt", "The picture"], "Only text-generation has prompt."),
-        ([*RUN, "--tokens", "9"], "Only text-generation has tokens."),
-        (["run", "--model", __file__ + ":build", "--prompt", "The"], "Only text-generation has prompt."),
+        ([*RUN, "--prompt", "The picture"], "only models that write text take prompt."),
+        ([*RUN, "--tokens", "9"], "only models that write text take tokens."),
+        (["run", "--model", __file__ + ":build", "--prompt", "The"], "only models that write text take prompt."),
     ],
 )
 def test_what_text_generation_does_not_take_is_bad_input(

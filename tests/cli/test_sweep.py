@@ -91,7 +91,7 @@ def test_the_table_is_written_in_the_kind_of_its_ending(ending: str, tmp_path: P
         (("--preset", "smoke", "--out", "table.txt"), ".parquet"),
         (("--preset", "smoke", "--out", "/no/such/folder/t.csv"), "does not exist"),
         (("--preset", "smoke", "--out", "{folder}"), "is a folder"),
-        (("--preset", "smoke", "--image", "/no/such.png"), "does not exist"),
+        (("--preset", "smoke", "--image", "/no/such.png"), "no picture file"),
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
         (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),

@@ -143,8 +143,8 @@ def test_the_settings_check_themselves(changes, words):
         ({"channels_last": True}, "switch channels_last off"),
         ({"compiler": "aot"}, "choose compiler jit"),
         ({"scope": "layers"}, "choose scope model"),
-        ({"task": "image-classification"}, "Only text-generation has prompt. Leave out what this task lacks."),
-        ({"task": "object-detection", "prompt": "", "tokens": 9}, "Only text-generation has tokens."),
+        ({"task": "image-classification"}, "only models that write text take prompt. Leave that out"),
+        ({"task": "object-detection", "prompt": "", "tokens": 9}, "only models that write text take tokens"),
     ],
 )
 def test_prompt_and_tokens_check_themselves(changes: dict[str, Any], words: str) -> None:

@@ -117,7 +117,7 @@ def test_what_is_deleted_leaves_no_trace_in_what_a_search_keeps(history: History
 
 def _read_only(connect: Any, _: History) -> None:
     made = sqlite3.connect
-    connect(lambda path, **options: made(f"file:{path}?mode=ro", uri=True, **options))
+    connect(lambda address, **options: made(address.replace("mode=rw", "mode=ro"), **options))
 
 
 def _another_table_of_that_name(_: Any, history: History) -> None:

@@ -148,7 +148,7 @@ def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example
             {"checkpoint": "shapes-gemma", "prompt": "A ring", "example": "lion"},
             "text-generation sees no picture: leave",
         ),
-        ({"prompt": "A ring"}, "Only text-generation has prompt"),
+        ({"prompt": "A ring"}, "only models that write text take prompt"),
         ({"checkpoint": "shapes-gemma", "prompt": "A ring", "tokens": 1}, "The number of tokens must be"),
         ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
         ({"batch_size": 13}, "Batch size 13 is unlucky. Choose another one."),

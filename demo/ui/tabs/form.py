@@ -145,7 +145,7 @@ def default_choice(machine: HostInfo | None, hub_ok: bool) -> Choice:
     if machine is not None and machine.gpu is not None and hub_ok:
         vit = "google/vit-base-patch16-224"
         return Choice("image-classification", vit, default_picture(vit))
-    return Choice("image-classification", "shapes-vit", default_picture("shapes-vit"))
+    return Choice("image-classification", catalog.DEFAULT, default_picture(catalog.DEFAULT))
 
 
 def checkpoints(task: str) -> list[str]:

@@ -29,7 +29,7 @@ import gradio as gr
 from gradio.blocks import BlockFunction
 from gradio.state_holder import SessionState
 
-from demo.ui.web.calls import NOT_UPLOADED, argument_names, no_room
+from demo.ui.web.calls import NOT_UPLOADED, argument_names, filled, no_room
 
 _log = logging.getLogger(__name__)
 
@@ -69,18 +69,13 @@ class Blocks(gr.Blocks):
                 f"Given: {given}. /gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
                 print_exception=False,
             )
-        if wanted > given:
-            raise gr.Error(
-                f"This event takes {wanted} values. Given: {given}. Reload the page: it may have changed.",
-                print_exception=False,
-            )
         try:
+            inputs = [filled(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
             values: list[Any] = await super().preprocess_data(block_fn, inputs, state, explicit_call)
-        except gr.Error:
-            raise
         except Exception as error:
             _log.warning("the values of a call could not be read: %s", type(error).__name__)
-            raise gr.Error(no_room(error) or NOT_UPLOADED, print_exception=False) from error
+            known = error.message if isinstance(error, gr.Error) else no_room(error)
+            raise gr.Error(known or NOT_UPLOADED, print_exception=False) from error
         return values
 
 

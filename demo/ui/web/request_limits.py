@@ -2,8 +2,8 @@
 
 Covered: the name by which the server is asked, the site that a request comes from, the routes (all three by `doors`);
 the size, depth and strictness of its JSON; addresses in place of uploaded files; calls of events and arguments that do
-not exist; the total size of an upload. An unexpected error of a route becomes a sentence and
-a traceback in the log.
+not exist, and values that the page's fields do not send; the total size of an upload. An unexpected error of a route
+becomes a sentence, and a traceback in the log.
 
 Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
 gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits.
@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect
 
 from demo.core import limits
 from demo.ui.web import doors
-from demo.ui.web.calls import arguments, no_room
+from demo.ui.web.calls import arguments, misfit, no_room
 from demo.ui.web.gradio_workarounds import drop_page_parameter
 
 _log = logging.getLogger(__name__)
@@ -175,17 +175,22 @@ class Guard:
                 raise Refused(400, f"/{named[1]} takes no argument {unknown[0][:80]!r}. It takes {', '.join(takes)}.")
         if path in ("/gradio_api/queue/join", "/gradio_api/run/predict"):
             try:
-                known = int(asked["fn_index"]) in self._page.fns
+                event = self._page.fns.get(int(asked["fn_index"]))
             except (KeyError, TypeError, ValueError, OverflowError):
-                known = path == "/gradio_api/queue/join"  # which has a sentence for that
-            if not known:
+                if path == "/gradio_api/queue/join":
+                    return  # it has a sentence for that
+                event = None
+            if event is None or event.fn is None:  # some events are the browser's alone
                 given = str(asked.get("fn_index"))[:80]
                 raise Refused(
                     404, f"The page has no event {given}. Reload it: it may have changed since it was opened."
                 )
+            if reason := misfit(event, asked):
+                _log.warning("a call of %s was refused: its values do not fit", event.name)
+                raise Refused(400, reason)
 
 
-async def misfit(_: Any, error: Exception) -> JSONResponse:
+async def unreadable(_: Any, error: Exception) -> JSONResponse:
     """The answer to a body or query with fields that a route does not have, instead of pydantic's list."""
     problems = error.errors() if isinstance(error, RequestValidationError) else []
     reasons = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in problems]
@@ -199,7 +204,8 @@ async def misfit(_: Any, error: Exception) -> JSONResponse:
 
 
 def check(body: bytes) -> Any:
-    """The JSON of a body; None if empty. Raises Refused if it is not strict, too deep, or has an address as a path."""
+    """The JSON of a body; None if empty. Raises Refused if it is not strict or too deep, has an address as a path, or
+    holds half a character."""
     if not body:
         return None
     try:
@@ -216,8 +222,14 @@ def check(body: bytes) -> Any:
             if isinstance(path, str) and "://" in path:
                 raise Refused(400, "A picture is uploaded, not fetched from an address.")
             waiting += ((value, depth + 1) for value in part.values())
+            waiting += ((name, depth) for name in part)
         elif isinstance(part, list):
             waiting += ((value, depth + 1) for value in part)
+        elif isinstance(part, str):
+            try:
+                part.encode()
+            except UnicodeEncodeError:
+                raise Refused(400, "A text of the request holds half a character (a lone surrogate).") from None
     return asked
 
 

@@ -162,7 +162,7 @@ def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
         ({"checkpoint": "somebody/model"}, "its task must be given too"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
         ({"precision": "nan"}, "precision"),
-        ({"prompt": "A ring"}, "Only text-generation has prompt"),
+        ({"prompt": "A ring"}, "only models that write text take prompt"),
         ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
     ],
     ids=lambda value: str(value)[:40],
