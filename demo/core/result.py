@@ -21,7 +21,7 @@ from demo.core.machine import Environment, HostSample
 from demo.core.measurement import AnotherSize, BreakEven, Compilation, Generation, Measurement, Prefill, Roofline
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.core.speedup import ASSUMED, Gain, OpenBecause, Repeat, Speedup, Spread
+from demo.core.speedup import Gain, OpenBecause, Repeat, Speedup, Spread, judged
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -274,43 +274,9 @@ class RunResult:
         earlier: Sequence[stats.Interval | None],
         control: stats.Interval | None,
     ) -> Speedup | None:
-        """For a rerun, with its verdict: from this process's own interval and those of the processes before it.
-
-        `control` gives the noise floor.
-        """
-        if within is None:
-            return None
-        before = [*filter(None, earlier)]
-        if self.spread is None and not before:  # a result that nobody stored
-            pooled = stats.Pooled(within.ratio, within.low, within.high, 0.0, (1.0,))
-        else:
-            pooled = self._pooled([*before, within])
-        widened = bool(before) and pooled.half_width > self._pooled(before).half_width
-        verdict = stats.verdict(pooled, control)
-        because: OpenBecause = ""
-        if self.void:
-            because = "recompiled"
-        elif self.crowded:
-            because = "machine"
-        elif verdict == "unsure":
-            because = "interval" if pooled.low <= 1 <= pooled.high else "control"
-        return Speedup(
-            pooled.ratio,
-            pooled.low,
-            pooled.high,
-            "unsure" if because else verdict,
-            within,
-            "repeats" if before else self.spread.basis if self.spread else "within one process",
-            len(before) + 1,
-            pooled.deviation,
-            pooled.weights,
-            because,
-            widened,
-        )
-
-    def _pooled(self, processes: Sequence[stats.Interval]) -> stats.Pooled:
-        spread = self.spread or ASSUMED
-        return stats.rerun_ratio(processes, spread.deviation, spread.freedom or math.inf)
+        """For a rerun, with its verdict: from this process's own interval and those of the processes before it."""
+        why: OpenBecause = "recompiled" if self.void else "machine" if self.crowded else ""
+        return None if within is None else judged(within, [*filter(None, earlier)], self.spread, control, why)
 
     def as_repeats(self) -> tuple[Repeat, ...]:
         """The processes that the answer rests on, this run's own last; empty where this one has no answer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -81,3 +83,41 @@ class Repeat:
     """Seconds to the first token of eager and of compiled."""
     control: stats.Interval | None = None
     """Eager over eager in that process."""
+
+
+def judged(
+    within: stats.Interval,
+    before: Sequence[stats.Interval],
+    spread: Spread | None,
+    control: stats.Interval | None,
+    because: OpenBecause = "",
+) -> Speedup:
+    """The speed-up with its verdict, from this process's interval and those of the processes before it.
+
+    `control` gives the noise floor; `because` says why there can be no verdict whatever the times are. Without a spread
+    and other processes, as in a result that nobody stored, the interval is that within the process.
+    """
+
+    def pooled(processes: Sequence[stats.Interval]) -> stats.Pooled:
+        known = spread or ASSUMED
+        return stats.rerun_ratio(processes, known.deviation, known.freedom or math.inf)
+
+    basis: Basis = "repeats" if before else spread.basis if spread else "within one process"
+    alone = stats.Pooled(within.ratio, within.low, within.high, 0.0, (1.0,))
+    found = alone if basis == "within one process" else pooled([*before, within])
+    verdict = stats.verdict(found, control)
+    if verdict == "unsure" and not because:
+        because = "interval" if found.low <= 1 <= found.high else "control"
+    return Speedup(
+        found.ratio,
+        found.low,
+        found.high,
+        "unsure" if because else verdict,
+        within,
+        basis,
+        len(before) + 1,
+        found.deviation,
+        found.weights,
+        because,
+        bool(before) and found.half_width > pooled(before).half_width,
+    )
