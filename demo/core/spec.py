@@ -228,7 +228,8 @@ class RunSpec:
         3.5,
         MIN_SECONDS,
         MAX_SECONDS,
-        "Stop timing after so many seconds all the same, twice that where the verdict is unsure.",
+        "Stop timing after so many seconds, twice that where the verdict is unsure; unless it is given, a slow model may "
+        "take as long as its first compiled call, a minute at most.",
         aliases=("--max-seconds",),
         fold="timing",
         timing=True,
@@ -274,7 +275,7 @@ class RunSpec:
         1,
         1,
         MAX_REPEATS,
-        f"1 to {MAX_REPEATS} fresh processes; from three on the interval is that of their spread.",
+        f"1 to {MAX_REPEATS} fresh processes; the answer rests on all of them.",
         title="The number of repeats",
         fold="timing",
         timing=True,
