@@ -11,6 +11,7 @@ from demo.backend import graph_breaks, machine
 from demo.backend.subject import Subject
 from demo.core import format as fmt
 from demo.core import stats
+from demo.core.cores import BUSY_CPU
 from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
@@ -27,7 +28,6 @@ OFTEN_TAKEN = (
     "be trusted. Stop other programs; with several threads, leave their number to the run or choose fewer."
 )
 WIDE_SPREAD = 0.10
-BUSY_CPU = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
 """nvbench sets aside what was measured under three quarters of the largest clock."""

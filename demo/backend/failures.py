@@ -34,7 +34,8 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     text = own_model.where(error, own_model_parts(result.spec.checkpoint)[0]) if own else compilation.first_line(error)
     if phase == "compile":
         return "compile_failed", _compile_failed(text, result.spec)
-    remedy, change = REMEDIES[phase], {}
+    remedy = REMEDIES[phase]
+    change: dict[str, Any] = {}
     if phase == "time":
         other, change = result.spec.other_way_to_compile()
         remedy = f"{remedy} If it happens again, try {other}."

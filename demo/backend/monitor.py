@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from demo.backend import cores
+from demo.core import cores
 from demo.core.machine import GpuSample, HostSample, whole_cores
 
 SAMPLE_SECONDS = 0.5

@@ -20,7 +20,6 @@ from demo.backend import (
     another_size,
     caveats,
     compilation,
-    cores,
     failures,
     first_call,
     graph_breaks,
@@ -43,7 +42,7 @@ from demo.backend.passes import examined
 from demo.backend.subject import Subject
 from demo.backend.text_subject import TextSubject
 from demo.backend.variants import Eager, Variant, Variants
-from demo.core import images
+from demo.core import cores, images
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import Failure, RunResult, Status

@@ -58,13 +58,14 @@ class Decoding:
         self.cache: Any = StaticCache(config=model.config, max_cache_len=places)
         # A sliding layer counts its tokens in a Python number, and a CUDA graph is recorded for each of its values. Its
         # window holds the whole text here (`_check_length`), so a full layer comes to the same.
-        self.cache.layers = [StaticLayer(places) for _ in self.cache.layers]
+        layers = [StaticLayer(places) for _ in self.cache.layers]
+        self.cache.layers = layers
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
         if torch._inductor.config.freezing:
             # transformers marks these tensors as having a fixed address, and freezing makes such tensors part of the
             # graph. Unless guarded, the graph of one cache would also run, with that cache, where it is given another.
-            for layer in self.cache.layers:
+            for layer in layers:
                 for tensor in (layer.keys, layer.values, layer.cumulative_length):
                     torch._dynamo.mark_static_address(tensor, guard=True)
         self._rewind(0)

@@ -24,8 +24,10 @@ from demo.cli.common import (
     picture,
     write_markdown,
 )
-from demo.core import catalog
+from demo.core import catalog, cores
+from demo.core import format as fmt
 from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
 from demo.present import markdown, sentences
@@ -94,6 +96,9 @@ def _run(options: argparse.Namespace) -> int:
     files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
     history = History()
+    share = cores.others_share(windows=1)
+    if share is not None and share >= cores.BUSY_CPU:
+        print(ENGLISH.plain("busy_before_run", share=fmt.percent(share)), file=sys.stderr)
     with _cancelled_by_signals() as (cancel, received):
         result = _followed(history, spec, image, cancel, files)
     if trace is not None and trace.is_file():

@@ -228,7 +228,7 @@ class RunSpec:
         3.5,
         MIN_SECONDS,
         MAX_SECONDS,
-        "Stop timing after so many seconds, twice that where the verdict is unsure; unless it is given, a slow model may "
+        "Stop timing after so many seconds, twice that where the verdict is unsure. Left alone, a slow model may "
         "take as long as its first compiled call, a minute at most.",
         aliases=("--max-seconds",),
         fold="timing",

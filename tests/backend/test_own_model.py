@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from demo.backend import cores, own_model
+from demo.backend import own_model
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.run import Run
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 

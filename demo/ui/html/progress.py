@@ -26,6 +26,14 @@ def waiting(ahead: int, lang: Language) -> str:
     )
 
 
+def waiting_for_quiet(share: float, lang: Language) -> str:
+    return (
+        f'<section class="live"><p class="kicker">{lang.html("waiting")}</p>'
+        f'<h2 class="display small">{lang.html("busy_machine", share=fmt.percent(share))}</h2>'
+        f'<p class="lead">{lang.html("waiting_for_quiet")}</p></section>'
+    )
+
+
 def strip(progress: Progress, spec: RunSpec, lang: Language) -> str:
     step = STEP_OF_PHASE.get(progress.phase, 0)
     steps = "".join(_step(lang.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))

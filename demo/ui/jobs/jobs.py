@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-from demo.core import limits
+from demo.core import cores, limits
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
@@ -34,6 +34,8 @@ CPU_TIMING_UPDATE_SECONDS = 1.0
 """The same while a CPU is timed: an update costs some 20 ms of CPU time where the browser runs on the same machine."""
 REPEAT_SECONDS = 0.5
 """An unchanged state is sent again after this time: gradio notices a closed page only when it sends something."""
+MOST_QUIET_SECONDS = 300.0
+"""A run that waits for a quiet machine begins after this long in any case."""
 KEPT_SECONDS = 3600.0
 """How long an ended job can be found. Its result stays in the history."""
 
@@ -81,6 +83,14 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class WaitingForQuiet:
+    """It is this run's turn, and other programs keep the machine busy."""
+
+    share: float
+    """Of the cores, that they use."""
+
+
+@dataclass(frozen=True)
 class Left:
     """The visitor cancelled before the run began."""
 
@@ -97,7 +107,7 @@ class Broken:
     """An unexpected error. The log has it."""
 
 
-State = Waiting | Progress
+State = Waiting | WaitingForQuiet | Progress
 Outcome = RunResult | Left | Refused | Broken
 
 
@@ -105,10 +115,17 @@ class Job:
     """One run, from its place in the queue to its outcome."""
 
     def __init__(
-        self, spec: RunSpec, image: Path | None, ticket: Ticket, on_gpu: bool, earlier: tuple[Repeat, ...] = ()
+        self,
+        spec: RunSpec,
+        image: Path | None,
+        ticket: Ticket,
+        on_gpu: bool,
+        earlier: tuple[Repeat, ...] = (),
+        when_quiet: bool = False,
     ) -> None:
         self.spec = spec
         self.image = image
+        self._when_quiet = when_quiet
         self._earlier = earlier
         repeat = len(earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
@@ -201,6 +218,8 @@ class Job:
                     if self._cancel.is_set():
                         return self._end(Left())
                     self._update(Waiting(ahead))
+                if self._when_quiet and not self._is_quiet(ticket):
+                    return self._end(Left())
                 outcome: RunResult | None = None
                 with start_run(runner, self.spec, self.image, self._cancel, files, self._earlier) as events:
                     for event in events:
@@ -218,6 +237,19 @@ class Job:
             self.forget()
             _log.exception("a run failed inside the page")
             self._end(Broken())
+
+    def _is_quiet(self, ticket: Ticket) -> bool:
+        """Waits until other programs leave the machine alone; not where others wait for their turn, and not for ever.
+
+        False where the visitor cancelled meanwhile.
+        """
+        end = time.monotonic() + MOST_QUIET_SECONDS
+        while not ticket.others and time.monotonic() < end and not self._cancel.is_set():
+            share = cores.others_share(windows=1)
+            if share is None or share < cores.BUSY_CPU:
+                break
+            self._update(WaitingForQuiet(share))
+        return not self._cancel.is_set()
 
     def _update(self, state: State) -> None:
         with self._changed:
@@ -242,8 +274,15 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, visitor: str, spec: RunSpec, image: Path | None, earlier: tuple[Repeat, ...] = ()) -> Job:
-        """Queues a run, which goes on from the `earlier` repeats of its spec.
+    def start(
+        self,
+        visitor: str,
+        spec: RunSpec,
+        image: Path | None,
+        earlier: tuple[Repeat, ...] = (),
+        when_quiet: bool = False,
+    ) -> Job:
+        """Queues a run, which goes on from the `earlier` repeats of its spec, and begins `when_quiet` if so asked.
 
         Raises BadInput if the queue is full, a run of this visitor goes on, or no thread can be started.
         """
@@ -259,7 +298,7 @@ class Jobs:
             ticket = self._queue.join(visitor)
             machine = self._runner.machine
             on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
-            job = Job(spec, image, ticket, on_gpu, earlier)
+            job = Job(spec, image, ticket, on_gpu, earlier, when_quiet)
             # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
             run = contextvars.copy_context().run
             try:

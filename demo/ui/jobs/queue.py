@@ -59,6 +59,11 @@ class Ticket:
         """The number of runs ahead, after at most this time; 0, at once, when it is this ticket's turn."""
         return self._queue.wait(self, seconds)
 
+    @property
+    def others(self) -> bool:
+        """Whether other runs are in the queue."""
+        return len(self._queue) > 1
+
     def __enter__(self) -> Ticket:
         return self
 

@@ -289,9 +289,17 @@ class Form:
     thumbnails: list[gr.Dataset]
     picture_note: gr.HTML
     mode_note: gr.HTML
+    busy: gr.HTML
+    """Before a run: that other programs use the machine."""
     forecast: gr.HTML
     run: gr.Button
+    run_when_quiet: gr.Button
+    """Shown beside `busy`."""
     cancel: gr.Button
+
+    @property
+    def buttons(self) -> list[gr.Button]:
+        return [self.run, self.run_when_quiet, self.cancel]
 
     @classmethod
     def build(cls, choice: Choice) -> Form:
@@ -371,8 +379,22 @@ class Form:
                     _heading(group)
                     inputs |= {option.name: _folded(option) for option in options}
         advanced.expand(None, js=INTO_VIEW, api_visibility="private")
+        busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
             run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
+            run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
             cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-        return cls(inputs, checkpoint_note, galleries, thumbnails, picture_note, mode_note, forecast, run, cancel)
+        return cls(
+            inputs,
+            checkpoint_note,
+            galleries,
+            thumbnails,
+            picture_note,
+            mode_note,
+            busy,
+            forecast,
+            run,
+            run_when_quiet,
+            cancel,
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, hub
+from demo.core import catalog, cores, hub
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
@@ -19,7 +19,7 @@ from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
-from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting
+from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
@@ -106,7 +106,7 @@ class RunTab:
         arrived = blocks.load(
             self._arrive,
             self.visitor,
-            [*self.showing, self.form.run, self.form.cancel, self.visitor, self.watched],
+            [*self.showing, *self.form.buttons, self.visitor, self.watched],
             **_AT_ONCE,
         )
         arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
@@ -121,7 +121,9 @@ class RunTab:
             [inputs["checkpoint"], inputs["image"], self._has_run],
             [inputs["checkpoint"], inputs["image"]],
             **_UNREAD,
-        ).then(self._forecast, list(inputs.values()), self.form.forecast, **_UNREAD)
+        ).then(self._forecast, list(inputs.values()), self.form.forecast, **_UNREAD).then(
+            self._busy, None, [self.form.busy, self.form.run_when_quiet], **_UNREAD
+        )
 
     def _wire_form(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
@@ -160,17 +162,19 @@ class RunTab:
         form, pane, inputs = self.form, self.pane, self.form.inputs
         for fold in pane.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        form.run.click(None, js=TO_STAGE, api_visibility="private")
-        for button in (form.run, form.cancel):
+        for button in (form.run, form.run_when_quiet):
+            button.click(None, js=TO_STAGE, api_visibility="private")
+        for button in form.buttons:
             button.click(None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
-            *(pane.notice, pane.live, form.picture_note, form.run, form.cancel),
+            *(pane.notice, pane.live, form.picture_note, *form.buttons),
             *(self._has_run, self.opened, self.watched),
         ]
         pane.top.select(None, js=TO_STAGE, api_visibility="private")
         pane.top.select(None, js=FOCUS_STAGE, api_visibility="private")
         for begun in (
             form.run.click(self._run, [self.visitor, *inputs.values()], changed, **_UNREAD),
+            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **_UNREAD),
             pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **_UNREAD),
         ):
             begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
@@ -186,7 +190,7 @@ class RunTab:
         pane, form = self.pane, self.form
         return (
             event.then(self._follow, self.watched, pane.live, **_AT_ONCE)
-            .then(self._outcome, self.watched, [*pane.components, form.run, form.cancel, self.opened], **_AT_ONCE)
+            .then(self._outcome, self.watched, [*pane.components, *form.buttons, self.opened], **_AT_ONCE)
             .then(None, self.opened, js=links.REMEMBER, api_visibility="private")
         )
 
@@ -220,6 +224,14 @@ class RunTab:
         del fields["image"]
         html = expected(fields, machine, self._recent_runs, of(request))
         return gr.skip() if html is None else html
+
+    def _busy(self, request: gr.Request) -> tuple[Any, Any]:
+        """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
+        share = cores.others_share()
+        if share is None or share < cores.BUSY_CPU:
+            return gr.update(visible=False), gr.update(visible=False)
+        told = of(request).html("busy_before_run", share=fmt.percent(share))
+        return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -268,10 +280,18 @@ class RunTab:
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
+        return self._started(request, visitor, values)
+
+    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+        return self._started(request, visitor, values, when_quiet=True)
+
+    def _started(
+        self, request: gr.Request, visitor: str | None, values: Sequence[Any], when_quiet: bool = False
+    ) -> dict[Any, Any]:
         lang = of(request)
         try:
             spec, image = read(dict(zip(self.form.inputs, values, strict=True)))
-            job = self._jobs.start(self.name(request, visitor), spec, image)
+            job = self._jobs.start(self.name(request, visitor), spec, image, when_quiet=when_quiet)
         except BadInput as refused:
             return self._not_begun(results.refusal("cannot_be_run", str(refused), lang))
         except Exception:
@@ -307,6 +327,7 @@ class RunTab:
         form = self.form
         return {
             form.run: gr.update(interactive=False),
+            form.run_when_quiet: gr.update(interactive=False),
             form.cancel: gr.update(interactive=True),
             form.picture_note: gr.update(visible=False),
             self._has_run: True,
@@ -318,7 +339,11 @@ class RunTab:
     def _ready(self) -> dict[Any, Any]:
         """Updates of the two buttons while nothing runs."""
         form = self.form
-        return {form.run: gr.update(interactive=True), form.cancel: gr.update(interactive=False)}
+        return {
+            form.run: gr.update(interactive=True),
+            form.run_when_quiet: gr.update(interactive=True),
+            form.cancel: gr.update(interactive=False),
+        }
 
     def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
         """The progress of a job while it goes on. A page that stops watching does not end the job."""
@@ -328,6 +353,8 @@ class RunTab:
         for state in job.watch():
             if isinstance(state, Waiting) and state.ahead:
                 yield progress.waiting(state.ahead, lang)
+            elif isinstance(state, WaitingForQuiet):
+                yield progress.waiting_for_quiet(state.share, lang)
             else:
                 yield progress.strip(state if isinstance(state, Progress) else job.at_the_start, job.spec, lang)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import time
 from pathlib import Path
 
 import pytest
 from samples import ok_result
 
-from demo.core.result import Progress
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.ui.jobs import jobs
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
@@ -31,3 +33,31 @@ def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
     assert "check" in heard  # no pause outlasts the timing
     assert (heard.count("time") > 1) is often
     assert heard.count("compile") > 1
+
+
+@pytest.mark.parametrize("ends_by", ["itself", "time", "cancel", "another visitor"])
+def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends_its_wait(
+    ends_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([0.8, 0.7, 0.05]) if ends_by == "itself" else itertools.repeat(0.8)
+    queue = RunQueue()
+
+    def share(windows: int) -> float:
+        if ends_by == "another visitor" and len(queue) == 1:
+            queue.join("another")
+        time.sleep(0.05)
+        return next(shares)
+
+    monkeypatch.setattr(jobs.cores, "others_share", share)
+    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
+    started = jobs.Jobs(FakeRunner(lambda *_: ok_result(), seconds=0.5), queue)
+    job = started.start("one", RunSpec("shapes-vit", "image-classification"), form.scenes()[0], when_quiet=True)
+    heard = []
+    for news in job.watch():
+        heard.append(news)
+        if ends_by == "cancel" and isinstance(news, jobs.WaitingForQuiet):
+            job.cancel()
+    if ends_by != "another visitor":  # that wait is over before a page hears of it
+        assert 0.8 in [news.share for news in heard if isinstance(news, jobs.WaitingForQuiet)]
+    assert isinstance(job.outcome(), jobs.Left if ends_by == "cancel" else RunResult)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.backend import cores
-from demo.backend.cores import Reading
+from demo.core import cores
+from demo.core.cores import Reading
 
 
 @pytest.fixture
@@ -103,3 +106,33 @@ def test_a_process_that_never_rests_is_seen() -> None:
         busy.wait()
     assert before is not None and after is not None
     assert (before.foreign_share(after) or 0.0) * before.cores > 0.25
+
+
+@pytest.mark.skipif(cores.read() is None, reason="no /proc here")
+def test_children_that_still_run_are_none_of_the_others() -> None:
+    endless = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    busy = subprocess.Popen([sys.executable, "-c", endless], start_new_session=True)
+    try:
+        time.sleep(0.3)
+        before, others = cores._children_seconds(), cores.read()
+        time.sleep(1.0)
+        used, after = cores._children_seconds() - before, cores.read()
+    finally:
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()
+    assert others is not None and after is not None
+    assert 0.25 < used <= after.busy - others.busy + 0.1
+
+
+@pytest.mark.parametrize(("foreign", "children", "share"), [(0.8, 0.0, 0.4), (0.8, 0.8, 0.0), (0.0, 0.0, 0.0)])
+def test_the_share_of_others_is_the_least_of_its_windows_without_the_children(
+    foreign: float, children: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = itertools.chain.from_iterable(
+        (Reading(2, 0.0, 0.0, 0.0), Reading(2, 2.0, busy, 0.0)) for busy in (2.0, foreign)
+    )
+    spent = iter([0.0, 0.0, 0.0, children])
+    monkeypatch.setattr(cores, "read", lambda: next(readings))
+    monkeypatch.setattr(cores, "_children_seconds", lambda: next(spent))
+    monkeypatch.setattr(cores.time, "sleep", lambda seconds: None)
+    assert cores.others_share(windows=2) == pytest.approx(share)

@@ -2,11 +2,12 @@
 
 Covered: the cores that this process may use, by its affinity and its control group's quota; what other processes and a
 hypervisor took of them between two readings. Not covered: children of this process that still run, which count as
-others; systems without /proc, where nothing is known.
+others but for `others_share`; systems without /proc, where nothing is known.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from pathlib import Path
 
 from demo.core.machine import usable_cores, whole_cores
 
-PROC_STAT = Path("/proc/stat")
+PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
+BUSY_CPU = 0.10
+"""From this share of the cores on that others use a run is told to be disturbed."""
 IDLE_LOOKS, IDLE_SECONDS = 3, 0.3
 """Windows of the second look, in which this process idles, and the length of each."""
 
@@ -64,6 +67,36 @@ def read() -> Reading | None:
     children = os.times()
     own = time.process_time() + children.children_user + children.children_system
     return Reading(len(ticks), total / a_second, (total - idle) / a_second, own)
+
+
+def others_share(windows: int = 3, seconds: float = 0.4) -> float | None:
+    """The share of the cores, 0 to 1, that programs other than this one and its children use now; None if not known.
+
+    The least of so many windows of so many seconds, in which this thread sleeps: a moment of work is no busy machine.
+    """
+    shares = []
+    for _ in range(windows):
+        before, own = read(), _children_seconds()
+        time.sleep(seconds)
+        after, own = read(), _children_seconds() - own
+        if before is None or after is None or (share := before.foreign_share(after)) is None:
+            return None
+        shares.append(max(0.0, share - own / (after.total - before.total)))
+    return min(shares)
+
+
+def _children_seconds() -> float:
+    """Processor time so far of the processes that descend from this one and still run."""
+    parents: dict[int, tuple[int, int]] = {}
+    for file in PROC.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile
+            fields = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    own, found = os.getpid(), {os.getpid()}
+    while more := {process for process, (parent, _) in parents.items() if parent in found} - found:
+        found |= more
+    ticks = sum(parents[process][1] for process in found - {own} if process in parents)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def free_cores(since: Reading | None) -> int | None:
