@@ -58,7 +58,7 @@ class Decoding:
         self.cache: Any = StaticCache(config=model.config, max_cache_len=places)
         # A sliding layer counts its tokens in a Python number, and a CUDA graph is recorded for each of its values. Its
         # window holds the whole text here (`_check_length`), so a full layer comes to the same.
-        layers = [StaticLayer(places) for _ in self.cache.layers]
+        layers: list[Any] = [StaticLayer(places) for _ in self.cache.layers]
         self.cache.layers = layers
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
         self._logits(model, prompt[:, :1])
