@@ -23,6 +23,10 @@ SEPARATE_NOTE = (
     "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the machine is "
     "not cancelled."
 )
+COMPILES_ITSELF = (
+    "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the speed-up leaves it "
+    "out."
+)
 OFTEN_TAKEN = (
     "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no verdict can "
     "be trusted. Stop other programs; with several threads, leave their number to the run or choose fewer."

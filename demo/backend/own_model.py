@@ -58,11 +58,26 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     model, given = answer
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
-    if isinstance(model, torch._dynamo.OptimizedModule):
-        raise BadInput(f"{called} returned a module that torch.compile has wrapped already. Return the plain one.")
+    _check_plain(model, called)
     batch = _by_name(model, given, called)
     _check_devices(model, batch, called)
     return OwnModel(spec, device, _placed(model, spec, device, called), _inputs(batch, spec, device))
+
+
+def _check_plain(model: torch.nn.Module, called: str) -> None:
+    """Raises BadInput where the module, or one within it, is compiled already: eager would be compiled, too."""
+    for name, module in model.named_modules():
+        forward = getattr(module, "forward", None)
+        if isinstance(module, torch._dynamo.OptimizedModule):
+            found = "is wrapped by torch.compile"
+        elif module._compiled_call_impl is not None:
+            found = "was compiled in place, with .compile()"
+        elif hasattr(forward, "_torchdynamo_orig_callable") and not hasattr(forward, "_torchdynamo_disable"):
+            found = "has a forward that torch.compile wraps"
+        else:
+            continue
+        which = f"whose submodule {name}" if name else "that"
+        raise BadInput(f"{called} returned a module {which} {found}, so eager would be compiled, too. Return it plain.")
 
 
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:

@@ -183,9 +183,11 @@ class Run:
 
     def warm_up_eager(self, subject: Subject) -> Eager:
         self.enter("warm up", 0.1)
-        model = subject.model
+        model, events = subject.model, self.log.events()
         untouched = graph_breaks.twin_where_possible(model, self.warnings)
         warmup = self.warm_up("eager", subject.eager, subject)
+        if self.log.events() > events:
+            self.warnings.append(caveats.COMPILES_ITSELF)
         changed = untouched is not None and graph_breaks.changed(untouched, model)
         outputs = subject.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.

@@ -45,6 +45,35 @@ class Bare(torch.nn.Module):
     def forward(self, *given):
         return given[0]
 
+class Decorated(torch.nn.Module):
+    forward = torch.compile(lambda self, x: x + 1)
+class Outer(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x): return self.inner(x)
+class Undecorated(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x): return x + 1
+helper = torch.compile(lambda x: x.relu(), backend="eager")
+class Helped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+    def forward(self, x): return helper(x) * self.scale
+def in_place():
+    model = Net()
+    model.compile()
+    return model, X
+def within(): return Outer(torch.compile(Net())), X
+def decorated(): return Outer(Decorated()), X
+def by_assignment():
+    model = Net()
+    model.forward = torch.compile(model.forward)
+    return model, X
+def not_compiled(): return Undecorated(), X
+def helped(): return Helped(), X
+
 X = torch.ones(2, 3, 8, 8)
 def one(): return Net(), X
 def by_position(): return Net(), (X, {"more": [X]}, 2.0)
@@ -110,10 +139,14 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("starred", "takes 'given' by position only"),
         ("meta", "lie on cpu, meta"),
-        ("wrapped", "torch.compile has wrapped already"),
+        ("wrapped", "returned a module that is wrapped by torch.compile, so eager would be compiled, too"),
+        ("in_place", "returned a module that was compiled in place"),
+        ("within", "returned a module whose submodule inner is wrapped by torch.compile"),
+        ("decorated", "returned a module whose submodule inner has a forward that torch.compile wraps"),
+        ("by_assignment", "returned a module that has a forward that torch.compile wraps"),
         ("half", "holds weights in bfloat16, and this run is in float32"),
-        ("failing", "failed: ValueError: no such size (mine.py, line 45)"),
-        ("leaving", "failed: SystemExit: bye (mine.py, line 46)"),
+        ("failing", "failed: ValueError: no such size (mine.py, line 74)"),
+        ("leaving", "failed: SystemExit: bye (mine.py, line 75)"),
     ],
 )
 def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: str, said: str) -> None:
@@ -158,6 +191,12 @@ def test_complex_numbers_and_a_model_that_cannot_be_copied_are_timed_as_they_are
     result = run_of(file, "wave")
     assert (result.status, result.parity.verdict) == ("ok", "match")
     assert any("cannot be copied" in warning for warning in result.warnings)
+
+
+def test_a_part_that_compiles_itself_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "read", lambda: None)
+    assert "calls torch.compile for a part of itself" in " ".join(run_of(file, "helped").warnings)
+    assert loaded(file, "not_compiled").eager() is not None
 
 
 def test_a_forward_that_fails_is_told_with_its_line(file: Path) -> None:
