@@ -58,8 +58,7 @@ RESULTS = {
     "failed": failed_result(),
     "a graph break": ok_result(
         spec=dataclasses.replace(ok_result().spec, graph_break=True),
-        compiled=measurement(0.0012),
-        unbroken=measurement(0.001),
+        with_break=measurement(0.0012),
     ),
 }
 
@@ -183,13 +182,13 @@ ANSWERS = {
         compilation=Compilation(1.0, "cold", 1, compiled_first=CompiledFirst(2, (GraphBreak("a", "b"),), "a lock")),
     ),
     **{
-        f"a break, {unbroken}": ok_result(spec=BROKEN, unbroken=measurement(unbroken))
-        for unbroken in (0.0008, 0.001, 0.00125)
+        f"a break, {seconds}": ok_result(spec=BROKEN, with_break=measurement(seconds))
+        for seconds in (0.0008, 0.001, 0.00125)
     },
     "a break, noisy": ok_result(
         spec=BROKEN,
-        unbroken=measurement(0.001),
-        compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1, break_after="vit"),
+        with_break=measurement(0.001),
+        compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1),
     ),
     "warm": ok_result(compilation=Compilation(1.0, "warm", 1, warm=CompileCost(1.0, {}))),
     "busy": ok_result(machine_states=(HostSample(0.0, 0.3, None),), end_to_end=EndToEnd(0.001, 0.0, 0.0)),

@@ -72,7 +72,7 @@ def of_timing(result: RunResult) -> list[str]:
     if compiled is not None:
         if compiled.graphs == 0:
             warnings.append("torch.compile captured no graph at all: 'compiled' ran as eager.")
-        if compiled.graph_breaks and not spec.graph_break:
+        if compiled.graph_breaks:
             breaks = graph_breaks.counted(len(compiled.graph_breaks), "graph break")
             graphs = graph_breaks.counted(compiled.graphs, "graph")
             warnings.append(f"{breaks}: the model runs as {graphs} with Python in between.")

@@ -17,7 +17,7 @@ from demo.core.spec import PUBLISHED_CALLS
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
-SECONDS = ("eager_seconds", "compiled_seconds", "unbroken_seconds")
+SECONDS = ("eager_seconds", "compiled_seconds", "with_break_seconds")
 COUNTERS = ("calls", *SECONDS, "speedup", "timing_done")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, graph_breaks, packages, subjects, ways
+from demo.backend import compilation, packages, subjects, ways
 from demo.backend.subject import Subject
 from demo.core import codec
 from demo.core.measurement import CompileCost
@@ -66,14 +66,11 @@ def measure(spec: RunSpec, image: Path | None, eager_first: bool, package: Path 
     if package is not None:
         with torch.no_grad():
             return load_cost(subject, package), "warm"
-    model = subject.model
     with torch.no_grad():
         if eager_first:
             subject.eager()
-        if spec.graph_break:
-            model, _ = graph_breaks.with_break(model, subject)
         log = compilation.CompileLog()
-        seconds = subject.clock.time(subject.call(ways.compiled(model, spec)))
+        seconds = subject.clock.time(subject.call(ways.compiled(subject.model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
 

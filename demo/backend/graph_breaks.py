@@ -1,13 +1,11 @@
-"""The graph break that a run adds on request, and the breaks of a model that is compiled before its first eager call.
+"""The graph breaks that a run adds on request, and the breaks of a model that is compiled before its first eager call.
 
 Both work on a twin of the model, a copy of its modules over the same tensors, so the model itself is not changed.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,8 @@ import torch
 
 from demo.backend import compilation
 from demo.backend.subject import Subject
-from demo.core.measurement import Compilation, CompiledFirst, GraphBreak
-
-
-def twin(model: Any) -> Any:
-    """A copy of the modules that shares parameters and buffers. It takes milliseconds and almost no memory.
-
-    What a call sets on the modules of one (hooks, flags, kept values) is not set on the other.
-    """
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+from demo.backend.ways import repeated_layers, twin
+from demo.core.measurement import CompiledFirst, GraphBreak
 
 
 def twin_where_possible(model: Any, warnings: list[str]) -> Any | None:
@@ -77,14 +68,12 @@ def compiled_first(untouched: Any, subject: Subject) -> CompiledFirst:
 
 
 def captured_otherwise(
-    untouched: Any, subject: Subject, add_break: bool, usual: tuple[int, tuple[GraphBreak, ...]]
+    untouched: Any, subject: Subject, usual: tuple[int, tuple[GraphBreak, ...]]
 ) -> CompiledFirst | None:
     """`compiled_first`, where it captures something else than `usual`: the graphs and breaks after an eager call.
 
-    With `add_break` of the model with an added break. A capture of shapes-vit takes about as long as its warm-up.
+    A capture of shapes-vit takes about as long as its warm-up.
     """
-    if add_break:
-        untouched, _ = with_break(untouched, subject)
     first = compiled_first(untouched, subject)
     graphs, breaks = usual
     same = (first.graphs, _locations(first.graph_breaks)) == (graphs, _locations(breaks))
@@ -103,35 +92,29 @@ def _capture(model: Any, subject: Subject, fullgraph: bool = False) -> tuple[int
     return log.captured()
 
 
-def with_break(model: Any, subject: Subject) -> tuple[Any, str]:
-    """A twin of `model` whose forward breaks once, after its largest direct part; and the name of that part.
+def with_breaks(model: Any) -> tuple[Any, int]:
+    """A twin of `model` that breaks after each part of each repeated layer (its norms, its attention ...), as a `print`
+    there would; and how many places these are.
 
-    Between two layers the graph would also break in every function around them, and dynamo cannot resume inside a
-    loop: ViT would run as 3 graphs and RT-DETR as 9. After a direct part only the outermost forward is cut, and the
-    method that calls the part where there is one (OWL-ViT: 3 graphs). `warning` tells how many graphs there are.
-
-    Calls another twin once in eager to find the parts that are called exactly once, since only those give one break.
-    Where there is none, the break comes after the whole model, and the name is ''.
+    Only between the layers, breaks cost the small checkpoints less than reruns differ. A model without repeated layers
+    breaks after each of its own parts, one without parts at its end.
     """
-    calls: Counter[str] = Counter()
-    counted = twin(model)
-    for name, part in counted.named_children():
-        part.register_forward_hook(lambda *_, name=name: calls.update([name]))
-    subject.once(counted)
     broken = twin(model)
-    parts = {name: part for name, part in broken.named_children() if calls[name] == 1}
-    name = max(parts, key=lambda name: sum(tensor.numel() for tensor in parts[name].parameters()), default="")
-    _break_after(parts.get(name, broken))
-    return broken, name
+    parts = [part for layer in repeated_layers(broken) for part in layer.children()]
+    parts = parts or list(broken.children()) or [broken]
+    for part in parts:
+        part.__class__ = _breaking(type(part))
+    return broken, len(parts)
 
 
-def _break_after(part: torch.nn.Module) -> None:
-    """Gives the part a subclass whose forward breaks.
+@functools.cache
+def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
+    """A subclass of `kind` whose forward ends with a graph break, with code of its own under a name of its own.
 
     Not a hook: dynamo does not tell modules apart by their hooks, and would run the code compiled for the model with
-    the break for the model without it, too.
+    breaks for the model without them, too. One subclass for all parts of a kind, so that equal layers share graphs.
+    With one code for all kinds they would be recompiles of one function, which dynamo gives up after eight.
     """
-    kind = type(part)
 
     @functools.wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -139,23 +122,19 @@ def _break_after(part: torch.nn.Module) -> None:
         torch._dynamo.graph_break("asked for by the run's own switch")
         return outputs
 
+    forward.__code__ = forward.__code__.replace(co_name=f"forward_{kind.__name__}")
     # transformers looks classes up by these two
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    part.__class__ = type(kind.__name__, (kind,), {"forward": forward, **names})
+    return type(kind.__name__, (kind,), {"forward": forward, **names})
 
 
-def warning(broken: Compilation) -> str:
-    """A sentence for the readers of a run with the added break."""
-    place = f"after the model's part '{broken.break_after}'" if broken.break_after else "after the whole model"
-    others = [one for one in broken.graph_breaks if not one.location.startswith(Path(__file__).name)]
-    ran = f"It ran as {counted(broken.graphs, 'graph')}"
-    if len(others) == len(broken.graph_breaks):
-        ran += ", and torch.compile reported no break there"
-    if others:
-        ran += f", with {counted(len(others), 'break')} of its own"
+def warning(places: int, breaks: tuple[GraphBreak, ...]) -> str:
+    """For the readers of a run with added breaks: after how many `places`, and whether dynamo reported any of them."""
+    reported = any(one.location.startswith(Path(__file__).name) for one in breaks)
     return (
-        f"A graph break was added {place}, as asked. {ran}. This shows what a break costs, and is not how the "
-        "model runs by itself."
+        f"A graph break was added in {counted(places, 'place')}, as asked"
+        f"{'' if reported else ', and torch.compile reported none there'}. All figures but its cost are those of the "
+        "model without it."
     )
 
 

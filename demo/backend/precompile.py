@@ -38,7 +38,7 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
         subject.eager()
         models = [model]
         if spec.graph_break:
-            models.insert(0, graph_breaks.with_break(model, subject)[0])
+            models.insert(0, graph_breaks.with_breaks(model)[0])
         for one in models:
             call = subject.call(ways.compiled(one, spec))
             for _ in range(2):  # what is compiled again at the second call belongs into the cache too

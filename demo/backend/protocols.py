@@ -41,10 +41,10 @@ def timed(
 def as_published(variants: Variants, clock: timing.Clock, look: Look, events: Events) -> timing.Samples:
     """The guide's recipe: a fixed number of calls of one variant after the other."""
     calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
-    if variants.unbroken is not None:
-        calls["unbroken"] = variants.unbroken.call
+    if variants.with_break is not None:
+        calls["with_break"] = variants.with_break.call
     samples = timing.Samples(1)
-    into = {"eager": samples.eager, "compiled": samples.compiled, "unbroken": samples.unbroken}
+    into = {"eager": samples.eager, "compiled": samples.compiled, "with_break": samples.with_break}
     for place, (name, call) in enumerate(calls.items()):
 
         def between_calls(so_far: list[float], name: str = name, place: int = place) -> None:
@@ -66,13 +66,13 @@ def interleaved(
         events.block_timed(samples, plan, observer.seconds)
 
     eager, compiled = variants.eager.call, variants.compiled.call
-    unbroken = variants.unbroken.call if variants.unbroken is not None else None
+    with_break = variants.with_break.call if variants.with_break is not None else None
     half = calls_per_half_block(variants, spec)
-    return timing.time_interleaved(eager, compiled, clock, plan, half, on_block_end, unbroken)
+    return timing.time_interleaved(eager, compiled, clock, plan, half, on_block_end, with_break)
 
 
 def calls_per_half_block(variants: Variants, spec: RunSpec) -> int:
-    third = variants.unbroken is not None
+    third = variants.with_break is not None
     return timing.calls_per_half_block(
         variants.eager_warmup_again, variants.compiled.warmup, spec.iterations, third=third
     )

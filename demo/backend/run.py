@@ -53,7 +53,7 @@ SECONDS_A_TENSOR = 0.08
 MAX_RESTARTS = 2
 """Of a timing during which other programs took a core."""
 Made = tuple[Variant, Compilation | None, Variant | None]
-"""The compiled variant; what was compiled, where the log will not tell it; and the one without the added break."""
+"""The compiled variant; what was compiled, where the log will not tell it; and the one with added breaks."""
 
 
 class Run:
@@ -217,13 +217,13 @@ class Run:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compilation.remove_unfinished(Path(cache_dir()))
         make = self.build if self.spec.compiler == "aot" else self.compile_in_process
-        compiled, captured, unbroken = make(subject)
+        compiled, captured, with_break = make(subject)
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, subject.clock, self.log.events)
         except torch.OutOfMemoryError:
             fit_together = False
-        return Variants(eager, compiled, again, fit_together, captured, unbroken)
+        return Variants(eager, compiled, again, fit_together, captured, with_break)
 
     def build(self, subject: Subject) -> Made:
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
@@ -235,8 +235,12 @@ class Run:
         return *packages.variant(subject, self.package, folder, warm_up), None
 
     def compile_in_process(self, subject: Subject) -> Made:
-        """With an added graph break first the model with it, then the one without."""
-        model, captured, unbroken = subject.model, None, None
+        """With added graph breaks first the model with them, then the one without.
+
+        The other way round dynamo would compile the model without them again in the timing. So its first call comes
+        second, and lacks what only the first compile of a process pays, such as the instruction probe.
+        """
+        with_break = None
         min_calls = timing.min_warmup_calls(self.spec, subject.device)
 
         def warmed_up(name: str, model: Any, **more: Any) -> Variant:
@@ -244,16 +248,14 @@ class Run:
             call = subject.call(compiled)
             return Variant(call, self.warm_up(name, call, subject, min_calls=min_calls, **more), compiled)
 
-        timed_model, break_after = model, ""
         if self.spec.graph_break:
-            timed_model, break_after = graph_breaks.with_break(model, subject)
-        compiled = warmed_up("compiled", timed_model, first_call_ended=self.log.first_call_ended)
-        if self.spec.graph_break:
-            # Read before the model without the break is compiled: the log's counters would tell of both.
-            captured = replace(self.compilation(subject, compiled), break_after=break_after)
-            self.warnings.append(graph_breaks.warning(captured))
-            unbroken = warmed_up("compiled without the added graph break", model)
-        return compiled, captured, unbroken
+            broken, places = graph_breaks.with_breaks(subject.model)
+            first_call_ended = self.log.first_call_ended
+            with_break = warmed_up("compiled with the added graph break", broken, first_call_ended=first_call_ended)
+            self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
+            self.log = compilation.CompileLog()
+        compiled = warmed_up("compiled", subject.model, first_call_ended=self.log.first_call_ended)
+        return compiled, None, with_break
 
     def compilation(self, subject: Subject, compiled: Variant) -> Compilation:
         return self.log.compilation(self.spec, subject.device, compiled.warmup[0])
@@ -329,11 +331,11 @@ class Run:
         def again(name: str, variant: Variant) -> Variant:
             return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, subject)])
 
-        aot, unbroken = self.spec.compiler == "aot", variants.unbroken
+        aot, with_break = self.spec.compiler == "aot", variants.with_break
         compiled = self.build(subject)[0] if aot else again("compiled", variants.compiled)
-        unbroken = unbroken and again("compiled without the added graph break", unbroken)
+        with_break = with_break and again("compiled with the added graph break", with_break)
         eager = self.warm_up("eager", variants.eager.call, subject)
-        return replace(variants, compilation=first, compiled=compiled, unbroken=unbroken, eager_warmup_again=eager)
+        return replace(variants, compilation=first, compiled=compiled, with_break=with_break, eager_warmup_again=eager)
 
     def time_separately(self, subject: Subject, variants: Variants, observer: Observer) -> tuple[timing.Samples, Any]:
         """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU.
@@ -341,8 +343,8 @@ class Run:
         Returns the times, and outputs of the compiled model.
         """
         self.result = replace(self.result, interleaved=False)
-        unbroken = " The compiled model without the added graph break was not timed." if variants.unbroken else ""
-        self.warnings.append(caveats.SEPARATE_NOTE + unbroken)
+        with_break = " The compiled model with the added graph break was not timed." if variants.with_break else ""
+        self.warnings.append(caveats.SEPARATE_NOTE + with_break)
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)
@@ -360,9 +362,9 @@ class Run:
         self.result = replace(self.result, eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.result = replace(self.result, control_times=samples.measurement("control"))
-        if samples.unbroken and variants.unbroken is not None:
-            unbroken = samples.measurement("unbroken", variants.unbroken.warmup)
-            self.result = replace(self.result, unbroken=unbroken)
+        if samples.with_break and variants.with_break is not None:
+            with_break = samples.measurement("with_break", variants.with_break.warmup)
+            self.result = replace(self.result, with_break=with_break)
 
     def keep_compiled(self, subject: Subject, variants: Variants, samples: timing.Samples) -> None:
         compiled = variants.compilation or self.compilation(subject, variants.compiled)
@@ -386,8 +388,8 @@ class Run:
     def examine_compiled(self, subject: Subject, variants: Variants, observer: Observer) -> None:
         replays = self.result.compilation is not None and self.result.compilation.cudagraphs == "used"
         compiled = examined(self.result.compiled, variants.compiled.call, subject.device, observer, replays)
-        if compiled is not None and replays and variants.unbroken is not None:
-            # The pools hold the CUDA graphs of the model without the added break, too.
+        if compiled is not None and replays and variants.with_break is not None:
+            # The pools hold the CUDA graphs of the model with added breaks, too.
             compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)
         self.result = replace(self.result, compiled=compiled)
 
@@ -435,7 +437,7 @@ class Run:
         if compiled is None or not whole or not eager.first_call_changed_model:
             return
         self.events.doing("capture", 0.95)
-        first = graph_breaks.captured_otherwise(eager.untouched, subject, self.spec.graph_break, self.log.first_capture)
+        first = graph_breaks.captured_otherwise(eager.untouched, subject, self.log.first_capture)
         self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
 
     def compile_again(self, subject: Subject) -> None:

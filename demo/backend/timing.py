@@ -55,7 +55,7 @@ NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
 
 
-VARIANTS = ("eager", "compiled", "unbroken")
+VARIANTS = ("eager", "compiled", "with_break")
 
 
 class Clock(Protocol):
@@ -123,8 +123,8 @@ class Samples:
     compiled: list[float] = field(default_factory=list)
     control: list[float] = field(default_factory=list)
     """Eager calls of the A/A control blocks."""
-    unbroken: list[float] = field(default_factory=list)
-    """A third variant in the middle of the compiled calls: the compiled model without the added graph break."""
+    with_break: list[float] = field(default_factory=list)
+    """A third variant in the middle of the compiled calls: the compiled model with added graph breaks."""
     settling: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VARIANTS})
     """By variant, its first calls after each switch to it, which are not counted."""
     seconds: float = 0.0
@@ -157,9 +157,9 @@ class Samples:
 
     def _estimate(self) -> tuple[int, tuple[stats.Interval, ...], tuple[float, ...]]:
         if self.blocks >= max(1, self._latest[0] * NEW_ESTIMATE):
-            eager, compiled, *unbroken = self._medians()
+            eager, compiled, *with_break = self._medians()
             seconds: tuple[float, ...] = stats.paired_seconds(eager, compiled)
-            for third in unbroken:
+            for third in with_break:
                 slow, fast = stats.paired_seconds(compiled, third)
                 seconds += (seconds[1] * fast / slow,)
             self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
@@ -178,7 +178,7 @@ class Samples:
         return Measurement(times, None, tuple(warmup), calls, settling_seconds=settling, blocks_apart=apart)
 
     def _medians(self) -> list[np.ndarray]:
-        variants = (self.eager, self.compiled, *([self.unbroken] if self.unbroken else []))
+        variants = (self.eager, self.compiled, *([self.with_break] if self.with_break else []))
         return [stats.block_medians(times, 2 * self.calls_per_half_block) for times in variants]
 
     def _ratios(self) -> tuple[stats.Interval, ...]:
@@ -264,7 +264,7 @@ def time_interleaved(
     plan: Plan,
     half: int,
     on_block_end: Callable[[Samples], None],
-    unbroken: Call | None = None,
+    with_break: Call | None = None,
 ) -> Samples:
     """Times the two in blocks A B B A, with an A/A control block between two of them, until the plan is met.
 
@@ -272,8 +272,8 @@ def time_interleaved(
     10 compiled, ... The control lies between two runs of eager calls just as the compiled calls do: it shows what the
     protocol reports for two equal variants on this machine. Drift falls on both sides of each comparison.
 
-    With the third variant `unbroken` a block is A B C C B A: 5 eager, 5 compiled, 10 unbroken, 5 compiled, 5 eager.
-    Eager is then compared with compiled, and compiled with `unbroken`.
+    With the third variant `with_break` a block is A B C C B A: 5 eager, 5 compiled, 10 of it, 5 compiled, 5 eager.
+    Eager is then compared with compiled, and compiled with `with_break`.
 
     Wherever another variant was called before, `settling_calls` calls come first and are not counted: a server, which
     calls one variant only, never waits for such a call. Around the control there is no switch.
@@ -281,7 +281,7 @@ def time_interleaved(
     `on_block_end` is called between blocks, never inside one. What it raises breaks the timing off.
     """
     samples = Samples(half)
-    settling = settling_calls(half, unbroken is not None)
+    settling = settling_calls(half, with_break is not None)
 
     def run(call: Call, into: list[float], count: int) -> None:
         for _ in range(count):
@@ -296,11 +296,11 @@ def time_interleaved(
         start = clock.now()
         while True:
             run(eager, samples.eager, half)
-            if unbroken is None:
+            if with_break is None:
                 switch("compiled", compiled, samples.compiled, 2 * half)
             else:
                 switch("compiled", compiled, samples.compiled, half)
-                switch("unbroken", unbroken, samples.unbroken, 2 * half)
+                switch("with_break", with_break, samples.with_break, 2 * half)
                 switch("compiled", compiled, samples.compiled, half)
             switch("eager", eager, samples.eager, half)
             samples.seconds = clock.now() - start

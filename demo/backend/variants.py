@@ -39,7 +39,6 @@ class Variants:
     fit_together: bool
     """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
     compilation: Compilation | None = None
-    """What was compiled, where it had to be read before something else was: the model without the added graph break, or
-    the same for fewer threads. None where the log tells of nothing else."""
-    unbroken: Variant | None = None
-    """The compiled model without that break."""
+    """What was compiled, where it had to be read before it was compiled again for fewer threads."""
+    with_break: Variant | None = None
+    """The compiled model with added graph breaks."""

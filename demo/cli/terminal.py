@@ -88,7 +88,7 @@ def progress_text(progress: Progress) -> str:
         for name, seconds in (
             ("eager", progress.eager_seconds),
             ("compiled", progress.compiled_seconds),
-            ("without the break", progress.unbroken_seconds),
+            ("with the break", progress.with_break_seconds),
         )
         if seconds is not None
     ]
@@ -112,7 +112,6 @@ def report(result: RunResult) -> str:
             text_answer.times(result, ENGLISH),
             sentences.interval(result, ENGLISH),
             sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH),
-            sentences.break_cost(result, ENGLISH),
         ]
         sections[0] += sentences.compiled_first(result, ENGLISH)
         sections[0].append(advice.worth(result, ENGLISH))

@@ -300,8 +300,6 @@ class Compilation:
     where it captures the same."""
     package_bytes: int | None = None
     """Size of the package of AOTInductor; None with compiler "jit"."""
-    break_after: str = ""
-    """The part of the model after which `spec.graph_break` put its break; '' after the whole model, or without one."""
 
     @property
     def cudagraphs_skipped(self) -> str | None:

@@ -75,8 +75,8 @@ class Progress:
     speedup: stats.Interval | None = None
     timing_done: float | None = None
     """Share of the timing that is over, 0 to 1; an estimate. None before it."""
-    unbroken_seconds: float | None = None
-    """A call of the compiled model without the added graph break; None where none was asked for."""
+    with_break_seconds: float | None = None
+    """A call of the compiled model with added graph breaks; None where none were asked for."""
     repeat: int = 1
     repeats: int = 1
     """Which of how many processes goes on."""
@@ -97,8 +97,9 @@ class RunResult:
     compiled: Measurement | None = None
     control_times: Measurement | None = None
     """Eager timed against eager in the same blocks: the A/A control."""
-    unbroken: Measurement | None = None
-    """The compiled model without the added graph break, in the same blocks; None where `spec.graph_break` is False."""
+    with_break: Measurement | None = None
+    """The compiled model with added graph breaks, in the same blocks; None where `spec.graph_break` is False. All other
+    figures are those of the model without them."""
     another_sizes: tuple[AnotherSize, ...] = ()
     """With `spec.another_size`."""
     prefill: Prefill | None = None
@@ -175,16 +176,16 @@ class RunResult:
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
     @property
-    def unbroken_latency(self) -> float | None:
-        """Seconds of one call of the compiled model without the added graph break.
+    def with_break_latency(self) -> float | None:
+        """Seconds of one call of the compiled model with added graph breaks.
 
-        The compiled model's latency over `break_cost`, so that these figures agree, too; without one the median. None
+        The compiled model's latency times `break_cost`, so that these figures agree, too; without one the median. None
         where it was not timed.
         """
-        if self.unbroken is None:
+        if self.with_break is None:
             return None
         cost = self.break_cost
-        return self.unbroken.median_seconds if cost is None else self.latencies["compiled"] / cost.ratio
+        return self.with_break.median_seconds if cost is None else self.latencies["compiled"] * cost.ratio
 
     @property
     def threads(self) -> int | None:
@@ -255,12 +256,12 @@ class RunResult:
 
     @cached_property
     def break_cost(self) -> Speedup | None:
-        """Time of the compiled model with the added graph break over its time without; above 1 the break costs.
+        """Time of the compiled model with added graph breaks over its time without; above 1 the breaks cost.
 
-        The verdict is that of the model without the break: 'faster' means that the break makes a call slower. None
-        where no break was added.
+        The verdict is that of the model without them: 'faster' means that they make a call slower. None where none
+        were added.
         """
-        compared = self._compared(self.compiled, self.unbroken)
+        compared = self._compared(self.with_break, self.compiled)
         return self._judged(compared and compared[0], [run.break_cost for run in self.earlier], self.pooled_control)
 
     @property
@@ -424,6 +425,9 @@ class RunResult:
 
         Raises ValueError where a needed key is missing or of the wrong kind.
         """
+        if isinstance(data, dict) and data.get("unbroken"):
+            # The key of older results for the model without the break. Their `compiled` and `earlier` are with it.
+            data = data | {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
         return load(cls, data)
 
 

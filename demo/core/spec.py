@@ -263,7 +263,7 @@ class RunSpec:
         timing=True,
     )
     graph_break: bool = switch(
-        "Add one graph break after the model's largest part, and time compiled with and without it.",
+        "Add graph breaks within each layer, and time compiled with and without them.",
         fold="compile",
         in_script=True,
     )
@@ -365,7 +365,7 @@ class RunSpec:
             )
         if self.graph_break and self.scope == "layers":
             raise BadInput(
-                "An added graph break lies outside the layers: switch graph_break off, or choose scope model."
+                "Added graph breaks are shown for the whole model: switch graph_break off, or choose scope model."
             )
         if self.compiler != "aot":
             return

@@ -75,7 +75,7 @@ class Repeat:
     """One call of each; their quotient is the speed-up of that process."""
     within: stats.Interval
     break_cost: stats.Interval | None = None
-    """Of that process; None where no graph break was added."""
+    """Of that process; None where no graph breaks were added."""
     threads: int | None = None
     prefill: stats.Interval | None = None
     """A text model's time to the first token, eager over compiled, in that process."""

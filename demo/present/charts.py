@@ -42,7 +42,7 @@ NO_TIMES = ("ok", "failed")
 
 def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     """Wall time of one call, which of a text model writes one token a prompt, eager above compiled, with the range of
-    nine calls in ten. With an added graph break compiled is shown without it and with it.
+    nine calls in ten. With added graph breaks compiled is shown without them and with them.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
     speed-up, whose interval is in the headline. A variant without times has a word instead of a bar.

@@ -382,14 +382,6 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
         lines.append(pieces.MADE_UP_TOKENS if spec.weights == "random" else pieces.TOKENS)
     if spec.task == TEXT_GENERATION:
         lines.append(_prompt_tokens(result, checkpoint))
-    if spec.graph_break:
-        compilation = result.compilation
-        part = (
-            pieces.LARGEST_PART
-            if compilation is None
-            else f"part = model.get_submodule({literal(compilation.break_after)})"
-        )
-        lines += [part, pieces.GRAPH_BREAK]
     if spec.task == "image-segmentation" and spec.weights == "pretrained":
         lines.append(pieces.TARGET)
     return "\n".join(line.strip("\n") for line in lines)

@@ -277,14 +277,6 @@ os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of anoth
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))
 """
 
-LARGEST_PART = """
-part = max(model.children(), key=lambda part: sum(tensor.numel() for tensor in part.parameters()))
-"""
-
-GRAPH_BREAK = """
-part.register_forward_hook(lambda *_: torch._dynamo.graph_break())  # the run timed without it too, this does not
-"""
-
 TOKENS = """
 inputs |= tokenizer(TEXT, padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 """

@@ -21,11 +21,13 @@ Timed = TypeVar("Timed")
 
 
 def headline(result: RunResult) -> str:
-    """The result in one English sentence, or the failure's message."""
+    """The result in one English sentence, or the failure's message; before it what added graph breaks cost."""
     parts = headline_parts(result, ENGLISH)
     if parts is None:
         return result.failure.message if result.failure else ENGLISH.plain("no_figures")
-    return f"{' '.join(filter(None, parts))}, {times(result)}"
+    answer = f"{' '.join(filter(None, parts))}, {times(result)}"
+    cost = break_cost(result, ENGLISH)
+    return f"{cost}. {ENGLISH.plain('without_break')} {answer}" if cost else answer
 
 
 Outcome = Literal["void", "faster", "slower", "same", "unsure"]
@@ -396,22 +398,21 @@ def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
     return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
 
 
-def lanes(eager: Timed, compiled: Timed, unbroken: Timed, graph_break: bool) -> dict[str, Timed]:
-    """One value for each timed variant, by its name. With an added graph break there are two compiled models."""
-    if not graph_break:
-        return {"eager": eager, "compiled": compiled}
-    return {"eager": eager, "unbroken": unbroken, "broken": compiled}
+def lanes(eager: Timed, compiled: Timed, with_break: Timed, graph_break: bool) -> dict[str, Timed]:
+    """One value for each timed variant, by its name. With added graph breaks there are two compiled models."""
+    known = {"eager": eager, "compiled": compiled}
+    return known | {"with_break": with_break} if graph_break else known
 
 
 def timed(result: RunResult) -> dict[str, Measurement | None]:
-    """`lanes` of a result. An older one with a graph break was not timed without it."""
-    return lanes(result.eager, result.compiled, result.unbroken, result.unbroken is not None)
+    """`lanes` of a result. An older one may have asked for a graph break and was not timed without it."""
+    return lanes(result.eager, result.compiled, result.with_break, result.with_break is not None)
 
 
 def latencies(result: RunResult) -> dict[str, float | None]:
-    """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that without an added break."""
+    """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that with added breaks."""
     both = result.latencies
-    return lanes(both.get("eager"), both.get("compiled"), result.unbroken_latency, result.unbroken is not None)
+    return lanes(both.get("eager"), both.get("compiled"), result.with_break_latency, result.with_break is not None)
 
 
 def variants(result: RunResult, lang: Language) -> list[tuple[str, str, Measurement]]:

@@ -107,12 +107,6 @@ def test_a_core_that_is_often_taken_is_told() -> None:
     assert caveats.of_timing(busy) == [caveats.OFTEN_TAKEN]
 
 
-def test_a_graph_break_that_was_asked_for_is_not_told_as_the_models_own() -> None:
-    result = ok_result(compilation=Compilation(1.0, "cold", 2, (GraphBreak("asked", "a.py:1"),)))
-    asked = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=True))
-    assert caveats.of_timing(asked) == []
-
-
 def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
     uneven = measurement(0.01)
     times = tuple(0.01 * (1 + call * 7 % 10 / 20) for call in range(len(uneven.wall_seconds)))

@@ -54,7 +54,7 @@ def timed(stream: SentLines) -> list[int]:
 
     compiled = SimpleNamespace(call=call, warmup=[0.012] * 3)  # so long that a half block has 5 calls
     variants: Any = SimpleNamespace(
-        eager=SimpleNamespace(call=call), compiled=compiled, unbroken=None, eager_warmup_again=[0.012] * 3
+        eager=SimpleNamespace(call=call), compiled=compiled, with_break=None, eager_warmup_again=[0.012] * 3
     )
     observer: Any = SimpleNamespace(seconds=0.0)
     protocols.interleaved(variants, Clock(), SPEC, lambda: at_samples.append(calls), observer, Events(stream))

@@ -9,40 +9,40 @@ import pytest
 import torch
 from own_subject import subject_of
 from torch._dynamo.utils import counters
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, graph_breaks
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.measurement import GraphBreak
 
 BATCH = {"x": torch.ones(2, 4)}
-ADDED, OTHER = GraphBreak("asked", "graph_breaks.py:104"), GraphBreak("print", "modeling.py:3")
 LOCK = threading.Lock()
 
 
-class Layers(torch.nn.Module):
-    """Layers in a loop, as in a transformer: dynamo cannot resume in there."""
+class Layer(GradientCheckpointingLayer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.dense = torch.nn.LayerNorm(4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dense(self.norm(x)).relu()
+
+
+class Transformer(torch.nn.Module):
+    """Layers in a loop, in which dynamo cannot resume after a break."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(6))
+        self.embed, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(5))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embed(x)
         for layer in self.layers:
-            x = layer(x).relu()
-        return x
+            x = layer(x)
+        return self.head(x)
 
 
-class Nested(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.backbone = torch.nn.Sequential(Layers(), Layers())
-        self.shared = torch.nn.Linear(4, 4)
-        self.unused = torch.nn.Linear(4, 400)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.shared(self.shared(self.backbone(x)))
-
-
-class HookedAtItsFirstCall(Nested):
+class HookedAtItsFirstCall(Transformer):
     """As transformers hooks some models up: under a lock, which dynamo cannot enter, and once only."""
 
     hooked = False
@@ -50,12 +50,12 @@ class HookedAtItsFirstCall(Nested):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.hooked:
             with LOCK:
-                self.backbone.register_forward_hook(lambda *_: None)
+                self.head.register_forward_hook(lambda *_: None)
                 self.hooked = True
         return super().forward(x)
 
 
-class Counting(Nested):
+class Counting(Transformer):
     """Its calls leave a trace on it that changes nothing of what is captured."""
 
     calls = 0
@@ -72,60 +72,49 @@ def nothing_compiled() -> Any:
         yield
 
 
-def captured(model: torch.nn.Module, calls: int = 2) -> tuple[int, int]:
+def captured(model: torch.nn.Module, calls: int = 2, left_to_eager: int = 0) -> tuple[int, int]:
     """The graphs and the breaks of a model, in a process that may have compiled another one."""
     log = compilation.CompileLog()
     run = torch.compile(model, backend="eager")
     for _ in range(calls):
         run(**BATCH)
-    assert not counters["frames"]["total"] - counters["frames"]["ok"]  # no function was left to eager
+    assert counters["frames"]["total"] - counters["frames"]["ok"] == left_to_eager  # functions
     graphs, breaks = log.captured()
     return graphs, len(breaks)
 
 
-def test_one_break_is_added_and_none_to_the_model_itself() -> None:
-    model = Nested().eval()
-    broken, part = graph_breaks.with_break(model, subject_of(model, **BATCH))
-    assert part == "backbone"  # the largest that is called once
-    assert captured(broken) == (2, 1)
-    assert captured(model) == (1, 0)
-    assert captured(broken) == captured(model) == (0, 0)  # each has code of its own, and keeps it
+def test_each_part_of_each_layer_breaks_and_the_model_itself_stays_whole() -> None:
+    model = Transformer().eval()
+    broken, places = graph_breaks.with_breaks(model)
+    assert places == 10
     assert torch.equal(broken(**BATCH), model(**BATCH))
+    assert captured(broken, left_to_eager=1) == (3, 1)  # the function with the loop; equal layers share their graphs
+    assert captured(model) == (1, 0)
+    assert captured(broken) == captured(model) == (0, 0)  # in this order each keeps its code
 
 
-def test_both_share_their_tensors_and_the_part_keeps_its_name() -> None:
-    model = Nested().eval()
-    broken, _ = graph_breaks.with_break(model, subject_of(model, **BATCH))
+def test_both_share_their_tensors_and_the_parts_keep_their_name() -> None:
+    model = Transformer().eval()
+    broken, _ = graph_breaks.with_breaks(model)
     assert all(one is other for one, other in zip(broken.parameters(), model.parameters(), strict=True))
-    assert str(type(broken.backbone)) == str(type(model.backbone)) and isinstance(broken.backbone, torch.nn.Sequential)
-    assert not model.backbone._forward_hooks
+    assert {str(type(layer.dense)) for layer in broken.layers} == {str(torch.nn.Linear)}
+    assert isinstance(broken.layers[0].dense, torch.nn.Linear) and type(model.layers[0].dense) is torch.nn.Linear
 
 
-def test_a_model_without_parts_breaks_at_its_end() -> None:
-    broken, part = graph_breaks.with_break(torch.nn.ReLU(), subject_of(torch.nn.ReLU(), input=torch.ones(2)))
-    assert part == ""
-    run, log = torch.compile(broken, backend="eager"), compilation.CompileLog()
-    run(torch.ones(2))
-    graphs, breaks = log.captured()
-    assert (graphs, len(breaks)) == (1, 1)
+def test_a_model_without_layers_breaks_after_its_parts_and_one_without_parts_at_its_end() -> None:
+    parts = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+    for model, places in ((parts, 3), (torch.nn.ReLU(), 1)):
+        torch._dynamo.reset()
+        broken, found = graph_breaks.with_breaks(model)
+        log = compilation.CompileLog()
+        torch.compile(broken, backend="eager")(torch.ones(2, 4))
+        assert found == places and log.captured()[1]
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
-        (
-            Compilation(1.0, "cold", 2, (ADDED,), break_after="vit"),
-            "after the model's part 'vit', as asked. It ran as 2 graphs.",
-        ),
-        (
-            Compilation(1.0, "cold", 1, ()),
-            "after the whole model, as asked. It ran as 1 graph, and torch.compile reported no",
-        ),
-        (Compilation(1.0, "cold", 4, (ADDED, OTHER)), "It ran as 4 graphs, with 1 break of its own."),
-    ],
-)
-def test_the_warning_tells_how_many_graphs_and_breaks_there_really_were(broken: Compilation, words: str) -> None:
-    assert words in graph_breaks.warning(broken)
+def test_the_warning_tells_where_breaks_were_added_and_whether_there_are_any() -> None:
+    added, other = GraphBreak("asked", "graph_breaks.py:104"), GraphBreak("print", "modeling.py:3")
+    assert "added in 4 places, as asked. All" in graph_breaks.warning(4, (other, added))
+    assert "added in 1 place, as asked, and torch.compile reported none there. All" in graph_breaks.warning(1, (other,))
 
 
 def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None:
@@ -147,7 +136,7 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
 
 
 def test_a_first_call_that_leaves_no_trace_needs_no_second_capture() -> None:
-    model = Nested().eval()
+    model = Transformer().eval()
     untouched = graph_breaks.twin(model)
     model(**BATCH)
     assert not graph_breaks.changed(untouched, model)

@@ -98,7 +98,7 @@ def test_a_run_in_which_nothing_fails_has_every_figure_and_a_noise_floor(whole: 
     assert whole.interleaved and whole.control is not None
     assert (whole.id, whole.started_at) == ("made-up", "2026-11-21T09:00:00Z")
     assert whole.environment.settings["weights"] == "float32"
-    assert whole.unbroken is None and whole.roofline is None
+    assert whole.with_break is None and whole.roofline is None
 
 
 @pytest.mark.parametrize("at_warm_up", [False, True], ids=["while they take turns", "before they do"])

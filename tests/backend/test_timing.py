@@ -86,8 +86,8 @@ def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, thir
     plan = timing.Plan(iterations=4 * half)  # two blocks
     samples = timing.time_interleaved(eager, compiled, Switching(), plan, half, nothing, *variants)
     assert set(samples.eager) == set(samples.control) == {0.010}
-    assert set(samples.compiled) == {0.005} and set(samples.unbroken) == ({0.004} if third else set())
-    switches = {"eager": 2, "compiled": 4 if third else 2, "unbroken": 2 if third else 0}
+    assert set(samples.compiled) == {0.005} and set(samples.with_break) == ({0.004} if third else set())
+    switches = {"eager": 2, "compiled": 4 if third else 2, "with_break": 2 if third else 0}
     assert {name: len(times) for name, times in samples.settling.items()} == {
         name: settling * count for name, count in switches.items()
     }
@@ -126,7 +126,7 @@ def test_a_third_variant_lies_in_the_middle_of_the_compiled_calls_and_is_known_a
     names = {eager: "E", compiled: "C"}
     pattern = "".join(names.get(call, "I") for call in clock.order)
     assert pattern.startswith("EE" + "C" + "CC" + "I" + "IIII" + "C" + "CC" + "E" + "EE" + "EEEE" + "EE" + "CC")
-    assert len(samples.unbroken) == len(samples.compiled) == len(samples.eager)
+    assert len(samples.with_break) == len(samples.compiled) == len(samples.eager)
     assert [one.ratio for one in samples.intervals()] == pytest.approx([2.0, 1.25], rel=0.005)
 
 
@@ -136,7 +136,7 @@ def test_timing_goes_on_until_the_third_variant_is_known_as_well():
     uneven = timing.time_interleaved(
         eager, compiled, SimulatedClock(), plan, 5, nothing, lambda: 0.004 * math.exp(noise.gauss(0, 0.2))
     )
-    assert len(uneven.unbroken) > len(run(SimulatedClock(), plan).compiled)
+    assert len(uneven.with_break) > len(run(SimulatedClock(), plan).compiled)
     assert all(one.half_width <= plan.precision for one in uneven.intervals())
 
 

@@ -112,14 +112,19 @@ def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure(
 
 def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None:
     broken = RunSpec("shapes-vit", "image-classification", graph_break=True)
-    result = ok_result(spec=broken, compiled=measurement(0.0012), unbroken=measurement(0.001))
+    result = ok_result(spec=broken, compiled=measurement(0.001), with_break=measurement(0.0012))
     cost = result.break_cost
     assert cost is not None
     assert (cost.ratio, cost.verdict) == (pytest.approx(1.2), "faster")
+    assert (result.speedup, result.own_break_even) == (ok_result().speedup, ok_result().own_break_even)
+    assert result.with_break_latency == pytest.approx(0.0012, rel=0.05)
     data = json.loads(result.dumps())
     assert data["break_cost"]["ratio"] == pytest.approx(1.2)
     assert RunResult.from_json(data) == result
-    nothing = ok_result(spec=broken, compiled=measurement(0.001), unbroken=measurement(0.001)).break_cost
+    older = data | {"compiled": data["with_break"], "unbroken": data["compiled"], "earlier": [{"id": "of the broken"}]}
+    del older["with_break"]
+    assert RunResult.from_json(older) == result
+    nothing = ok_result(spec=broken, compiled=measurement(0.001), with_break=measurement(0.001)).break_cost
     assert nothing is not None and nothing.verdict == "same"
     assert ok_result().break_cost is None
 

@@ -73,7 +73,7 @@ def test_the_title_names_the_unit_of_the_headline() -> None:
 
 
 def test_with_a_graph_break_compiled_has_two_bars_in_one_group() -> None:
-    both = result(measured(0.03), measured(0.012), unbroken=measured(0.01))
+    both = result(measured(0.03), measured(0.01), with_break=measured(0.012))
     bars = latency_bars(both, ENGLISH).data[0]
     assert bars.x == pytest.approx([30, 10, 12]) and list(bars.y) == [0, 1, 2]
     assert bars.marker.color == (EAGER, COMPILED, COMPILED) and bars.marker.opacity[2] < bars.marker.opacity[1] == 1

@@ -54,26 +54,26 @@ def test_the_headline_of_a_failure_is_its_message() -> None:
 @pytest.mark.parametrize(
     ("broken", "sentence", "interval"),
     [
-        (0.0015, "The graph break makes compiled 1.50× slower", "slow-down 1.500 to 1.500×, 95 % confidence"),
-        (0.0005, "The graph break makes compiled 2.00× faster", "speed-up 2.000 to 2.000×, 95 % confidence"),
-        (0.001, "The graph break makes no difference", "slow-down 1.000 to 1.000×, 95 % confidence"),
+        (0.0015, "The graph breaks make compiled 1.50× slower", "slow-down 1.500 to 1.500×, 95 % confidence"),
+        (0.0005, "The graph breaks make compiled 2.00× faster", "speed-up 2.000 to 2.000×, 95 % confidence"),
+        (0.001, "The graph breaks make no difference", "slow-down 1.000 to 1.000×, 95 % confidence"),
     ],
     ids=["costs", "gains", "nothing"],
 )
 def test_what_a_graph_break_costs_is_a_sentence_of_its_own(broken: float, sentence: str, interval: str) -> None:
-    result = dataclasses.replace(compiled_at(broken), unbroken=measurement(0.001))
+    result = dataclasses.replace(compiled_at(0.001), with_break=measurement(broken))
     assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
     assert sentences.break_interval(result, ENGLISH) == interval
     assert [
         value.split()[0]
         for name, value, _ in details.all_figures(result, ENGLISH)
-        if name == "Cost of the added graph break"
+        if name == "Cost of the added graph breaks"
     ]
 
 
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
-    few = dataclasses.replace(compiled_at(0.0011), unbroken=Measurement((0.001, 0.001, 0.0013, 0.0013), None, (), 2))
-    assert sentences.break_parts(few, ENGLISH) == ("", "Too noisy", "to tell what the graph break costs")
+    few = dataclasses.replace(compiled_at(0.001), with_break=Measurement((0.0009, 0.0009, 0.0013, 0.0013), None, (), 2))
+    assert sentences.break_parts(few, ENGLISH) == ("", "Too noisy", "to tell what the graph breaks cost")
     assert few.compilation is not None
     recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
     assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled), ENGLISH) is None
@@ -139,19 +139,20 @@ def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unbroken", "told"),
+    ("with_break", "told"),
     [
-        (0.0008, "makes compiled 1.25× slower (1.250 to 1.250×)"),
-        (0.001, "makes no difference (1.000 to 1.000×)"),
-        (0.00125, "makes compiled 1.25× faster (0.800 to 0.800×)"),
+        (0.00125, "make compiled 1.25× slower (1.250 to 1.250×)"),
+        (0.001, "make no difference (1.000 to 1.000×)"),
+        (0.0008, "make compiled 1.25× faster (0.800 to 0.800×)"),
     ],
 )
-def test_what_the_added_break_costs_is_told_wherever_a_run_is(unbroken: float, told: str) -> None:
+def test_what_the_added_break_costs_is_told_wherever_a_run_is(with_break: float, told: str) -> None:
     broken = dataclasses.replace(ok_result().spec, graph_break=True)
-    result = ok_result(spec=broken, unbroken=measurement(unbroken))
+    result = ok_result(spec=broken, with_break=measurement(with_break))
     page = " ".join(re.sub(r"<[^>]+>", " ", sections.compiled(result, ENGLISH)).split())
     for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
-        assert f"The graph break {told}" in text
+        assert f"The graph breaks {told}" in text
+    assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
     void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
     assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
 

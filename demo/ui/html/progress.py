@@ -86,7 +86,7 @@ def _clock(progress: Progress, lang: Language) -> str:
 def _lanes(progress: Progress, spec: RunSpec, lang: Language) -> str:
     """One bar a variant. The fastest shows how far the timing is; the others are shorter by their ratio so far."""
     seen = sentences.lanes(
-        progress.eager_seconds, progress.compiled_seconds, progress.unbroken_seconds, spec.graph_break
+        progress.eager_seconds, progress.compiled_seconds, progress.with_break_seconds, spec.graph_break
     )
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0

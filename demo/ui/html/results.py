@@ -62,7 +62,10 @@ def published_note(checkpoint: str, task: str, lang: Language) -> str:
 
 
 def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
-    """The answer: a sentence with one large figure, its interval with `repeat`, which is HTML, and the warnings."""
+    """The answer: a sentence with one large figure, its interval with `repeat`, which is HTML, and the warnings.
+
+    Of a run with added graph breaks first what they cost, then the answer of the model without them.
+    """
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result, lang)
@@ -77,10 +80,10 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
     )
     return (
         f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result, lang)}</p>'
-        f"<h2>{answer}</h2>"
+        f"{_break_cost(result, lang) or f'<h2>{answer}</h2>'}"
         f'<p class="latencies"><span class="pair"{lang.ltr}>{latencies}</span>'
         f'<span class="per">{_per_call(result, lang)}</span></p>'
-        f"{_answer_times(result, lang)}{_break_cost(result, lang)}"
+        f"{_answer_times(result, lang)}{_without_break(result, answer, lang)}"
         f"{_ruler(result, speedup, outcome, lang)}"
         f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}{repeat}</p>'
         f'<p class="floor">{lang.marked(decided)}</p>'
@@ -102,14 +105,19 @@ def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang
 
 
 def _break_cost(result: RunResult, lang: Language) -> str:
-    """The cost of an added graph break: a second answer; in stage mode the main one."""
+    """What added graph breaks cost, as the headline of a run that has them; '' for one without."""
     parts, cost = sentences.break_parts(result, lang), result.break_cost
     if parts is None or cost is None:
         return ""
-    return (
-        f'<div class="break-cost"><p class="said">{_answer(parts, cost.verdict, lang)}</p>'
-        f'<p class="interval">{lang.marked(lang.sentence(sentences.break_interval(result, lang)))}</p></div>'
-    )
+    interval = lang.marked(lang.sentence(sentences.break_interval(result, lang)))
+    return f'<h2>{_answer(parts, cost.verdict, lang)}</h2><p class="break-interval">{interval}</p>'
+
+
+def _without_break(result: RunResult, answer: str, lang: Language) -> str:
+    """The `answer` of the model itself, where the headline is what breaks cost."""
+    if sentences.break_parts(result, lang) is None:
+        return ""
+    return f'<p class="without-break">{lang.html("without_break")} {answer}</p>'
 
 
 def _answer(parts: tuple[str, str, str], outcome: sentences.Outcome, lang: Language, mark: str = "") -> str:

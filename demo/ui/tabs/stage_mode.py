@@ -44,7 +44,7 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
     text = {"task": TEXT_GENERATION, "checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
     return (
         Preset("Segformer on this machine", full_size if gpu else bundled),
-        Preset("A graph break, live", classifier | {"graph_break": True}),
+        Preset("Graph breaks, live", classifier | {"graph_break": True}),
         Preset("max-autotune", classifier | {"mode": "max-autotune"}),
         Preset("Text, word by word", text),
     )
