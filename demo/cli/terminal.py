@@ -19,7 +19,7 @@ from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import advice, details, section_texts, sentences, text_answer
+from demo.present import advice, details, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.store import published
 from demo.store.measured import current_commit
@@ -206,28 +206,20 @@ def checkpoint_table(checkpoints: Iterable[Checkpoint]) -> str:
 
 def history_table(results: Sequence[RunResult]) -> str:
     """`history`: one line a result, as the store gives them, newest first."""
-    head = ("started (UTC)", "checkpoint", "batch", "mode", "dtype", "device", "status", "result", "id")
+    head = ("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")
     rows = [
         (
             result.started_at.replace("T", " ").rstrip("Z"),
             result.spec.checkpoint,
-            sentences.batch(result.spec),
-            result.spec.mode,
-            result.spec.dtype,
+            sentences.settings(result.spec, ENGLISH),
             result.environment.device_name if result.environment else result.spec.device,
             result.status,
-            _answer(result),
+            sentences.answer(result, ENGLISH),
             result.id,
         )
         for result in results
     ]
     return "\n".join(table([head, *rows]))
-
-
-def _answer(result: RunResult) -> str:
-    """'2.00× faster', or why there is no such figure."""
-    known = result.speedup if sentences.outcome(result) in ("faster", "slower") else None
-    return section_texts.faster(known.ratio, ENGLISH) if known else sentences.speedup(result, ENGLISH)
 
 
 def _gpu(machine: HostInfo) -> str:

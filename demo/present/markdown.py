@@ -9,7 +9,7 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, SWITCHES, RunSpec
+from demo.core.spec import RunSpec
 from demo.present import advice, sentences
 
 
@@ -47,7 +47,7 @@ def belongs_to(result: RunResult) -> str:
     """Checkpoint, settings, machine, versions and date in one line."""
     machine = result.environment
     where = [machine.device_name, f"torch {machine.torch}", f"transformers {machine.transformers}"] if machine else []
-    return ", ".join(map(escaped, [result.spec.checkpoint, *_asked(result.spec), *where, result.started_at[:10]]))
+    return ", ".join(map(escaped, [sentences.asked(result.spec, ENGLISH), *where, result.started_at[:10]]))
 
 
 def speedup(result: RunResult) -> str:
@@ -61,33 +61,23 @@ def speedup(result: RunResult) -> str:
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     """A line for each cell of a grid: its spec, its result, and the text of a cell without figures, such as 'OOM'."""
-    head = ("checkpoint", "batch", "mode", "dtype", "eager", "compiled", "speed-up")
+    head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
     for spec, result, value in cells:
         figures = result if result is not None and sentences.outcome(result) is not None else None
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
         answer = speedup(figures) if figures else escaped(value)
-        rows.append((escaped(spec.checkpoint), sentences.batch(spec), spec.mode, spec.dtype, *times, answer))
+        rows.append((escaped(spec.checkpoint), escaped(sentences.settings(spec, ENGLISH)), *times, answer))
         if result is not None and (machine := result.environment) is not None:
             day = result.started_at[:10]
             places.append(f"{machine.device_name}, torch {machine.torch}, transformers {machine.transformers}, {day}")
     below = [f"{escaped(place)}." for place in dict.fromkeys(places)]
-    return "\n".join([*_table(head, rows, "lrllrrr"), "", *below, ""])
+    return "\n".join([*_table(head, rows, "llrrr"), "", *below, ""])
 
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
     return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
-
-
-def _asked(spec: RunSpec) -> list[str]:
-    own = spec.task == OWN_MODEL  # its function makes weights and inputs
-    asked = [*([] if own else [f"batch {spec.batch_size}"]), f"mode {spec.mode}", spec.dtype]
-    asked += [*([] if own else [f"{spec.weights} weights"]), spec.protocol]
-    asked += [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
-    ways = {name: spec.departures().get(name) for name in ("compiler", "scope", "dynamic")}
-    asked += [f"{name} {value}" for name, value in ways.items() if value is not None]
-    return asked + [name.replace("_", " ") for name in SWITCHES if getattr(spec, name)]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> list[str]:

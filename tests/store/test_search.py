@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from samples import failed_result, measurement, ok_result
 
 from demo.core import limits
 from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.store.history import History
 
 SEARCHES = [
@@ -194,3 +196,23 @@ def test_first_searches_at_once_find_the_same(history: History) -> None:
     for thread in threads:
         thread.join()
     assert counts == [4] * 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "search"),
+    [
+        ({"freezing": True}, "freezing"),
+        ({"scope": "layers"}, "layers"),
+        ({"freezing": True}, "freezing shapes-vit"),
+        ({"graph_break": True}, "graph breaks"),
+        ({"repeats": 3}, "repeats"),
+        ({"compiler": "aot"}, "aot"),
+        ({"dynamic": "on"}, "dynamic"),
+    ],
+)
+def test_a_run_is_found_by_the_options_that_its_row_shows(changes: dict[str, Any], search: str, tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    spec = RunSpec("shapes-vit", "image-classification", device="cpu")
+    history.append(ok_result(id="plain", spec=spec))
+    history.append(ok_result(id="other", spec=dataclasses.replace(spec, **changes)))
+    assert [one.id for one in history.each(search=search)] == ["other"]
