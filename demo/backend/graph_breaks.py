@@ -15,6 +15,7 @@ import torch
 
 from demo.backend import compilation
 from demo.backend.subject import Subject
+from demo.core.caveat import Caveat
 from demo.core.measurement import Compilation, CompiledFirst, GraphBreak
 
 
@@ -26,7 +27,7 @@ def twin(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
-def twin_where_possible(model: Any, warnings: list[str]) -> Any | None:
+def twin_where_possible(model: Any, warnings: list[str | Caveat]) -> Any | None:
     """None, and a further warning, for a module that cannot be copied, such as one that holds a lock."""
     try:
         return twin(model)

@@ -103,7 +103,7 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     assert (
         tab.locator(".break-cost .said").inner_text().split() == "The graph break makes compiled 1.25× slower".split()
     )
-    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in (".break-cost", "h2"))
+    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in (".break-cost", ".speed"))
     assert cost.bounding_box()["height"] > 2 * speedup.bounding_box()["height"]  # it is what was asked
     _fills_the_screen(tab)
     assert len(specs) == before + 1
@@ -191,12 +191,14 @@ def _ends_above_the_bar(tab: Any, part: str) -> None:
 
 def _fills_the_screen(tab: Any) -> None:
     """Figure on one side, picture and interval on the other, all of it above the bar."""
-    for part in ("h2", ".latencies", ".ruler .axis", ".ruler .ends", "> .interval"):
+    for part in (".verdict", ".speed", ".latencies", ".ruler .axis", ".ruler .ends", "> .interval"):
         _ends_above_the_bar(tab, f"#top .headline {part}")
     for part in ("#seen img", "#seen .sides"):
         _ends_above_the_bar(tab, f"{part}:visible")
     middle = tab.viewport_size["width"] / 2
-    sides = [tab.locator(part).first.bounding_box() for part in ("#top h2", "#seen img:visible", "#top .ruler .axis")]
+    sides = [
+        tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible", "#top .ruler .axis")
+    ]
     mirrored = tab.evaluate("document.documentElement.dir === 'rtl'")
     assert [box["x"] < middle * 0.9 for box in sides] == ([False, True, True] if mirrored else [True, False, False])
     picture, ruler = sides[1], sides[2]
@@ -283,7 +285,8 @@ def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, serve
     address, _ = served
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.get_by_role("button", name="Run", exact=True).click()
-    tab.locator("#takeaway .takeaway").wait_for(timeout=30_000)
+    tab.locator("#fold-take .label-wrap").press("Enter", timeout=30_000)
+    tab.locator("#takeaway .takeaway").wait_for()
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
         with tab.expect_download() as download:
             tab.get_by_role("button", name=f"The figure as {kind.upper()}").press("Enter")
