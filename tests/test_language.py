@@ -26,7 +26,7 @@ from demo.core.outputs import EndToEnd, Parity, Predictions
 from demo.core.result import PROGRESS_CODES, STATUSES, Progress, RunResult
 from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, guide_charts, sentences, several_runs
+from demo.present import charts, details, guide_charts, sentences, several_runs
 from demo.present.figure import wrapped
 from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
 from demo.store import measured, published
@@ -155,7 +155,7 @@ def test_every_mode_status_doubt_step_and_preset_has_its_text() -> None:
     keys = {f"mode_{mode.replace('-', '_')}" for mode in MODES} | {f"status_{status}" for status in STATUSES}
     keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
     keys |= {f"{what}_{step}" for step in progress.STEPS for what in ("step", "doing")}
-    keys |= {f"section_{section.name}" for section in sections.SECTIONS}
+    keys |= set(sections.FOLDS)
     assert keys <= set(ENGLISH.texts)
     titles = [preset.title for preset in stage_mode.presets(gpu=False)]
     assert titles == [ENGLISH.texts[f"preset_{number}"] for number in stage_mode.NUMBERS]
@@ -197,15 +197,16 @@ ANSWERS = {
 }
 
 
+SECTIONS = [section for parts in sections.FOLDS.values() for section in parts]
+
+
 @EVERY
 @pytest.mark.parametrize("result", ANSWERS.values(), ids=ANSWERS)
 def test_a_heading_answers_with_the_same_figures_in_every_language(language: Language, result: RunResult) -> None:
-    for section in sections.SECTIONS:
-        figures = [
-            sorted(re.findall(r"\d+(?:[.\s]\d+)*", text))
-            for text in (section.title(result, ENGLISH), ISOLATES.sub("", section.title(result, language)))
-        ]
-        assert figures[0] == figures[1], section.name
+    for name, make in (details.WHY | details.COST).items():
+        titles = [part.title for part in (make(result, ENGLISH), make(result, language)) if part is not None]
+        figures = [sorted(re.findall(r"\d+(?:[.\s]\d+)*", ISOLATES.sub("", title))) for title in titles]
+        assert not figures or figures[0] == figures[1], name
 
 
 @EVERY
@@ -264,13 +265,8 @@ class Own(HTMLParser):
 
 
 def bodies(result: RunResult, language: Language) -> dict[str, str]:
-    """The folded sections by name, title and body, and the table of all figures, as HTML."""
-    told = {
-        section.name: f"<h3>{language.marked(section.title(result, language))}</h3>{section.html(result, language)}"
-        for section in sections.SECTIONS
-        if section.title(result, language)
-    }
-    return told | {"details": results.details(result, language)}
+    """The parts of the folds by name, as HTML."""
+    return {section.name: html for section in SECTIONS if (html := section.html(result, language))}
 
 
 def latin(text: str) -> set[str]:
@@ -341,7 +337,7 @@ def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
     results_drawn = [*RESULTS.values(), GUIDE_RUN, ok_result(eager=outlier), ok_result(status="failed", compiled=None)]
     for result in (*results_drawn, crashed):
         found = [charts.latency_bars(result, language), guide_comparison.chart(result, language)]
-        found += [section.figure(result, language) for section in sections.SECTIONS if section.figure]
+        found += [section.figure(result, language) for section in SECTIONS if section.figure]
         slower = dataclasses.replace(result, eager=measurement(0.5))
         found.append(several_runs.calls_over_time([result, slower], language))
         found.append(several_runs.reruns(result, [1.1, 1.2, 1.3], stats.Interval(1.2, 1.1, 1.3), language))
@@ -414,7 +410,7 @@ def test_the_chart_of_the_guide_is_drawn_in_the_visitors_language() -> None:
 @EVERY
 def test_what_is_taken_away_is_offered_in_the_visitors_language(language: Language) -> None:
     page = takeaway.section(ok_result(), language)
-    for key in ("take_heading", "take_script_link", "take_script_picture", "take_table_words", "take_curl_words"):
+    for key in ("download_json", "take_script_link", "take_script_picture", "take_table_words", "take_curl_words"):
         assert language.html(key) in page
     assert language.html("take_copied") in page
     assert ("Copy the" in page) is (language is ENGLISH)
@@ -505,16 +501,12 @@ def test_numbers_of_arabic_notes_run_from_left_to_right(page: str) -> None:
     assert not re.search(r"\d", loose(page)), loose(page)
 
 
-def test_a_section_with_nothing_to_tell_has_no_heading_in_any_language() -> None:
-    untold = [section for section in sections.SECTIONS if not section.title(failed_result(), ENGLISH)]
-    assert untold and all(section.title(failed_result(), ARABIC) == "" for section in untold)
-
-
 @EVERY
 def test_english_sentences_inside_another_language_are_marked_as_english(language: Language) -> None:
     page = results.failure(failed_result(), language)
     assert ('<span lang="en" dir="ltr">' in page) is (language is not ENGLISH)
-    assert ('<span lang="en" dir="ltr">' in results.details(ok_result(), language)) is (language is not ENGLISH)
+    told = sections.whole(ok_result(), language)
+    assert ('<span lang="en" dir="ltr">' in told) is (language is not ENGLISH)
     assert ('<span lang="en" dir="ltr">' in outputs.shown(ok_result(), language)) is (language is not ENGLISH)
 
 
@@ -651,4 +643,4 @@ def test_the_tabs_ask_for_the_visitors_language(language: Language, monkeypatch:
     ended = handler(page, takes=tab.watched, changes=tab.start_button)(going, request=request)
     assert language.html("sweep_done") in ended[tab.status]
     opened = handler(page, of=(tab.map, "select"))(going, request=request, data={"place": 0})
-    assert language.html("all_figures") in opened
+    assert language.html("section_pays") in opened

@@ -73,7 +73,7 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import machine, models, passes, predictions, profiling, settings, timing
+from demo.backend import caveats, machine, models, passes, predictions, profiling, settings, timing
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.run import Run
@@ -276,7 +276,7 @@ class Cell(Run):
         if self._timed is not None:
             with torch.no_grad():
                 super().explain(*self._timed)
-        return dataclasses.replace(self.result, warnings=tuple(self.warnings))
+        return caveats.joined(self.result, self.warnings)
 
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""
@@ -386,7 +386,7 @@ def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[
     """
     if waiting:
         note = f"Up to {waiting} of them were cells of this script that waited for their turn and computed nothing."
-        told = (f"{one} {note}" if one.endswith(" used this GPU as well.") else one for one in result.warnings)
+        told = (f"{one} {note}" if "used this GPU as well" in one else one for one in result.warnings)
         result = dataclasses.replace(result, warnings=tuple(told))
     if ahead and result.compilation is not None:
         result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))

@@ -1,109 +1,96 @@
-"""What a reader of a run's figures should know before using them, as sentences: a result's warnings."""
+"""What a reader of a run's figures should know before using them: a result's warnings and caveats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from demo.backend import graph_breaks, machine
+from demo.backend import machine
 from demo.backend.subject import Subject
 from demo.core import format as fmt
 from demo.core import stats
+from demo.core.caveat import Caveat
 from demo.core.cores import BUSY_CPU
 from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
-PUBLISHED_NOTE = (
-    "Timed by the guide's recipe, eager first and then compiled: a machine that drifts meanwhile moves the speed-up, "
-    "its interval does not show that, and there is no noise floor."
-)
-SEPARATE_NOTE = (
-    "Eager and compiled do not fit in memory together: they were timed one after the other, so drift of the machine is "
-    "not cancelled."
-)
-COMPILES_ITSELF = (
-    "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the speed-up leaves "
-    "it out."
-)
-OFTEN_TAKEN = (
-    "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no verdict can "
-    "be trusted. Stop other programs; with several threads, leave their number to the run or choose fewer."
-)
+PUBLISHED = Caveat.of("caveat_published")
+SEPARATE = Caveat.of("caveat_separate")
+SEPARATE_WITH_BREAK = Caveat.of("caveat_separate_with_break")
+COMPILES_ITSELF = Caveat.of("caveat_compiles_itself")
+OFTEN_TAKEN = Caveat.of("caveat_often_taken")
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
 """nvbench sets aside what was measured under three quarters of the largest clock."""
 
 
-def of_subject(subject: Subject) -> list[str]:
+def joined(result: RunResult, told: Iterable[str | Caveat]) -> RunResult:
+    """The result with these warnings."""
+    told = list(told)
+    warnings = tuple(one.text if isinstance(one, Caveat) else one for one in told)
+    return replace(result, warnings=warnings, caveats=tuple(one for one in told if isinstance(one, Caveat)))
+
+
+def of_subject(subject: Subject) -> list[str | Caveat]:
     """What is known before anything was called."""
-    spec, warnings = subject.spec, [*subject.warnings]
+    spec, found = subject.spec, list[str | Caveat](subject.warnings)
     if spec.weights == "random":
-        warnings.append("Random weights: latency stands, but predictions would mean nothing and are not shown.")
+        found.append(Caveat.of("caveat_random_weights"))
     # Asking inductor starts CUDA, so only a run on a GPU asks.
     on_gpu = subject.device.type == "cuda"
     if on_gpu and spec.mode.startswith("max-autotune") and machine.too_few_multiprocessors():
-        warnings.append(
-            "This GPU has too few multiprocessors for inductor's matrix-product autotuning (Not enough SMs): "
-            "max-autotune tunes less here than on a larger GPU."
-        )
-    return warnings
+        found.append(Caveat.of("caveat_few_multiprocessors"))
+    return found
 
 
-def of_cores(environment: Environment) -> str:
+def of_cores(environment: Environment) -> Caveat:
     """Why torch got fewer threads than usual, told before the timing. `environment` is what was found."""
-    cores, free = environment.cpu_count, environment.free_cores or 1
-    taken = f"One of {cores} cores is" if cores - free == 1 else f"{cores - free} of {cores} cores are"
-    return f"{taken} busy: timed with {graph_breaks.counted(environment.threads, 'thread')}."
+    cores = environment.cpu_count
+    busy = cores - (environment.free_cores or 1)
+    return Caveat.of("caveat_busy_cores", busy=busy, cores=cores, threads=environment.threads)
 
 
-def timed_again(threads: int) -> str:
+def timed_again(threads: int) -> Caveat:
     """Why a timing was broken off and begun anew."""
-    again = graph_breaks.counted(threads, "thread")
-    return f"Another program took a core while it was timed: timed again with {again}."
+    return Caveat.of("caveat_timed_again", threads=threads)
 
 
-def of_timing(result: RunResult) -> list[str]:
+def of_timing(result: RunResult) -> list[Caveat]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    warnings = [OFTEN_TAKEN] if result.crowded else []
+    found = [OFTEN_TAKEN] if result.crowded else []
     if compiled is not None:
         if compiled.graphs == 0:
-            warnings.append("torch.compile captured no graph at all: 'compiled' ran as eager.")
+            found.append(Caveat.of("caveat_no_graph"))
         if compiled.graph_breaks:
-            breaks = graph_breaks.counted(len(compiled.graph_breaks), "graph break")
-            graphs = graph_breaks.counted(compiled.graphs, "graph")
-            warnings.append(f"{breaks}: the model runs as {graphs} with Python in between.")
+            found.append(Caveat.of("caveat_breaks", breaks=len(compiled.graph_breaks), graphs=compiled.graphs))
         if compiled.cudagraphs_skipped:
-            reason = compiled.cudagraphs_skipped
-            warnings.append(f"CUDA graphs, which mode {spec.mode} asks for, were not used: {reason}.")
+            found.append(Caveat.of("caveat_no_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_skipped))
         if compiled.fallbacks:
-            first, number = compiled.fallbacks[0], len(compiled.fallbacks)
-            functions = "a function" if number == 1 else f"{number} functions"
-            warnings.append(f"dynamo left {functions} to eager: {first.location}, {first.reason}.")
+            first = compiled.fallbacks[0]
+            places = {"place": first.location, "reason": first.reason}
+            found.append(Caveat.of("caveat_fallbacks", count=len(compiled.fallbacks), **places))
     if result.speedup is not None and spec.iterations is None and spec.protocol == "interleaved":
-        width = result.speedup.within.half_width
-        if width > spec.precision:
-            reached = f"±{fmt.percent(width)}" if width < 0.5 else "no useful value"
-            target = f"±{fmt.percent(spec.precision)}"
-            warnings.append(f"Precision reached {reached} in this process (target {target}) before time ran out.")
-    return warnings + _of_tail(result)
+        width, target = result.speedup.within.half_width, f"±{fmt.percent(spec.precision)}"
+        if width >= 0.5:
+            found.append(Caveat.of("caveat_imprecise_by_far", target=target))
+        elif width > spec.precision:
+            found.append(Caveat.of("caveat_imprecise", reached=f"±{fmt.percent(width)}", target=target))
+    return found + _of_tail(result)
 
 
-def _of_tail(result: RunResult) -> list[str]:
+def _of_tail(result: RunResult) -> list[Caveat]:
     """That a faster model has slower slowest calls. Nothing under 1 % is called a difference, as in the verdict."""
     eager, compiled = result.eager, result.compiled
     if eager is None or compiled is None or result.speedup is None or result.speedup.verdict != "faster":
         return []
     if compiled.p95_seconds <= eager.p95_seconds * (1 + stats.SMALLEST_DIFFERENCE):
         return []
-    slow, usual = fmt.latency(compiled.p95_seconds), fmt.latency(eager.p95_seconds)
-    return [
-        f"The slowest compiled calls are slower than eager's: 1 in 20 takes longer than {slow}, with eager longer than "
-        f"{usual}."
-    ]
+    return [Caveat.of("caveat_tail", slow=fmt.latency(compiled.p95_seconds), usual=fmt.latency(eager.p95_seconds))]
 
 
 def wide_spreads(result: RunResult) -> dict[str, float]:
@@ -123,58 +110,52 @@ def quartile_spread(times: Sequence[float]) -> float:
 
 def of_machine(
     samples: Sequence[HostSample], spreads: Mapping[str, float] = MappingProxyType({}), unsettled: Sequence[str] = ()
-) -> list[str]:
-    """What disturbed the timing, one sentence for each cause.
+) -> list[Caveat]:
+    """What disturbed the timing.
 
     `spreads` are those of `wide_spreads`; `unsettled` names the variants whose last warm-up calls still differed.
     """
-    warnings = _of_other_processes(samples, spreads, unsettled)
+    found = _of_other_processes(samples, spreads)
     if late := [name for name in unsettled if name not in spreads]:
-        warnings.append(
-            f"{' and '.join(late).capitalize()} had not settled when the warm-up ended: the last three calls were more "
-            "than 10 % apart."
-        )
-    return warnings + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
+        found.append(Caveat.of("caveat_unsettled", variants=", ".join(late)))
+    return found + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
 
 
-def _of_other_processes(
-    samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]
-) -> list[str]:
-    """One sentence at most: calls that vary widely, with the cause if it is known, or other processes alone."""
+def _of_other_processes(samples: Sequence[HostSample], spreads: Mapping[str, float]) -> list[Caveat]:
+    """At most one: calls that vary widely, with the share of the processor that others took, or that share alone."""
     foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
     busy = sum(foreign) / len(foreign) if foreign else 0.0
-    others = f"ther processes kept {fmt.percent(busy)} of the processor busy while it was timed."
-    if spreads:
-        since = ", from their warm-up on" if set(unsettled) & set(spreads) else ""
-        spans = " and ".join(fmt.percent(spread) for spread in spreads.values())
-        though = f", though other processes kept only {fmt.percent(busy)} of the processor busy" if foreign else ""
-        cause = f"o{others}" if busy > BUSY_CPU else f"the machine's speed was not steady{though}."
-        calls = f"The {' and '.join(spreads)} calls vary widely{since}"
-        return [f"{calls} (the middle half spans {spans} of the median): {cause}"]
-    return [f"O{others}"] if busy > BUSY_CPU else []
+    if not spreads:
+        return [Caveat.of("caveat_others", busy=fmt.percent(busy))] if busy > BUSY_CPU else []
+    calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
+    if not foreign:
+        return [Caveat.of("caveat_wide", calls=calls)]
+    key = "caveat_wide_by_others" if busy > BUSY_CPU else "caveat_wide_though_idle"
+    return [Caveat.of(key, calls=calls, busy=fmt.percent(busy))]
 
 
-def _of_gpu(samples: Sequence[GpuSample]) -> list[str]:
-    warnings = []
-    neighbours = max((gpu.foreign_processes for gpu in samples), default=0)
-    if neighbours:
-        warnings.append(f"{neighbours} other {'process' if neighbours == 1 else 'processes'} used this GPU as well.")
+def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
+    found = []
+    if neighbours := max((gpu.foreign_processes for gpu in samples), default=0):
+        found.append(Caveat.of("caveat_gpu_others", count=neighbours))
     clocks = [gpu.sm_clock_hz for gpu in samples if gpu.sm_clock_hz]
     if clocks and max(clocks) > min(clocks) * (1 + CLOCK_CHANGE):
-        warnings.append(
-            f"The GPU's clock moved between {min(clocks) / 1e6:.0f} and {max(clocks) / 1e6:.0f} MHz while it was timed."
-        )
+        low, high = (f"{clock / 1e6:.0f}" for clock in (min(clocks), max(clocks)))
+        found.append(Caveat.of("caveat_gpu_clock_moved", low=low, high=f"{high} MHz"))
     limits = [gpu.largest_sm_clock_hz for gpu in samples if gpu.largest_sm_clock_hz]
-    if clocks and limits and sum(clocks) / len(clocks) < LOW_CLOCK * max(limits):
-        warnings.append(
-            f"The GPU ran at {sum(clocks) / len(clocks) / 1e6:.0f} MHz, well below its {max(limits) / 1e6:.0f} MHz."
-        )
+    if clocks and limits and (mean := sum(clocks) / len(clocks)) < LOW_CLOCK * max(limits):
+        clock, most = (f"{hertz / 1e6:.0f} MHz" for hertz in (mean, max(limits)))
+        found.append(Caveat.of("caveat_gpu_clock_low", clock=clock, most=most))
     reasons = {reason for gpu in samples for reason in gpu.throttle_reasons}
     if "thermal" in reasons:
         hottest = max((gpu.temperature_celsius for gpu in samples if gpu.temperature_celsius is not None), default=None)
-        warnings.append("The GPU slowed down because it was hot" + (f" ({hottest:.0f} °C)." if hottest else "."))
+        found.append(
+            Caveat.of("caveat_gpu_hot")
+            if hottest is None
+            else Caveat.of("caveat_gpu_hot_at", temperature=f"{hottest:.0f} °C")
+        )
     if "power" in reasons:
-        warnings.append("The GPU slowed down at its power limit.")
+        found.append(Caveat.of("caveat_gpu_power"))
     if "hardware" in reasons:
-        warnings.append("The GPU's hardware slowed it down (heat or power supply).")
-    return warnings
+        found.append(Caveat.of("caveat_gpu_hardware"))
+    return found

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from demo.backend import compilation
 from demo.backend.subject import Subject
 from demo.backend.ways import repeated_layers, twin
+from demo.core.caveat import Caveat
 from demo.core.measurement import CompiledFirst, GraphBreak
 
 
-def twin_where_possible(model: Any, warnings: list[str]) -> Any | None:
+def twin_where_possible(model: Any, warnings: list[str | Caveat]) -> Any | None:
     """None, and a further warning, for a module that cannot be copied, such as one that holds a lock."""
     try:
         return twin(model)
@@ -103,7 +104,7 @@ def with_breaks(model: Any) -> tuple[Any, int]:
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
     parts = parts or list(broken.children()) or [broken]
     for part in parts:
-        part.__class__ = _breaking(type(part))
+        part.__class__ = _breaking(cast(Any, type(part)))
     return broken, len(parts)
 
 
@@ -122,7 +123,8 @@ def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
         torch._dynamo.graph_break("asked for by the run's own switch")
         return outputs
 
-    forward.__code__ = forward.__code__.replace(co_name=f"forward_{kind.__name__}")
+    code: Any = forward
+    code.__code__ = code.__code__.replace(co_name=f"forward_{kind.__name__}")
     # transformers looks classes up by these two
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind.__name__, (kind,), {"forward": forward, **names})

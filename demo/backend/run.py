@@ -43,6 +43,7 @@ from demo.backend.subject import Subject
 from demo.backend.text_subject import TextSubject
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core import cores, images
+from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import Failure, RunResult, Status
@@ -65,7 +66,7 @@ class Run:
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         """What is known so far."""
-        self.warnings: list[str] = []
+        self.warnings: list[str | Caveat] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
         self.disturbed = False
@@ -117,7 +118,7 @@ class Run:
             self.fail(*failures.explain(error, self.phase, self.result))
         noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
         rough = bool(noise) or self.disturbed or self.result.crowded
-        return replace(self.result, warnings=(*self.warnings, *noise), rough=rough)
+        return caveats.joined(replace(self.result, rough=rough), [*self.warnings, *noise])
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -270,7 +271,7 @@ class Run:
         """
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
-            self.warnings.append(caveats.PUBLISHED_NOTE)
+            self.warnings.append(caveats.PUBLISHED)
             self.result = replace(self.result, interleaved=False)
         samples, variants = self.time_together(subject, variants, observer)
         lost_outputs = None
@@ -343,8 +344,7 @@ class Run:
         Returns the times, and outputs of the compiled model.
         """
         self.result = replace(self.result, interleaved=False)
-        with_break = " The compiled model with the added graph break was not timed." if variants.with_break else ""
-        self.warnings.append(caveats.SEPARATE_NOTE + with_break)
+        self.warnings.append(caveats.SEPARATE_WITH_BREAK if variants.with_break else caveats.SEPARATE)
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)

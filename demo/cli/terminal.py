@@ -21,6 +21,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
 from demo.present import advice, details, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
+from demo.present.snippet import snippet
 from demo.store import published
 from demo.store.measured import current_commit
 
@@ -103,43 +104,48 @@ def progress_text(progress: Progress) -> str:
 
 
 def report(result: RunResult) -> str:
-    """A result for somebody who reads it once: the answer, how sure it is, the details, what the model saw."""
-    sections = [[sentences.headline(result)]]
+    """A result for somebody who reads it once: the verdict, what the model saw, why, the cost, what to take along."""
+    sections = [[advice.worth(result, ENGLISH), advice.worth_why(result, ENGLISH)], [sentences.headline(result)]]
     if result.failure is not None:
-        sections[0].append(result.failure.remedy)
+        sections[1].append(result.failure.remedy)
     else:
-        sections[0] += [
-            text_answer.times(result, ENGLISH),
-            sentences.interval(result, ENGLISH),
-            sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH),
-        ]
-        sections[0] += sentences.compiled_first(result, ENGLISH)
-        sections[0].append(advice.worth(result, ENGLISH))
-    told = [ENGLISH.plain(f"row_{name}") for name in ("speedup", "noise_floor", "break_cost", "compiled_first")]
-    rows = [(name, value) for name, value, _ in details.all_figures(result, ENGLISH) if name not in told]
-    sections.append(table([*_asked(result), *rows]))
+        decided = sentences.decided(result, ENGLISH) or sentences.noise_floor(result, ENGLISH)
+        sections[1] += [sentences.interval(result, ENGLISH), decided]
+    sections[1] += [line for caveat in sentences.caveats(result, ENGLISH) for line in _bullet(caveat)]
+    sections.append(table(_asked(result)))
     if result.predictions:
         warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
         parted = text_answer.parted(result, ENGLISH)
         said = [sentences.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
+    untried = [] if result.another_sizes else ["another_size"]  # an invitation to press a button
+    for name, make in (details.WHY | details.COST).items():
+        part = make(result, ENGLISH)
+        if part is not None and name not in untried and (part.sentences or part.table or part.rows):
+            sections.append(_part(part))
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
-    if result.warnings:
-        sections.append([line for warning in result.warnings for line in _bullet(warning)])
     if steps := advice.next_steps(result, ENGLISH):
         texts = [
             f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps
         ]
-        lines = [line for text in texts for line in _bullet(text)]
-        sections.append([advice.next_title(result, ENGLISH), *lines])
+        sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in _bullet(text))])
     if sentences.outcome(result) == "faster":
-        lines = [f"  {line}" for line in advice.code_lines(result).split("\n")]
+        lines = [f"  {line}" for line in snippet(result).split("\n")]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])
     # A prompt, or the text that a model writes, may hold what a terminal obeys.
-    return fmt.printable("\n\n".join("\n".join(line for line in lines if line) for lines in sections))
+    told = ["\n".join(line for line in lines if line) for lines in sections]
+    return fmt.printable("\n\n".join(filter(None, told)))
+
+
+def _part(part: details.Part) -> list[str]:
+    lines = [part.title, *(line for text in part.sentences if text for line in _hanging("  ", text))]
+    if part.table is not None:
+        heads, cells = part.table
+        lines += [f"  {line}" for line in table([heads, *cells])]
+    return lines + [f"  {line}" for line in table([(name, value) for name, value, _ in part.rows])]
 
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:

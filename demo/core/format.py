@@ -63,6 +63,11 @@ def work_time(seconds: float) -> str:
     return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h"
 
 
+def two_digits(number: float) -> int:
+    """A whole number that is not known exactly: 18 151 becomes 18 000, 99 stays."""
+    return int(round(number, min(0, 2 - len(str(round(number))))))
+
+
 def ratio(value: float) -> str:
     """A speed-up: '2.29×', '0.10×', '12.3×'."""
     return f"{_significant(value)}×" if value >= 1 else f"{value:.2f}×"

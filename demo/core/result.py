@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from demo.core import stats
+from demo.core.caveat import Caveat
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
@@ -118,6 +119,9 @@ class RunResult:
     timing_seconds: float | None = None
     """Wall clock of the timing, calls and what lies between them."""
     warnings: tuple[str, ...] = ()
+    """Caveats in English."""
+    caveats: tuple[Caveat, ...] = ()
+    """Those of `warnings` that other languages have, too."""
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None

@@ -1,4 +1,4 @@
-"""What an engineer takes home from a run: whether to compile, and the lines that do it with the measured settings."""
+"""What an engineer takes home from a run: whether to compile, what to try next, and what a month of traffic saves."""
 
 from __future__ import annotations
 
@@ -10,32 +10,46 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
-from demo.present import script_pieces as pieces
-from demo.present.script import compile_arguments, device, dtype, literal, memory_format
-from demo.present.sentences import count, named_setting, outcome
+from demo.core.spec import OWN_MODEL, RunSpec
+from demo.present.script import device
+from demo.present.sentences import calls_to_pay, named_setting, outcome
 
 
 def worth(result: RunResult, lang: Language) -> str:
-    """Yes, no or not known, in one sentence with its condition; '' for a run without figures."""
-    compiled, verdict = result.compilation, outcome(result)
-    if compiled is None or verdict in (None, "void"):
+    """'Worth it from about 20 000 calls after each start', 'Not worth it here' or 'Not known yet: ...'.
+
+    Counts from the first call that each start pays: see `start_seconds`. '' without figures.
+    """
+    verdict, start = outcome(result), start_seconds(result)
+    if start is None or verdict is None:
         return ""
-    if result.parity is not None and result.parity.verdict == "differ":
+    if _differs(result):
         return lang.plain("worth_differ")
-    if verdict == "unsure":
-        return lang.plain("worth_unknown")
-    costs = list(compiled.known_costs.values())
-    times = [lang.plain_value(fmt.start_time(seconds)) for seconds in costs]
-    evens = [result.break_even(seconds) for seconds in costs] if verdict == "faster" else []
-    needed = [even.images for even in evens if even is not None and even.images is not None]
-    if not needed or len(needed) != len(costs):
-        return lang.composed("worth_no", time=times[0])
-    images = [count(number, result.spec.unit, lang) for number in needed]
-    if len(images) == 1:
-        return lang.composed("worth_yes", images=images[0], time=times[0])
-    kept = lang.plain("worth_kept_package" if result.spec.compiler == "aot" else "worth_kept_cache")
-    return lang.composed("worth_either", images=images[0], fewer=images[1], kept=kept, time=times[0], less=times[1])
+    if verdict in ("void", "unsure"):
+        return lang.plain("worth_void" if verdict == "void" else "worth_unknown")
+    even = result.break_even(start) if verdict == "faster" else None
+    if even is None or even.calls is None:
+        return lang.plain("worth_no")
+    return lang.composed("worth_from", calls=calls_to_pay(even, lang))
+
+
+def worth_why(result: RunResult, lang: Language) -> str:
+    """What each start costs, and from which state of the compile cache; '' where `worth` does not rest on it."""
+    compiled, start = result.compilation, start_seconds(result)
+    if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
+        return ""
+    cached, packed = "warm" in compiled.known_costs, compiled.package_bytes is not None
+    key = {
+        (False, False): "start_cold",
+        (True, False): "start_warm",
+        (False, True): "start_built",
+        (True, True): "start_loaded",
+    }[cached, packed]
+    return lang.plain(key, time=fmt.start_time(start))
+
+
+def _differs(result: RunResult) -> bool:
+    return result.parity is not None and result.parity.verdict == "differ"
 
 
 MIN_GAIN = 1.09
@@ -82,12 +96,6 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
     return steps[:MAX_STEPS]
 
 
-def next_title(result: RunResult, lang: Language) -> str:
-    """'What to try next? Freezing: on'; '' where there is nothing."""
-    steps = next_steps(result, lang)
-    return lang.composed("section_next", answer=steps[0].setting) if steps else ""
-
-
 def _possible(spec: RunSpec, option: str, value: Any) -> bool:
     try:
         dataclasses.replace(spec, **{option: value})
@@ -114,49 +122,3 @@ def month(result: RunResult, calls: float, restarts: float, price: float | None,
     if price is None:
         return words
     return f"{words} {lang.plain('traffic_money', money=f'{abs(saved) / 3600 * price:.2f}')}"
-
-
-def code_lines(result: RunResult) -> str:
-    """The lines for somebody's own code, with the settings of the run. `model` and `inputs` are theirs."""
-    spec = result.spec
-    lines = [f"model = model.to({literal(device(spec))}, {dtype(spec)}{memory_format(spec)}).eval()"]
-    if spec.task == OWN_MODEL:
-        lines.insert(0, f"model, _ = {spec.checkpoint.rpartition(':')[2]}()  # inputs: its arguments by name")
-    if spec.task == TEXT_GENERATION:
-        lines += [
-            "cache = transformers.StaticCache(config=model.config, max_cache_len=PROMPT_AND_ANSWER)",
-            "model(tokens[:, :1], past_key_values=cache, use_cache=True)  # once in eager: it lays out the cache",
-            "cache.reset()  # in place: from here on compiled calls use this cache",
-        ]
-    if spec.attention != "auto":
-        lines.insert(0, f"# model: loaded with attn_implementation={literal(spec.attention)}")
-    if spec.dtype == "tf32":
-        lines.append('torch.set_float32_matmul_precision("high")')
-    if spec.threads is not None:
-        lines.append(f"torch.set_num_threads({spec.threads})")
-    if spec.freezing:
-        lines.append("torch._inductor.config.freezing = True  # import torch._inductor.config")
-    if spec.dynamic == "on" and spec.compiler == "jit":
-        lines.append("torch.fx.experimental._config.use_duck_shape = False  # a square picture says nothing of others")
-    if result.compilation is not None and result.compilation.compiled_first is not None:
-        lines.append("model(**inputs)  # once in eager before compiling: else it becomes other graphs")
-    if spec.compiler == "aot":
-        shapes = f", dynamic_shapes={pieces.ANY_SIZE.replace('batch', 'inputs')}" if spec.dynamic == "on" else ""
-        options = f"torch._inductor.list_mode_options({literal(spec.mode)})"
-        if spec.dynamic == "on":
-            options += ' | {"aot_inductor.check_lowerbound": False}'  # else the check of inputs refuses a batch of 1
-        lines += [
-            f"program = torch.export.export(model, (), kwargs=inputs{shapes})  # in torch.no_grad(), as the calls",
-            f"configs = {options}",
-            'torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=configs)',
-            'os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers',
-            'model = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process',
-        ]
-        return "\n".join(lines)
-    if spec.scope == "layers":
-        lines += (pieces.SELECT_LAYERS.strip("\n") % ("model", compile_arguments(spec))).split("\n")
-    else:
-        lines.append(f"model = torch.compile(model, {compile_arguments(spec)})")
-    kept = " Keep the folder TORCHINDUCTOR_CACHE_DIR from start to start." if spec.cached else ""
-    lines.append(f"# Call it in torch.no_grad().{kept}")
-    return "\n".join(lines)

@@ -242,7 +242,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         figure.add_annotation(
             x=0 if near else at,
             y=(even.seconds or 0.0) * scale,
-            text=directed(sentences.count(at, "call", lang)),
+            text=directed(sentences.calls_to_pay(even, lang)),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,

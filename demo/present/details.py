@@ -1,40 +1,29 @@
-"""The table of all figures of a result, and the rows of it that the page's sections show as well."""
+"""What stands behind an answer, part by part: what the page folds away, and the terminal prints.
+
+Each part is made once, as plain text in the language asked for. A part without data is None: an older result, a machine
+that does not report it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core import stats
 from demo.core.languages import Language
-from demo.core.measurement import Compilation, GraphBreak, Measurement
+from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
-from demo.core.speedup import Speedup
-from demo.present import text_answer
-from demo.present.section_texts import (
-    ceiling,
-    launch_overhead,
-    request_faster,
-    size,
-    throttle_reasons,
-    versions_of_gpu,
-    why,
-)
+from demo.present import section_texts, text_answer
 from demo.present.sentences import (
-    basis,
     break_cost,
     break_reason,
-    calls_to_pay,
     captured,
+    compiled_first,
     cost_key,
     count,
+    ends,
     grouped,
-    latencies,
-    outcome,
     parity,
-    rate,
-    speedup,
     timed,
     variants,
     worker_word,
@@ -42,110 +31,74 @@ from demo.present.sentences import (
 
 Row = tuple[str, str, str]
 """A name, its value, and what it means in one line."""
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The heads of the columns, the first one empty, and lines of a name and its values."""
 
 
-def _exact(value: float) -> str:
-    """Three significant digits: '2.30', '0.0984'."""
-    return f"{value:#.3g}" if value < 100 else f"{value:.0f}"
+@dataclass(frozen=True)
+class Part:
+    title: str
+    """The question of this part with its answer."""
+    sentences: Sequence[str] = ()
+    table: Table | None = None
+    rows: Sequence[Row] = ()
 
 
-def all_figures(result: RunResult, lang: Language) -> list[Row]:
-    """Everything an engineer asks next, as (name, value, explanation in one line). Only what was measured."""
-    return [
-        *_latencies(result, lang),
-        *text_answer.rows(result, lang),
-        *_reasons(result, lang),
-        *_compilation(result, lang),
-        *_correctness(result, lang),
-        *_surroundings(result, lang),
-    ]
-
-
-def _latencies(result: RunResult, lang: Language) -> list[Row]:
-    rows: list[Row] = []
-    latencies_shown = latencies(result)
-    for name, measured in timed(result).items():
-        if measured is not None:
-            seconds = latencies_shown[name] or measured.median_seconds
-            rows += _variant(lang.plain(f"variant_{name}"), measured, seconds, result.spec, lang)
-    if overhead := launch_overhead(result, lang):
-        rows.append((lang.plain("row_launch"), overhead, lang.plain("row_launch_why")))
-    if interval := result.speedup:
-        low, high = map(lang.plain_value, (_exact(interval.low), f"{_exact(interval.high)}×"))
-        ratio = speedup(result, lang)
-        value = lang.composed("row_speedup_value", ratio=ratio, low=low, high=high)
-        rows.append((lang.plain("row_speedup"), value, lang.composed("row_speedup_why", basis=basis(result, lang))))
-        rows += _processes(result, interval, lang)
-    if result.control is not None:
-        floor = lang.plain_value(fmt.percent(stats.noise_floor(result.control)))
-        rows.append((lang.plain("row_noise_floor"), floor, lang.plain("row_noise_floor_why")))
-    if cost := break_cost(result, lang):
-        rows.append((lang.plain("row_break_cost"), cost, lang.plain("row_break_cost_why")))
+def calls(result: RunResult, lang: Language) -> Part | None:
+    """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
+    sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
+    if result.speedup is None:
+        return None
+    batch, rate = result.spec.batch_size, lang.plain(f"head_rate_{result.spec.unit}")
+    lines = {
+        lang.plain("head_median"): [fmt.latency(side.median_seconds) for side in sides.values()],
+        lang.plain("head_p95"): [fmt.latency(side.p95_seconds) for side in sides.values()],
+        lang.plain("head_fastest"): [fmt.latency(min(side.wall_seconds)) for side in sides.values()],
+        lang.plain("head_slowest"): [fmt.latency(max(side.wall_seconds)) for side in sides.values()],
+        rate: [fmt.rate(batch / side.median_seconds) for side in sides.values()],
+    }
+    queued = [side.back_to_back for side in sides.values()]
+    rates = [fmt.rate(run.calls * batch / run.seconds) if run else "" for run in queued]
+    joules = [run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued]
+    clocks = [side.median_device_seconds for side in sides.values()]
+    lines[lang.composed("head_queue", rate=rate)] = rates
+    lines[lang.plain("head_energy")] = [str(energy or "") for energy in joules]
+    lines[lang.plain("head_gpu")] = [fmt.latency(seconds) if seconds else "" for seconds in clocks]
+    heads = ["", *(lang.plain(f"variant_{name}") for name in sides)]
+    number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
+    rows = [*text_answer.rows(result, lang), *_processes(result, lang)]
     if not result.interleaved:
         rows.append((lang.plain("row_order"), lang.plain("row_order_value"), lang.plain("row_order_why")))
-    return rows
+    return Part(
+        lang.composed("section_calls", calls=number),
+        [section_texts.launch_overhead(result, lang)],
+        (heads, [[name, *(lang.plain_value(one or "–") for one in ones)] for name, ones in lines.items() if any(ones)]),
+        rows,
+    )
 
 
-def _processes(result: RunResult, speedup: Speedup, lang: Language) -> list[Row]:
-    """Each process that the speed-up rests on; of a single one the interval of its calls."""
+def _processes(result: RunResult, lang: Language) -> list[Row]:
+    """The speed-up of each process that the answer rests on, with the interval of its own calls."""
     repeats = result.as_repeats()
-    if len(repeats) > 1:
-        return [
-            (
-                lang.plain("row_repeat", number=number),
-                lang.plain(
-                    "row_speedup_value",
-                    ratio=f"{_exact(one.within.ratio)}×",
-                    low=_exact(one.within.low),
-                    high=f"{_exact(one.within.high)}×",
-                ),
-                lang.plain("row_repeat_why", id=one.id),
-            )
-            for number, one in enumerate(repeats, 1)
-        ]
-    if speedup.basis == "within one process":
-        return []
-    low, high = _exact(speedup.within.low), f"{_exact(speedup.within.high)}×"
-    return [(lang.plain("row_within"), lang.plain("between", low=low, high=high), lang.plain("row_within_why"))]
-
-
-def _variant(variant: str, measured: Measurement, seconds: float, spec: RunSpec, lang: Language) -> list[Row]:
-    """The rows of one variant; `seconds` is its latency."""
-
-    def row(name: str, value: str, why: str) -> Row:
-        return lang.composed(f"row_{name}", variant=variant), value, why
-
-    batch, times = spec.batch_size, measured.wall_seconds
-    shown = {"median": measured.median_seconds, "p95": measured.p95_seconds, "least": min(times), "most": max(times)}
-    spread = lang.plain("row_spread_value", **{name: fmt.latency(time) for name, time in shown.items()})
-    rows = [
-        row("latency", lang.plain_value(fmt.latency(seconds)), lang.plain("row_latency_why")),
-        row("spread", spread, lang.plain("row_spread_why", calls=len(times))),
-        row("rate", rate(batch / seconds, spec, lang), lang.plain(f"row_rate_why_{spec.unit}", size=batch)),
-    ]
-    if run := measured.back_to_back:
-        why = lang.plain("row_throughput_why", calls=run.calls)
-        rows.append(row("throughput", rate(run.calls * batch / run.seconds, spec, lang), why))
-        if run.energy_joules is not None:
-            joules = f"{run.energy_joules / (run.calls * batch):.3g} J"
-            rows.append(
-                row("energy", lang.plain(f"row_energy_value_{spec.unit}", energy=joules), lang.plain("row_energy_why"))
-            )
-    if measured.median_device_seconds is not None:
-        working = lang.plain_value(fmt.latency(measured.median_device_seconds))
-        rows.append(row("gpu_time", working, lang.plain("row_gpu_time_why")))
-    if measured.peak_memory_bytes is not None:
-        size, why = lang.plain_value(fmt.size(measured.peak_memory_bytes)), lang.plain("row_peak_why_process")
-        if measured.peak_reserved_bytes:
-            size = lang.listed([size, lang.plain("reserved", size=fmt.size(measured.peak_reserved_bytes))])
-            why = lang.plain("row_peak_why_gpu")
-        rows.append(row("peak", size, why))
-    return rows
-
-
-def longest_kernels(result: RunResult, lang: Language) -> list[Row]:
-    """'Eager, longest 1', its time and share, and its name."""
+    if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
+        return []  # the answer says it
     return [
+        (
+            lang.plain("row_process", number=number),
+            lang.plain("row_speedup_value", ratio=fmt.ratio(one.within.ratio), low=low, high=high),
+            lang.plain("row_process_why", id=one.id),
+        )
+        for number, one in enumerate(repeats, 1)
+        for low, high in [ends(one.within.low, one.within.high)]
+    ]
+
+
+def why(result: RunResult, lang: Language) -> Part | None:
+    """The profiler's kernels or operators, and the roofline."""
+    if not (title := section_texts.why_title(result, lang)):
+        return None
+    phrases = (section_texts.why(result, lang), section_texts.ceiling(result, lang))
+    rows = [
         (
             lang.composed("row_longest", variant=variant, number=lang.plain_value(number)),
             lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
@@ -155,14 +108,6 @@ def longest_kernels(result: RunResult, lang: Language) -> list[Row]:
         if measured.profile is not None
         for number, kernel in enumerate(measured.profile.longest, 1)
     ]
-
-
-def _reasons(result: RunResult, lang: Language) -> list[Row]:
-    """Rows of the profiler and the roofline."""
-    rows: list[Row] = []
-    if reason := why(result, lang):
-        rows.append((lang.plain("row_why"), reason, lang.plain("row_why_why")))
-    rows += longest_kernels(result, lang)
     if roofline := result.roofline:
         explanation = lang.plain(
             "row_roofline_why",
@@ -171,62 +116,112 @@ def _reasons(result: RunResult, lang: Language) -> list[Row]:
             bytes=fmt.size(roofline.least_bytes),
             copied=fmt.size(roofline.copy_rate),
         )
-        rows.append((lang.plain("row_roofline"), ceiling(result, lang), explanation))
-    return rows
+        rows.append((lang.plain("row_roofline"), lang.plain_value(fmt.latency(roofline.least_seconds)), explanation))
+    return Part(title, [lang.sentence(phrase) for phrase in phrases if phrase], rows=rows)
 
 
-def _compilation(result: RunResult, lang: Language) -> list[Row]:
-    compiled = result.compilation
-    if compiled is None:
-        return []
-    rows: list[Row] = []
-    for state, cost in (("cold", compiled.cold), ("warm", compiled.warm)):
-        if cost is None:
-            continue
-        key = cost_key(compiled, state)
-        value = lang.plain(f"row_first_{key}_value", time=fmt.start_time(cost.first_call_seconds))
-        if cost.run_id:
-            value = lang.listed([value, lang.plain("by_run", id=cost.run_id)])
-        least = 0.05 if compiled.package_bytes is None else 0.0
-        told = {name: fmt.start_time(part) for name, part in cost.parts.items() if part >= least}
-        spent = [lang.plain_quoted(f"{name} {time}") for name, time in told.items()]
-        rows.append((lang.plain(f"row_first_{key}"), value, lang.listed(spent) or lang.plain("row_first_traced")))
-        if outcome(result) not in (None, "void"):
-            rows.append((lang.plain(f"row_pays_{key}"), *_break_even(result, cost.first_call_seconds, lang)))
-    if not rows:
-        seconds = lang.plain_value(fmt.duration(compiled.first_call_seconds))
-        rows.append((lang.plain("row_first"), seconds, lang.plain("row_first_why")))
-    if compiled.package_bytes is not None:
-        size = lang.plain_value(fmt.size(compiled.package_bytes))
+def compiled(result: RunResult, lang: Language) -> Part | None:
+    """What torch.compile made of the model: graphs, breaks, recompiles, kernels, CUDA graphs."""
+    found = result.compilation
+    if found is None:
+        return None
+    cost = break_cost(result, lang)
+    texts = [*([lang.sentence(cost)] if cost else []), *compiled_first(result, lang)]
+    if result.prefill is not None and found.recompiles:
+        texts.append(lang.plain("compiled_two_lengths"))
+    first = found.compiled_first
+    rows = [*_places("row_break", found.graph_breaks, lang)]
+    if first is not None:
+        rows.append((lang.plain("row_compiled_first"), captured(first, lang), lang.plain("row_compiled_first_why")))
+        rows += _places("row_first_break", first.graph_breaks, lang)
+    rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
+    if found.recompiles_while_timing:
+        number = lang.plain_value(found.recompiles_while_timing)
+        rows.append((lang.plain("row_recompiles"), number, lang.plain("row_recompiles_why")))
+    if found.cudagraphs != "not asked":
+        rows.append(_cudagraphs(found, lang))
+    if found.kernels is not None:
+        counted = {"generated": found.kernels, "libraries": found.extern_kernels}
+        rows.append(
+            (lang.plain("row_kernels"), lang.plain("row_kernels_value", **counted), lang.plain("row_kernels_why"))
+        )
+    if found.cache_hits or found.cache_misses:
+        value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
+        rows.append((lang.plain("row_cache"), value, lang.plain("row_cache_why")))
+    return Part(section_texts.compiled_title(result, lang), texts, rows=rows)
+
+
+def _cudagraphs(found: Compilation, lang: Language) -> Row:
+    """'used' and what that means, or 'not used' and the worker's reason."""
+    name = lang.plain("row_cudagraphs")
+    if found.cudagraphs_skipped is not None:
+        return name, lang.plain("no_cudagraphs"), lang.plain_quoted(found.cudagraphs_skipped)
+    return name, worker_word("cudagraphs", found.cudagraphs, lang), lang.plain("row_cudagraphs_why")
+
+
+def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
+    """Where and why, in torch's words."""
+    return [
+        (
+            lang.plain(key, number=number),
+            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
+            lang.plain_quoted(break_reason(one)),
+        )
+        for number, one in enumerate(places, 1)
+    ]
+
+
+def outputs(result: RunResult, lang: Language) -> Part | None:
+    compared = result.parity
+    if compared is None:
+        return None
+    rows = []
+    if compared.max_abs_error is not None:
+        error = lang.plain_value(f"{compared.max_abs_error:.2g}")
+        rows = [(lang.plain("row_difference"), error, lang.plain("row_difference_why"))]
+    title = lang.composed("section_outputs", answer=parity(result, lang))
+    return Part(title, [lang.plain_quoted(compared.reason)], rows=rows)
+
+
+def pays(result: RunResult, lang: Language) -> Part | None:
+    """The cost of the first call from each state of the cache, its parts, and when it has paid for itself."""
+    found = result.compilation
+    if found is None or result.speedup is None:
+        return None
+    costs = {"cold": found.cold, "warm": found.warm}
+    measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
+    heads = [""]
+    for cache, cost in measured.items():
+        head = lang.plain(f"head_{cost_key(found, cache)}")
+        heads.append(lang.listed([head, lang.plain("by_run", id=cost.run_id)]) if cost.run_id else head)
+    names = dict.fromkeys(name for cost in measured.values() for name in cost.parts)
+    lines = [
+        [
+            worker_word("part", name, lang),
+            *(
+                lang.plain_value(fmt.start_time(cost.parts[name]) if name in cost.parts else "")
+                for cost in measured.values()
+            ),
+        ]
+        for name in names
+    ]
+    rows = []
+    if found.package_bytes is not None:
+        size = lang.plain_value(fmt.size(found.package_bytes))
         rows.append((lang.plain("row_package"), size, lang.plain("row_package_why")))
     if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
         three = lang.listed([lang.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
         rows.append((lang.plain("row_first_three"), three, lang.plain("row_first_three_why")))
-    rows.append(graphs(compiled, lang))
-    rows += [
-        (
-            lang.plain("row_break", number=number),
-            lang.plain_quoted(break_reason(one)),
-            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
-        )
-        for number, one in enumerate(compiled.graph_breaks, 1)
-    ]
-    rows += captured_first(compiled, lang)
-    if compiled.kernels is not None:
-        counted = {"generated": compiled.kernels, "libraries": compiled.extern_kernels}
-        rows.append(
-            (lang.plain("row_kernels"), lang.plain("row_kernels_value", **counted), lang.plain("row_kernels_why"))
-        )
-    if compiled.cache_hits or compiled.cache_misses:
-        found, missing = count(compiled.cache_hits, "graph", lang), lang.plain_value(compiled.cache_misses)
-        value = lang.composed("row_cache_value", found=found, missing=missing)
-        rows.append((lang.plain("row_cache"), value, lang.plain("row_cache_why")))
-    rows += _places("row_fallback", compiled.fallbacks, lang) + _places("row_recompile", compiled.recompiles, lang)
-    return [*rows, recompiles(compiled, lang), cudagraphs(compiled, lang), *another_sizes(result, lang)]
+    table = (heads, lines) if lines else None
+    return Part(lang.plain("section_pays"), section_texts.pays(result, lang), table, rows)
 
 
-def another_sizes(result: RunResult, lang: Language) -> list[Row]:
-    """One row for each size that was called after the timed one."""
+def another_size(result: RunResult, lang: Language) -> Part | None:
+    """One row for each size that was called after the timed one; before one was, an invitation."""
+    if not (title := section_texts.another_size_title(result, lang)):
+        return None
+    if not result.another_sizes:
+        return Part(title, [lang.plain("another_size_invites")])
     rows = []
     for one in result.another_sizes:
         times = f"{fmt.latency(one.eager.median_seconds)} → {fmt.latency(one.compiled.median_seconds)}"
@@ -235,86 +230,85 @@ def another_sizes(result: RunResult, lang: Language) -> list[Row]:
             time=lang.plain_value(fmt.start_time(one.first_call_seconds)),
             recompiles=count(one.recompiles, "recompile", lang),
             times=lang.plain_value(times),
-            ratio=lang.plain_value(f"{_exact(one.speedup.ratio)}×"),
+            ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
         )
         if one.fallbacks:
             value = lang.listed([value, lang.plain("another_size_eager")])
         paid = lang.plain("another_size_never")
         if one.calls_to_pay is not None:
-            paid = lang.composed("another_size_pays", calls=count(one.calls_to_pay, "call", lang))
-        rows.append((size(one, lang), value, paid))
-    return rows
+            paid = lang.composed("another_size_pays", calls=count(fmt.two_digits(one.calls_to_pay), "call", lang))
+        rows.append((section_texts.size(one, lang), value, paid))
+    return Part(title, [lang.plain("another_size_note")], rows=rows)
 
 
-def _places(key: str, places: Sequence[GraphBreak], lang: Language) -> list[Row]:
-    return [
-        (lang.plain(key, number=number), lang.plain_quoted(one.location), lang.plain_quoted(break_reason(one)))
-        for number, one in enumerate(places, 1)
+MEMORY_DIFFERENCE = 0.02
+"""Peaks that differ by a smaller share are not shown."""
+
+
+def memory(result: RunResult, lang: Language) -> Part | None:
+    """Both peaks; where the allocator held more of the GPU than it gave out, that as well."""
+    sides = [(name, side) for _, name, side in variants(result, lang) if side.peak_memory_bytes]
+    peaks = [side.peak_memory_bytes or 0 for _, side in sides]
+    if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):
+        return None
+    lines = [[lang.plain("head_peak"), *(lang.plain_value(fmt.size(peak)) for peak in peaks)]]
+    reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
+    if all(reserved):
+        lines.append([lang.plain("head_reserved"), *(lang.plain_value(fmt.size(held)) for held in reserved)])
+    title = lang.plain("section_memory", figures=" → ".join(map(fmt.size, peaks)))
+    meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
+    return Part(title, [meaning], (["", *(name for name, _ in sides)], lines))
+
+
+def request(result: RunResult, lang: Language) -> Part | None:
+    """A whole request in its four parts, which compiling changes one of."""
+    around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
+    if around is None or requests is None:
+        return None
+    before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
+    lines = {
+        "request_prepare": (before, before),
+        "request_copy": (around.copy_seconds, around.copy_seconds),
+        "request_model": result.answer_seconds or tuple(result.latencies.values()),
+        "request_decode": (after, after),
+        "request_whole": requests,
+    }
+    table = [[lang.plain(key), *(lang.plain_value(fmt.latency(time)) for time in both)] for key, both in lines.items()]
+    heads = ["", *(name for _, name, _ in variants(result, lang))]
+    title = lang.composed("section_request", answer=section_texts.request_faster(requests, result, lang))
+    return Part(title, [section_texts.request(result, lang)], (heads, table))
+
+
+def machine(result: RunResult, lang: Language) -> Part | None:
+    """Processor, memory, versions, settings in force, and what else ran while it was timed."""
+    known = result.environment
+    if known is None:
+        return None
+    threads = count(known.threads, "thread", lang)
+    cores = lang.composed("row_cpu_why", cores=lang.plain_value(known.cpu_count), threads=threads)
+    size = lang.plain_value(fmt.size(known.memory_bytes))
+    libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
+    more = [f"Triton {known.triton}" if known.triton else "", known.compiler or "", known.platform]
+    further = [*section_texts.versions_of_gpu(known, lang), *(lang.plain_value(one) for one in more if one)]
+    rows = [
+        (lang.plain("row_cpu"), lang.plain_value(known.cpu), cores),
+        (lang.plain("row_memory"), size, lang.plain("row_memory_why")),
+        (lang.plain("row_versions"), lang.plain_value(libraries), lang.listed(further)),
     ]
-
-
-def graphs(compiled: Compilation, lang: Language) -> Row:
-    breaks = count(len(compiled.graph_breaks), "break", lang)
-    value = lang.listed([lang.plain_value(compiled.graphs), breaks])
-    return lang.plain("row_graphs"), value, lang.plain("row_graphs_why")
-
-
-def captured_first(compiled: Compilation, lang: Language) -> list[Row]:
-    """Graphs and breaks of the model compiled before any eager call; empty where they are the same."""
-    first = compiled.compiled_first
-    if first is None:
-        return []
-    return [(lang.plain("row_compiled_first"), captured(first, lang), lang.plain("row_compiled_first_why"))]
-
-
-def recompiles(compiled: Compilation, lang: Language) -> Row:
-    number = lang.plain_value(compiled.recompiles_while_timing)
-    return lang.plain("row_recompiles"), number, lang.plain("row_recompiles_why")
-
-
-def cudagraphs(compiled: Compilation, lang: Language) -> Row:
-    """'used', 'not requested', or 'not used: ' and the worker's reason."""
-    if compiled.cudagraphs_skipped is not None:
-        used = lang.composed("no_cudagraphs", reason=lang.plain_quoted(compiled.cudagraphs_skipped))
-    else:
-        used = worker_word("cudagraphs", compiled.cudagraphs, lang)
-    return lang.plain("row_cudagraphs"), used, lang.plain("row_cudagraphs_why")
-
-
-def _break_even(result: RunResult, first_call_seconds: float, lang: Language) -> tuple[str, str]:
-    """When compiling pays, and the bounds of the number of calls by the speed-up's 95 % interval."""
-    never, explanation = lang.plain("never"), lang.plain("row_pays_why")
-    if outcome(result) == "unsure":
-        return lang.plain("pays_unsure"), explanation
-    even = result.break_even(first_call_seconds) if outcome(result) == "faster" else None
-    if even is None or even.calls is None:
-        return never, explanation
-    calls = [lang.composed("after", calls=calls_to_pay(even, lang))]
-    if even.images != even.calls and even.answers is None:
-        calls.append(count(even.images or 0, result.spec.unit, lang))
-    one, thing = (result.spec.batch_size, "token") if even.answers is not None else (1, "call")
-    bounds = lang.composed(
-        "row_pays_bounds",
-        why=explanation,
-        low=count((even.low or 0) * one, thing, lang),
-        high=count(even.high * one, thing, lang) if even.high is not None else never,
-    )
-    return lang.listed(calls), bounds
-
-
-def _correctness(result: RunResult, lang: Language) -> list[Row]:
-    compared = result.parity
-    if compared is None:
-        return []
-    rows: list[Row] = [(lang.plain("row_parity"), parity(result, lang), lang.plain_quoted(compared.reason))]
-    if compared.max_abs_error is not None:
-        error = lang.plain_value(f"{compared.max_abs_error:.2g}")
-        rows.append((lang.plain("row_difference"), error, lang.plain("row_difference_why")))
-    return rows
+    if known.settings:
+        settings = lang.listed([lang.plain_value(f"{name} {value}") for name, value in known.settings.items()])
+        rows.append((lang.plain("row_settings"), settings, lang.plain("row_settings_why")))
+    rows += _machine_states(result, lang)
+    whole = lang.plain_value(fmt.duration(result.elapsed_seconds))
+    timing = ""
+    if result.timing_seconds is not None:
+        timing = lang.plain("row_timing_why", time=fmt.duration(result.timing_seconds))
+    rows.append((lang.plain("row_whole_run"), whole, timing))
+    return Part(section_texts.machine_title(result, lang), rows=rows)
 
 
 def _machine_states(result: RunResult, lang: Language) -> list[Row]:
-    """The range of each figure sampled between the blocks."""
+    """The range of each figure sampled between the blocks, and throttling; only what the machine reports."""
     states = result.machine_states
     rows: list[Row] = []
     foreign = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
@@ -330,6 +324,11 @@ def _machine_states(result: RunResult, lang: Language) -> list[Row]:
         reported = [value for value in values if value is not None]
         if reported:
             rows.append((lang.plain(f"row_{name}"), _span(reported, show, lang), lang.plain(f"row_{name}_why")))
+    if gpus:
+        reasons = section_texts.throttle_reasons(gpus, lang) or lang.plain("row_throttled_no")
+        others = lang.plain_value(max(gpu.foreign_processes for gpu in gpus))
+        rows.append((lang.plain("row_throttled"), reasons, lang.plain("row_throttled_why")))
+        rows.append((lang.plain("row_gpu_others"), others, lang.plain("row_gpu_others_why")))
     return rows
 
 
@@ -338,45 +337,5 @@ def _span(values: list[float], show: Callable[[float], str], lang: Language) -> 
     return lang.plain_value(low) if low == high else lang.plain("between", low=low, high=high)
 
 
-def _surroundings(result: RunResult, lang: Language) -> list[Row]:
-    rows: list[Row] = []
-    parts = result.end_to_end
-    if parts is not None:
-        around = lang.plain(
-            "row_around_value",
-            before=fmt.latency(parts.preprocess_seconds),
-            copy=fmt.latency(parts.copy_seconds),
-            after=fmt.latency(parts.postprocess_seconds),
-        )
-        rows.append((lang.plain("row_around"), around, lang.plain("row_around_why")))
-    if requests := result.request_seconds:
-        sides = f"{fmt.latency(requests[0])} → {fmt.latency(requests[1])}"
-        both = lang.listed(list(filter(None, [lang.plain_value(sides), request_faster(requests, result, lang)])))
-        rows.append((lang.plain("row_request"), both, lang.plain("row_request_why")))
-    machine = result.environment
-    if machine is not None:
-        cores = lang.plain("row_machine_why", cpu=machine.cpu, cores=machine.cpu_count, threads=machine.threads)
-        rows.append((lang.plain("row_machine"), lang.plain_value(machine.device_name), cores))
-        more = [lang.plain_value(f"Python {machine.python}"), lang.plain_value(machine.platform)]
-        more += versions_of_gpu(machine, lang)
-        libraries = f"torch {machine.torch}, transformers {machine.transformers}"
-        rows.append((lang.plain("row_versions"), lang.plain_value(libraries), lang.listed(more)))
-        if machine.settings:
-            settings = lang.listed([lang.plain_value(f"{name} {value}") for name, value in machine.settings.items()])
-            rows.append((lang.plain("row_settings"), settings, lang.plain("row_settings_why")))
-    rows += _machine_states(result, lang)
-    whole = lang.plain_value(fmt.duration(result.elapsed_seconds))
-    rows.append((lang.plain("row_whole_run"), whole, lang.plain("row_whole_run_why")))
-    return rows
-
-
-def machine_states(result: RunResult, lang: Language) -> list[Row]:
-    """The figures sampled between the blocks, and throttling; only what the machine reports."""
-    rows = _machine_states(result, lang)
-    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
-    if gpus:
-        reasons = throttle_reasons(gpus, lang) or lang.plain("row_throttled_no")
-        others = lang.plain_value(max(gpu.foreign_processes for gpu in gpus))
-        rows.append((lang.plain("row_throttled"), reasons, lang.plain("row_throttled_why")))
-        rows.append((lang.plain("row_gpu_others"), others, lang.plain("row_gpu_others_why")))
-    return rows
+WHY = {"calls": calls, "why": why, "compiled": compiled, "outputs": outputs, "machine": machine}
+COST = {"pays": pays, "another_size": another_size, "memory": memory, "request": request}

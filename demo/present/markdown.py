@@ -6,41 +6,41 @@ import re
 from collections.abc import Iterable, Sequence
 
 from demo.core import format as fmt
-from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import advice, sentences
+from demo.present import advice, details, section_texts, sentences
 
 
 def of_run(result: RunResult) -> str:
-    """The two variants side by side, then settings and machine. Raises ValueError for a run without figures."""
-    spec, compiled = result.spec, result.compilation
-    if result.speedup is None:
+    """The verdict, the two variants side by side, then settings and machine.
+
+    Raises ValueError for a run without figures.
+    """
+    timed = details.calls(result, ENGLISH)
+    if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
-    sides = {name: getattr(result, name) for name in result.latencies}
     answers = {"first token": result.prefill_latencies, "whole answer": result.answer_seconds}
-    rows = [
-        ("latency", *map(fmt.latency, result.latencies.values())),
-        ("median", *(fmt.latency(side.median_seconds) for side in sides.values())),
-        ("95th percentile", *(fmt.latency(side.p95_seconds) for side in sides.values())),
-        (f"{spec.unit}s per second", *(fmt.rate(spec.batch_size / seconds) for seconds in result.latencies.values())),
-        *((name, *map(fmt.latency, both)) for name, both in answers.items() if both is not None),
-        ("first compiled call", "", fmt.duration(compiled.first_call_seconds) if compiled else ""),
-        ("speed-up", "", speedup(result)),
+    heads, lines = timed.table
+    latencies = [seconds for seconds in sentences.latencies(result).values() if seconds is not None]
+    rows = [("latency", *map(fmt.latency, latencies)), *lines]
+    if result.with_break is None:  # with an added graph break there are three columns
+        rows += [(name, *map(fmt.latency, both)) for name, both in answers.items() if both is not None]
+    notes = [
+        sentences.noise_floor(result, ENGLISH),
+        *section_texts.pays(result, ENGLISH),
+        sentences.break_cost(result, ENGLISH),
+        *sentences.compiled_first(result, ENGLISH),
+        *(step.words for step in advice.next_steps(result, ENGLISH)),
     ]
-    if result.own_break_even is not None:
-        rows.append(("pays for itself after", "", sentences.calls_to_pay(result.own_break_even, ENGLISH)))
-    if result.control is not None:
-        rows.append(("noise floor", "", fmt.percent(stats.noise_floor(result.control))))
-    rests = f"95 % confidence, {sentences.basis(result, ENGLISH)}"
-    notes = [rests, sentences.break_cost(result, ENGLISH), *sentences.compiled_first(result, ENGLISH)]
-    notes.append(advice.worth(result, ENGLISH))
-    notes += [step.words for step in advice.next_steps(result, ENGLISH)]
     below = " ".join(
         [f"{belongs_to(result)}.", *(escaped(ENGLISH.sentence(note.rstrip("."))) for note in notes if note)]
     )
-    return "\n".join([*_table(("", "eager", "compiled"), rows, "lrr"), "", below, ""])
+    worth = [advice.worth(result, ENGLISH), advice.worth_why(result, ENGLISH)]
+    verdict = " ".join(escaped(ENGLISH.sentence(text)) for text in worth if text)
+    answer = f"{speedup(result)}, 95 % confidence, {sentences.basis(result, ENGLISH)}."
+    columns = "l" + "r" * len(latencies)
+    return "\n".join([verdict, "", answer, "", *_table(heads, rows, columns), "", below, ""])
 
 
 def belongs_to(result: RunResult) -> str:

@@ -70,7 +70,7 @@ def script(result: RunResult) -> str:
         "WAITING": _waiting(result),
         "CALL": _timed("call", spec),
         "PROTOCOL": _protocol(spec),
-        "LOAD": _load(spec, checkpoint) if spec.sees_picture else _load_text(spec, checkpoint),
+        "LOAD": load_lines(spec, checkpoint) if spec.sees_picture else load_text_lines(spec, checkpoint),
         "BATCH": _batch(result, checkpoint),
         "ORDER": _order(result),
         "LEAST": ", least=6" if spec.mode in CUDA_GRAPH_MODES and device(spec) == "cuda" else "",
@@ -83,7 +83,7 @@ def script(result: RunResult) -> str:
         "MEASURE": _measure(spec),
         "SEE": _see(result, checkpoint),
     }
-    gaps["IMPORTS"] = "\n".join(name for name in pieces.IMPORTS if _uses(name, (template, *gaps.values())))
+    gaps["IMPORTS"] = "\n".join(name for name in pieces.IMPORTS if uses(name, (template, *gaps.values())))
     gaps["SETTINGS"] = _settings(result, checkpoint)  # no code: a prompt may end in "random."
     # One pass: text inside a piece is never taken for the name of another piece.
     return re.sub(r"#([A-Z]+)#(\n?)", lambda gap: _filled(gaps[gap[1]], gap[2]), template)
@@ -101,7 +101,7 @@ def _filled(piece: str, end: str) -> str:
     return piece.strip("\n") + end if piece else ""
 
 
-def _uses(name: str, texts: Iterable[str]) -> bool:
+def uses(name: str, texts: Iterable[str]) -> bool:
     module = name.split()[-1]
     return any(re.search(rf"\b{module}[.(]", text) for text in texts)
 
@@ -158,11 +158,11 @@ def _settings(result: RunResult, checkpoint: Checkpoint | None) -> str:
         names, values = [*names, "TOKENS"], [*values, spec.tokens]
     lines = [
         f"THEN = {literal(_then(result))}",
-        _image(result) if spec.sees_picture else _prompt(spec),
+        _image(result) if spec.sees_picture else prompt_line(spec),
         f"{', '.join(names)} = {', '.join(map(str, values))}",
     ]
     if checkpoint is None or spec.weights == "pretrained":
-        lines.insert(1, f"CHECKPOINT = {literal(_source(spec))}")
+        lines.insert(1, f"CHECKPOINT = {literal(source_of(spec))}")
     if spec.text:
         listed = f"TEXT = {literal(list(spec.text))}"
         lines.append(listed if len(listed) <= MAX_COLUMNS else f"TEXT = json.loads({literal(json.dumps(spec.text))})")
@@ -174,7 +174,7 @@ def _image(result: RunResult) -> str:
     return f"IMAGE, IMAGE_SIZE = {literal(picture(result) or '')}, {size}"
 
 
-def _prompt(spec: RunSpec) -> str:
+def prompt_line(spec: RunSpec) -> str:
     line = f"PROMPT = {literal(spec.prompt)}"
     # The formatter may put a long text on a line of its own, and chooses other quotes where it saves a backslash.
     plain = len(line) <= MAX_COLUMNS and line.isascii() and "\\" not in line
@@ -194,7 +194,7 @@ def needs_folder(spec: RunSpec) -> bool:
     return checkpoint is not None and checkpoint.bundled and spec.weights == "pretrained"
 
 
-def _source(spec: RunSpec) -> str:
+def source_of(spec: RunSpec) -> str:
     checkpoint = catalog.find(spec.checkpoint)
     return _in_project(catalog.config_folder(checkpoint)) if checkpoint and needs_folder(spec) else spec.checkpoint
 
@@ -211,7 +211,7 @@ def _order(result: RunResult) -> str:
     return f"    # Call the model once in eager before compiling: compiled first, it becomes {graphs}, {breaks}."
 
 
-def _load(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
+def load_lines(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
     """The code that loads processor and model, as `demo.backend.models` does."""
     kind = f"transformers.{checkpoint.auto_class}" if checkpoint else "kind"
     if checkpoint is not None and spec.weights == "random":
@@ -223,7 +223,7 @@ def _load(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
         f"source, files = options.checkpoint, {literal(files)}",
         'processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)',
     ]
-    if _zero_shot(spec, checkpoint) and spec.weights == "pretrained":
+    if zero_shot(spec, checkpoint) and spec.weights == "pretrained":
         lines.append(pieces.TOKENIZER.strip())
     # transformers 5 refuses null in a field of a type, which 4 wrote: into the DETRs' revision without timm, as well.
     of_any_release = keys is None and (checkpoint is None or checkpoint.revision is not None)
@@ -244,7 +244,7 @@ def _load(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
     return "\n".join(lines + _pretrained(spec, kind, more, weights))
 
 
-def _load_text(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
+def load_text_lines(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
     """The same for a causal language model, with a tokenizer where its weights are not random.
 
     Its config is left to transformers: null often means something there, such as no sliding window.
@@ -262,7 +262,7 @@ def _load_text(spec: RunSpec, checkpoint: Checkpoint | None) -> str:
 def _files(spec: RunSpec, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of `from_pretrained`: for every file, and further ones for weights."""
     files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask on the terminal
-    named = _source(spec)
+    named = source_of(spec)
     if named == spec.checkpoint and not catalog.is_folder(named):
         files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
     return files, {} if checkpoint and "revision" in files else {"use_safetensors": True}
@@ -356,16 +356,15 @@ def _timed(call: str, spec: RunSpec) -> str:
     return f"lambda: ({call}(), torch.cuda.synchronize())" if device(spec) == "cuda" else call
 
 
-def _zero_shot(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
+def zero_shot(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
     """A detector that is not in the catalogue is zero-shot if the run has text queries."""
     return checkpoint.takes_text if checkpoint else spec.task == "object-detection" and bool(spec.text)
 
 
-def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
-    """The code for the run's other options, a few lines each."""
-    spec = result.spec
+def settings_lines(result: RunResult) -> list[str]:
+    """The settings of torch, a line each."""
+    spec, known = result.spec, result.environment
     lines = []
-    known = result.environment
     if spec.threads:
         lines.append(f"torch.set_num_threads({spec.threads})")
     elif known is not None and known.gave_way:
@@ -378,16 +377,22 @@ def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
         lines.append('torch.set_float32_matmul_precision("high")')
     elif device(spec) == "cuda":
         lines.append("torch.backends.cudnn.allow_tf32 = False")
-    if _zero_shot(spec, checkpoint):
+    return lines
+
+
+def _batch(result: RunResult, checkpoint: Checkpoint | None) -> str:
+    """The code for the run's other options, a few lines each."""
+    spec, lines = result.spec, settings_lines(result)
+    if zero_shot(spec, checkpoint):
         lines.append(pieces.MADE_UP_TOKENS if spec.weights == "random" else pieces.TOKENS)
     if spec.task == TEXT_GENERATION:
-        lines.append(_prompt_tokens(result, checkpoint))
+        lines.append(prompt_token_lines(result, checkpoint))
     if spec.task == "image-segmentation" and spec.weights == "pretrained":
         lines.append(pieces.TARGET)
     return "\n".join(line.strip("\n") for line in lines)
 
 
-def _prompt_tokens(result: RunResult, checkpoint: Checkpoint | None) -> str:
+def prompt_token_lines(result: RunResult, checkpoint: Checkpoint | None) -> str:
     """The code that makes tokens of the prompt.
 
     With random weights they are made up: as many as in the run, which used a bundled checkpoint's tokenizer.
@@ -411,7 +416,7 @@ def _see(result: RunResult, checkpoint: Checkpoint | None) -> str:
         return pieces.LABELS
     found = pieces.DECODED_IN_FLOAT32.rstrip() if spec.dtype in ("float16", "bfloat16") else ""
     if spec.task == "object-detection":
-        if _zero_shot(spec, checkpoint):
+        if zero_shot(spec, checkpoint):
             return found + pieces.BOXES.replace("0.55", "0.1").replace('names.get(at, f"LABEL_{at}")', "TEXT[at]")
         return found + pieces.BOXES
     decoded = {seen.segmentation for seen in (result.predictions or {}).values()} - {None}

@@ -297,6 +297,19 @@ ids = torch.tensor([[zlib.crc32(word.encode()) %% known for word in %s]])  # mad
 prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
 """
 
+LAY_OUT = """
+cache = transformers.StaticCache(config=model.config, max_cache_len=prompt.shape[1] + %s)
+model(prompt[:, :1], past_key_values=cache, use_cache=True)  # once in eager: it lays out the cache
+cache.reset()  # in place: from here on compiled calls use this cache
+"""
+
+WRITE = """
+tokens, written = prompt, []
+for _ in range(%s):
+    tokens = model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].argmax(-1, True)
+    written.append(tokens[0].item())
+"""
+
 WRITTEN = """
         found["decode"][name]["text"] = tokenizer.decode(chosen[name], skip_special_tokens=True)
 """

@@ -11,7 +11,7 @@ from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
 from demo.core.machine import Environment, GpuSample
-from demo.core.measurement import AnotherSize, BreakEven, Compilation
+from demo.core.measurement import AnotherSize, Compilation
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL
 from demo.present.sentences import (
@@ -20,9 +20,7 @@ from demo.present.sentences import (
     count,
     grouped,
     outcome,
-    rate,
     speedup,
-    times,
     variants,
     worker_word,
 )
@@ -99,9 +97,8 @@ def ceiling(result: RunResult, lang: Language) -> str:
 
 
 def why_title(result: RunResult, lang: Language) -> str:
-    """'Why? launch-bound: 412 kernels a call, GPU busy 31 %'; '' without a profile and a roofline."""
-    answer = _why_eager(result, lang) or ceiling(result, lang)
-    return lang.composed("section_why", answer=answer) if answer else ""
+    """'' without a profile and a roofline."""
+    return lang.plain("section_why") if _why_eager(result, lang) or ceiling(result, lang) else ""
 
 
 def versions_of_gpu(machine: Environment, lang: Language) -> list[str]:
@@ -110,31 +107,17 @@ def versions_of_gpu(machine: Environment, lang: Language) -> list[str]:
     return cuda + ([lang.plain("driver", version=machine.driver)] if machine.driver else [])
 
 
-def latency_title(result: RunResult, lang: Language) -> str:
-    return lang.plain("section_latency", figures=times(result))
-
-
-def back_to_back(result: RunResult, lang: Language) -> str:
-    """Throughput without waiting for each call, as of a server with a full queue; '' where it was not measured."""
-    rates = {
-        name: rate(run.calls * result.spec.batch_size / run.seconds, result.spec, lang)
-        for name, _, side in variants(result, lang)
-        if (run := side.back_to_back) is not None
-    }
-    return lang.composed("back_to_back", **rates) if len(rates) == 2 else ""
-
-
 def compiled_title(result: RunResult, lang: Language) -> str:
     """'Did it really compile? Yes: the whole model is one graph'; '' for a run that ended before compiling."""
     if result.compilation is None:
         return ""
-    answer = _really_compiled(result.compilation, result.spec.scope, lang)
+    answer = _really_compiled(result, result.compilation, lang)
     if result.compilation.compiled_first is not None:
         answer = lang.composed("compiled_after_eager", answer=answer)
     return lang.composed("section_compiled", answer=answer)
 
 
-def _really_compiled(compiled: Compilation, scope: str, lang: Language) -> str:
+def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -> str:
     if compiled.graphs == 0:
         return lang.plain("compiled_none")
     if compiled.fallbacks:
@@ -145,27 +128,11 @@ def _really_compiled(compiled: Compilation, scope: str, lang: Language) -> str:
         return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
     if compiled.recompiles_while_timing:
         return lang.plain("compiled_void")
-    if scope == "layers":
+    if compiled.package_bytes is not None:
+        return lang.plain("compiled_package")
+    if result.spec.scope == "layers":
         return lang.composed("compiled_layers", graphs=counted)
     return lang.plain("compiled_whole") if compiled.graphs == 1 else lang.composed("compiled_graphs", graphs=counted)
-
-
-def pays_title(result: RunResult, lang: Language) -> str:
-    """'When does compiling pay? After 5 480 calls, about 28 s of work'; '' without a speed-up."""
-    if result.compilation is None or result.speedup is None:
-        return ""
-    return lang.composed("section_pays", answer=_pays_when(result, lang))
-
-
-def _pays_when(result: RunResult, lang: Language) -> str:
-    if result.speedup is not None and result.speedup.verdict == "unsure":
-        return lang.plain("pays_unsure")
-    paid = {key: calls_to_pay(even, lang) for key, even in _paid_at(result).items()}
-    if len(paid) == 2:
-        return lang.composed("pays_both" if "cold" in paid else "pays_both_package", **paid)
-    for key, calls in paid.items():
-        return lang.composed(f"pays_{key}", calls=calls)
-    return lang.plain("pays_never")
 
 
 def another_size_title(result: RunResult, lang: Language) -> str:
@@ -195,56 +162,31 @@ def size(inputs: AnotherSize, lang: Language) -> str:
     return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 
-def _paid_at(result: RunResult) -> dict[str, BreakEven]:
-    """When compiling has paid for itself, by `cost_key`; empty where it never does."""
-    compiled = result.compilation
-    if compiled is None or result.speedup is None or result.speedup.verdict != "faster":
-        return {}
-    points = {cost_key(compiled, cache): result.break_even(cost) for cache, cost in compiled.known_costs.items()}
-    return {key: even for key, even in points.items() if even is not None and even.calls is not None}
-
-
 def pays(result: RunResult, lang: Language) -> list[str]:
-    """One sentence for each state of the cache whose first call was measured."""
+    """A sentence for each state of the cache whose first call was measured, but for that of each start: see `worth`."""
     compiled = result.compilation
     if compiled is None:
         return []
-    costs = {
-        lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)): seconds
-        for cache, seconds in compiled.known_costs.items()
-    }
-    return [lang.sentence(_paid(result, seconds, cost, lang)) for cost, seconds in costs.items()] + (
-        [lang.sentence(lang.plain("pays_after_eager"))] if compiled.compiled_first else []
-    )
+    *others, _ = compiled.known_costs.items()
+    told = [
+        _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
+        for cache, seconds in others
+    ]
+    return list(map(lang.sentence, [*told, *([lang.plain("pays_after_eager")] if compiled.compiled_first else [])]))
 
 
 def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
     """`cost`, the text about a first call that takes `seconds`, and when it has paid for itself."""
     even = result.break_even(seconds)
-    if even is None or result.speedup is None or result.speedup.verdict == "unsure":
+    if even is None or outcome(result) in (None, "void", "unsure"):
         return cost
-    if even.calls is None or result.speedup.verdict != "faster":
+    if even.calls is None or outcome(result) != "faster":
         return lang.composed("paid_never", cost=cost)
     paid = lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
-    if even.low is not None and even.high is not None:
-        high = count(even.high, "call", lang)
-        paid += lang.composed("paid_between", low=lang.plain_value(grouped(even.low)), high=high)
-    elif even.low is not None:
-        paid += lang.composed("paid_from", low=count(even.low, "call", lang))
-    if result.spec.batch_size > 1 and even.images is not None:
-        paid = lang.composed("paid_images", cost=paid, images=count(even.images, result.spec.unit, lang))
+    if even.answers is not None:
+        answers = count(fmt.two_digits(even.answers), "answer", lang)
+        return lang.listed([paid, lang.composed("about", value=answers)])
     return paid
-
-
-def memory_title(result: RunResult, lang: Language) -> str:
-    """'Memory: 812 MB → 640 MB'; '' where neither peak was measured."""
-    peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
-    sizes = [fmt.size(peak) for peak in peaks if peak is not None]
-    return lang.plain("section_memory", figures=" → ".join(sizes)) if sizes else ""
-
-
-def memory_meaning(result: RunResult, lang: Language) -> str:
-    return lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
 
 
 def request_title(result: RunResult, lang: Language) -> str:
@@ -269,20 +211,12 @@ def faster(ratio: float, lang: Language) -> str:
 
 
 def request(result: RunResult, lang: Language) -> str:
-    """The request's speed-up and the model's own, and the model's share of an eager request."""
-    requests, speedup = result.request_seconds, result.speedup
-    if requests is None or speedup is None:
+    """The model's share of an eager request."""
+    requests = result.request_seconds
+    if requests is None:
         return ""
     own = result.answer_seconds[0] if result.answer_seconds else result.latencies["eager"]
-    share = lang.plain_value(fmt.percent(own / requests[0]))
-    if outcome(result) not in ("faster", "slower"):
-        return lang.composed("request_share", share=share)
-    return lang.composed(
-        "request_beside_model",
-        model=faster(speedup.ratio, lang),
-        request=faster(requests[0] / requests[1], lang),
-        share=share,
-    )
+    return lang.composed("request_share", share=lang.plain_value(fmt.percent(own / requests[0])))
 
 
 NOTICEABLE = 0.05
@@ -315,19 +249,3 @@ def throttle_reasons(gpus: Sequence[GpuSample], lang: Language) -> str:
     """Each reason for a lowered GPU clock once, in alphabetical order."""
     reasons = sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
     return lang.listed([worker_word("throttled", reason, lang) for reason in reasons])
-
-
-def compile_parts(result: RunResult, lang: Language) -> list[tuple[str, str, str]]:
-    """The parts of a first call, as (part, cold time, warm time); '' where a part was not measured."""
-    compiled = result.compilation
-    if compiled is None:
-        return []
-    cold, warm = (cost.parts if cost is not None else {} for cost in (compiled.cold, compiled.warm))
-    return [
-        (
-            worker_word("part", part, lang),
-            fmt.start_time(cold[part]) if part in cold else "",
-            fmt.start_time(warm[part]) if part in warm else "",
-        )
-        for part in dict.fromkeys((*cold, *warm))
-    ]

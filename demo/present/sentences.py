@@ -357,15 +357,29 @@ def count(number: int, thing: str, lang: Language) -> str:
 
 
 def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
-    """'5 480 calls, about 28 s of work', of a text model its tokens and answers; 'never' where it is None as well."""
-    if even is None or even.calls is None or even.seconds is None:
+    """'10 000 to 140 000 calls', 'about 20 000 calls', of a text model tokens; 'never' where it never pays.
+
+    From one end of the speed-up's interval to the other, each end with two digits.
+    """
+    if even is None or even.calls is None or even.low is None:
         return lang.plain("never")
-    work = lang.plain_value(fmt.work_time(even.seconds))
-    if even.answers is not None:
-        tokens, answers = count(even.images or 0, "token", lang), count(even.answers, "answer", lang)
-        return lang.composed("tokens_and_work", tokens=tokens, answers=answers, work=work)
-    calls = count(even.calls, "call", lang)
-    return lang.composed("calls_and_work", calls=calls, work=work)
+    thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
+    low = fmt.two_digits(even.low * each)
+    if even.high is None:
+        return lang.composed("at_least", low=count(low, thing, lang))
+    high = fmt.two_digits(even.high * each)
+    if low == high:
+        return lang.composed("about", value=count(low, thing, lang)) if low >= 100 else count(low, thing, lang)
+    return lang.composed("between", low=lang.plain_value(grouped(low)), high=count(high, thing, lang))
+
+
+def caveats(result: RunResult, lang: Language) -> list[str]:
+    """What to know before using the figures, each once. A sentence without a text of its own stays in English."""
+    known = {caveat.text: caveat for caveat in result.caveats if caveat.key in lang.texts}
+    return [
+        lang.plain(known[text].key, **known[text].values) if text in known else lang.plain_quoted(text)
+        for text in dict.fromkeys(result.warnings)
+    ]
 
 
 def variant(name: str, lang: Language) -> str:

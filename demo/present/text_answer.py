@@ -10,19 +10,9 @@ from demo.core.agreement import same_tokens
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.speedup import Speedup
-from demo.present.sentences import ends, rate
+from demo.present.sentences import ends
 
 Row = tuple[str, str, str]
-
-
-def times(result: RunResult, lang: Language) -> str:
-    """'First token 3.2 → 1.1 ms · whole answer 198 → 57 ms · 324 tokens/s → 1119 tokens/s'; '' where not measured."""
-    first, answer = result.prefill_latencies, result.answer_seconds
-    if first is None or answer is None:
-        return ""
-    batch = result.spec.batch_size
-    rates = [rate(batch / seconds, result.spec, lang) for seconds in result.latencies.values()]
-    return lang.composed("answer_line", first=_pair(first, lang), answer=_pair(answer, lang), rates=" → ".join(rates))
 
 
 def rows(result: RunResult, lang: Language) -> list[Row]:

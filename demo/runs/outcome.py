@@ -12,6 +12,7 @@ from typing import Any
 
 from demo.core import format as fmt
 from demo.core import limits
+from demo.core.caveat import Caveat
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import Repeat
@@ -170,12 +171,11 @@ def with_earlier_runs(result: RunResult, earlier: tuple[Repeat, ...], history: H
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)
     pool = reruns.comparable(result, same, earlier)
-    warnings = result.warnings
     if left_out := sum(run.threads != result.threads for run in earlier):
-        processes = "process" if left_out == 1 else "processes"
-        warnings += (f"{left_out} earlier {processes} ran with another number of threads: not counted in this answer.",)
+        told = Caveat.of("caveat_threads_differ", count=left_out)
+        result = dataclasses.replace(result, warnings=(*result.warnings, told.text), caveats=(*result.caveats, told))
     spread = reruns.spread(result, others)
-    return dataclasses.replace(result, earlier=pool, spread=spread, gains=gains(result, others), warnings=warnings)
+    return dataclasses.replace(result, earlier=pool, spread=spread, gains=gains(result, others))
 
 
 def redacted(result: RunResult) -> RunResult:
@@ -184,4 +184,6 @@ def redacted(result: RunResult) -> RunResult:
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    return dataclasses.replace(result, failure=failure, warnings=tuple(map(fmt.redact, result.warnings)))
+    warnings = tuple(map(fmt.redact, result.warnings))
+    caveats = tuple(caveat for caveat in result.caveats if fmt.redact(caveat.text) == caveat.text)
+    return dataclasses.replace(result, failure=failure, warnings=warnings, caveats=caveats)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
+from demo.core.caveat import Caveat
+from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
+from demo.present import sentences
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -22,7 +26,7 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     ("samples", "words"),
     [
         ([HostSample(0.0, 0.2), HostSample(0.5, 0.4)], "30 % of the processor busy"),
-        ([gpu(foreign_processes=2)], "2 other processes used this GPU"),
+        ([gpu(foreign_processes=2)], "Other processes that used this GPU as well: 2."),
         ([gpu(1.9e9), gpu(1.5e9)], "between 1500 and 1900 MHz"),
         ([gpu(1.2e9)], "at 1200 MHz, well below its 1980 MHz"),
         ([gpu(throttle_reasons=("thermal",))], "because it was hot (70 °C)"),
@@ -31,8 +35,8 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     ],
 )
 def test_each_disturbance_is_told_in_one_sentence(samples: list[HostSample], words: str) -> None:
-    (warning,) = caveats.of_machine(samples)
-    assert words in warning
+    (caveat,) = caveats.of_machine(samples)
+    assert words in caveat.text
 
 
 BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
@@ -45,30 +49,29 @@ BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
             BUSY,
             {"eager": 0.31, "compiled": 0.12},
             ["eager", "compiled"],
-            ["The eager and compiled calls vary widely, from their warm-up on (the middle half spans 31 % and 12 % of "
-             "the median): other processes kept 30 % of the processor busy while it was timed."],
+            ["The calls vary widely (the middle half spans, as a share of the median: eager 31 %, compiled 12 %): "
+             "other programs kept 30 % of the processor busy while it was timed."],
         ),
         (
             [],
             {"compiled": 0.12},
             ["eager"],
-            ["The compiled calls vary widely (the middle half spans 12 % of the median): the machine's speed was "
-             "not steady.",
-             "Eager had not settled when the warm-up ended: the last three calls were more than 10 % apart."],
+            ["The calls vary widely (the middle half spans, as a share of the median: compiled 12 %): the machine's "
+             "speed was not steady.",
+             "Not settled when the warm-up ended (eager): the last three calls were more than 10 % apart."],
         ),
         (
             BUSY[:0],
             {},
             ["eager", "compiled"],
-            ["Eager and compiled had not settled when the warm-up ended: the last three calls were more than 10 % "
-             "apart."],
+            ["Not settled when the warm-up ended (eager, compiled): the last three calls were more than 10 % apart."],
         ),
     ],
 )  # fmt: skip
 def test_noise_of_one_cause_is_told_once(
     samples: list[HostSample], spreads: dict[str, float], unsettled: list[str], warnings: list[str]
 ) -> None:
-    assert caveats.of_machine(samples, spreads, unsettled) == warnings
+    assert [one.text for one in caveats.of_machine(samples, spreads, unsettled)] == warnings
 
 
 def test_a_quiet_machine_is_not_talked_about() -> None:
@@ -80,26 +83,32 @@ def test_a_quiet_machine_is_not_talked_about() -> None:
     ("compilation", "words"),
     [
         (Compilation(1.0, "cold", 0), "captured no graph at all"),
-        (Compilation(1.0, "cold", 2, (GraphBreak("print", "a.py:1"),)), "1 graph break: the model runs as 2 graphs"),
+        (
+            Compilation(1.0, "cold", 2, (GraphBreak("print", "a.py:1"),)),
+            "breaks: 1. Graphs, with Python in between: 2.",
+        ),
         (Compilation(1.0, "cold", 1, cudagraphs="skipped: mutated inputs"), "were not used: mutated inputs."),
-        (Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)), "a function to eager: a.py:1"),
+        (
+            Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)),
+            "1. The first: a.py:1 in f, a loop.",
+        ),
     ],
 )
 def test_what_the_compiled_model_really_was_is_told(compilation: Compilation, words: str) -> None:
-    (warning,) = caveats.of_timing(ok_result(compilation=compilation))
-    assert words in warning
+    (caveat,) = caveats.of_timing(ok_result(compilation=compilation))
+    assert words in caveat.text
 
 
 @pytest.mark.parametrize(
     ("cores", "free", "told"),
     [
-        (2, 1, "One of 2 cores is busy: timed with 1 thread."),
-        (8, 5, "3 of 8 cores are busy: timed with 5 threads."),
+        (2, 1, "Cores that others keep busy: 1 of 2. Threads used for the timing: 1."),
+        (8, 5, "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."),
     ],
 )
 def test_busy_cores_are_counted(cores: int, free: int, told: str) -> None:
     machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
-    assert caveats.of_cores(machine) == told
+    assert caveats.of_cores(machine).text == told
 
 
 def test_a_core_that_is_often_taken_is_told() -> None:
@@ -116,8 +125,8 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
         dataclasses.replace(result, spec=dataclasses.replace(result.spec, precision=precision, iterations=iterations))
         for precision, iterations in ((0.2, None), (0.001, None), (0.001, 10))
     )
-    (warning,) = caveats.of_timing(fine)
-    assert warning.startswith("Precision reached ±") and "(target ±0.1 %)" in warning
+    (caveat,) = caveats.of_timing(fine)
+    assert caveat.text.startswith("Precision reached ±") and "(target ±0.1 %)" in caveat.text
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
 
 
@@ -132,9 +141,9 @@ def tailed(seconds: float) -> RunResult:
 
 
 def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
-    assert caveats.of_timing(tailed(0.005)) == [
-        "The slowest compiled calls are slower than eager's: 1 in 20 takes longer than 5.00 ms, with eager longer than "
-        "2.08 ms."
+    assert [one.text for one in caveats.of_timing(tailed(0.005))] == [
+        "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than 5.00 ms, with eager "
+        "longer than 2.08 ms."
     ]
 
 
@@ -149,3 +158,15 @@ def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
     timed = ok_result(eager=uneven, timing_seconds=1.0)
     assert set(caveats.wide_spreads(timed)) == {"eager"}
     assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}
+
+
+def test_caveats_are_told_in_the_reader_s_language_and_stored_sentences_as_they_are() -> None:
+    told = [Caveat.of("caveat_others", busy="30 %"), "The profiler gave nothing: oh."]
+    result = RunResult.from_json(json.loads(caveats.joined(ok_result(), told).dumps()))
+    english = ["Other programs kept 30 % of the processor busy while it was timed.", "The profiler gave nothing: oh."]
+    assert list(result.warnings) == sentences.caveats(result, ENGLISH) == english
+    for language in LANGUAGES.values():
+        first, second = sentences.caveats(result, language)
+        assert first == language.plain("caveat_others", busy="30 %") and second == language.plain_quoted(english[1])
+    old = dataclasses.replace(result, caveats=())
+    assert sentences.caveats(old, LANGUAGES["ja"]) == [LANGUAGES["ja"].plain_quoted(text) for text in english]

@@ -264,6 +264,8 @@ def test_a_profile_survives_its_journey_as_json() -> None:
 
 
 def test_the_details_name_the_longest_kernels() -> None:
-    rows = {name: (value, why) for name, value, why in details.all_figures(on_a_gpu(), ENGLISH)}
+    part = details.why(on_a_gpu(), ENGLISH)
+    assert part is not None
+    rows = {name: (value, why) for name, value, why in part.rows}
     assert rows["Eager, longest 1"][1] == "gemm, 2 a call."
     assert "Roofline" in rows

@@ -211,7 +211,7 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert (known.threads, known.free_cores) == ((threads[-1],) * 2 if threads else (2, None))
     assert torch.get_num_threads() == known.threads
     told = [warning for warning in result.warnings if warning.startswith("Another program took a core")]
-    assert told == [caveats.timed_again(number) for number in threads]
+    assert told == [caveats.timed_again(number).text for number in threads]
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
     assert len(result.compiled.wall_seconds) == (PUBLISHED_CALLS if "protocol" in asked else 12)

@@ -147,7 +147,7 @@ def after(tab: Any) -> None:
     tab.locator("#run").click()
     tab.locator("#top .headline").wait_for()
     _unfold(tab)
-    tab.locator("#section-machine table").wait_for()
+    tab.locator("#part-machine table").wait_for()
 
 
 def after_text(tab: Any) -> None:
@@ -163,7 +163,7 @@ def _unfold(tab: Any) -> None:
         fold.click()
     for fold in tab.locator("#stage details > summary").all():
         fold.click()
-    tab.locator("#section-latency .main-svg").first.wait_for()
+    tab.locator("#figure-calls .main-svg").first.wait_for()
 
 
 def one_over_the_other(tab: Any) -> None:
@@ -460,10 +460,11 @@ def test_folds_open_by_key_and_close_by_it(tab: Any, key: str) -> None:
     tab.locator("#top .headline").wait_for()
     for title, content in (
         ("#advanced .label-wrap", "#advanced input"),
-        ("#section-latency .label-wrap", "#section-latency table"),
-        ("#details summary", "#details td"),
+        ("#fold-why .label-wrap", "#part-calls table"),
         ("#takeaway summary", "#takeaway pre"),
     ):
+        if title.startswith("#takeaway"):
+            tab.locator("#fold-take .label-wrap").press(key)
         for shown in ("visible", "hidden"):
             tab.locator(title).first.focus()
             tab.keyboard.press(key)

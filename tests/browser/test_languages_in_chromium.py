@@ -131,7 +131,7 @@ def test_a_run_is_told_in_the_language_and_fits(visitor: Any, code: str, width: 
     assert not is_too_wide(tab)
     tab.locator("#top .headline .before", has_text=texts["faster_before"]).wait_for()
     assert tab.locator("#top .headline .figure").inner_text() == "2.00×"
-    tab.locator("#section-latency", has_text=texts["section_latency"].partition("{")[0]).wait_for()
+    tab.locator("#fold-why", has_text=texts["fold_why"]).wait_for()
     assert not is_too_wide(tab) and outside(tab) == []
 
 

@@ -105,8 +105,8 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: A
     assert tab.locator("#seen .labels").count() == 2
     tab.locator("#chart").get_by_text("Latency of one call").wait_for()
     assert tab.get_by_role("button", name="Run", exact=True).is_enabled()
-    tab.locator("#details summary").click()
-    assert tab.get_by_role("rowheader", name="First three compiled calls").is_visible()
+    tab.locator("#fold-cost .label-wrap").click()
+    tab.get_by_role("rowheader", name="First three compiled calls").wait_for()
     for theme in ("light", "dark"):
         tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
         for width in (390, 1440, 1920):

@@ -88,26 +88,28 @@ def test_a_refusal_stands_above_the_result_that_was_there(tab: Any) -> None:
     notice.wait_for()
     assert "unlucky" in notice.inner_text()
     assert tab.locator("#top .figure").inner_text() == figure
-    assert tab.locator("#seen .views").is_visible() and tab.locator("#section-latency").is_visible()
+    assert tab.locator("#seen .views").is_visible() and tab.locator("#fold-why").is_visible()
     assert notice.bounding_box()["y"] < tab.locator("#top .figure").bounding_box()["y"]
     tab.get_by_label("number input for Batch size").fill("1")
     run(tab)
     notice.wait_for(state="hidden")
 
 
-def test_every_section_unfolds_by_keyboard_and_its_figure_fills_the_stage(tab: Any) -> None:
+def test_the_three_folds_open_by_keyboard_and_their_figures_fill_the_stage(tab: Any) -> None:
     answered(tab)
-    for name in ("latency", "compiled", "pays", "memory", "request", "machine"):
-        title = tab.locator(f"#section-{name} > button")
+    assert tab.locator("#stage .fold:visible").count() == 3
+    for fold, parts in (("why", ("calls", "compiled", "machine")), ("cost", ("pays", "memory", "request"))):
+        title = tab.locator(f"#fold-{fold} > button")
         assert title.get_attribute("aria-expanded") in (None, "false")
         title.focus()
         tab.keyboard.press("Enter")
-        tab.locator(f"#section-{name} table, #section-{name} .measures").first.wait_for()
+        for part in parts:
+            tab.locator(f"#part-{part} table").first.wait_for()
     wide = tab.locator("#stage").bounding_box()["width"]
-    for name in ("latency", "pays"):
-        tab.locator(f"#section-{name} .main-svg").first.wait_for()
+    for name in ("calls", "pays"):
+        tab.locator(f"#figure-{name} .main-svg").first.wait_for()
         tab.wait_for_function(
-            "([name, wide]) => document.querySelector(`#section-${name} .main-svg`).clientWidth > 0.95 * wide",
+            "([name, wide]) => document.querySelector(`#figure-${name} .main-svg`).clientWidth > 0.95 * wide",
             arg=[name, wide],
         )
     assert tab.evaluate("document.documentElement.scrollWidth") == 1440
@@ -154,18 +156,16 @@ def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_witho
     tab.set_viewport_size({"width": 718, "height": 1000})  # what 12 mm of margin leave of A4
     tab.emulate_media(media="print")
     tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#takeaway", ".choices"):
+    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#fold-take", ".choices"):
         assert not tab.locator(part).first.is_visible(), part
     drawing = tab.locator("#chart .main-svg").first.bounding_box()
     assert drawing["x"] >= 0 and drawing["x"] + drawing["width"] <= 718
     assert tab.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
     exact = tab.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
     assert exact == "exact"
-    assert tab.locator("#details td.value").last.is_visible()
     stamp = tab.locator(".printed").inner_text()
     assert re.fullmatch(r"Printed \d{4}-\d\d-\d\d \d\d:\d\d UTC from " + re.escape(run), stamp), stamp
     tab.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert tab.locator("#details details").get_attribute("open") is None
     assert tab.locator("#chart .main-svg").first.get_attribute("viewBox") is None
 
 

@@ -100,8 +100,8 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     _ends_above_the_bar(tab, ".live .so-far")
     _picture(tab, shots, "stage-race-1920")
     tab.locator(FIGURE).first.wait_for(timeout=30_000)
-    assert tab.locator(".headline h2").inner_text().split() == "The graph breaks make compiled 1.25× slower".split()
-    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in ("h2", ".without-break"))
+    assert tab.locator(".headline .speed").inner_text().split() == "The graph breaks make compiled 1.25× slower".split()
+    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in (".speed", ".without-break"))
     assert cost.bounding_box()["height"] > 2 * speedup.bounding_box()["height"]  # it is what was asked
     _fills_the_screen(tab)
     assert len(specs) == before + 1
@@ -196,12 +196,12 @@ SMALL = """() => [...document.querySelectorAll('#stage *, #stage-words *')].filt
 
 def _fills_the_screen(tab: Any) -> None:
     """Figure and interval on one side, the picture on the other, all of it above the bar."""
-    for part in ("h2", ".latencies", ":is(.interval, .break-interval):visible"):
+    for part in (".speed", ".latencies", ":is(.interval, .break-interval):visible"):
         _ends_above_the_bar(tab, f"#top .headline {part}")
     for part in ("#seen img", "#seen .sides"):
         _ends_above_the_bar(tab, f"{part}:visible")
     middle = tab.viewport_size["width"] / 2
-    sides = [tab.locator(part).first.bounding_box() for part in ("#top h2", "#seen img:visible")]
+    sides = [tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible")]
     mirrored = tab.evaluate("document.documentElement.dir === 'rtl'")
     assert [box["x"] < middle * 0.9 for box in sides] == ([False, True] if mirrored else [True, False])
     assert sides[1]["height"] >= 0.24 * tab.viewport_size["height"]
@@ -287,7 +287,8 @@ def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, serve
     address, _ = served
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.get_by_role("button", name="Run", exact=True).click()
-    tab.locator("#takeaway .takeaway").wait_for(timeout=30_000)
+    tab.locator("#fold-take .label-wrap").press("Enter", timeout=30_000)
+    tab.locator("#takeaway .takeaway").wait_for()
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
         with tab.expect_download() as download:
             tab.get_by_role("button", name=f"The figure as {kind.upper()}").press("Enter")

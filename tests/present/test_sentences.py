@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 
 import pytest
@@ -64,11 +65,6 @@ def test_what_a_graph_break_costs_is_a_sentence_of_its_own(broken: float, senten
     result = dataclasses.replace(compiled_at(0.001), with_break=measurement(broken))
     assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
     assert sentences.break_interval(result, ENGLISH) == interval
-    assert [
-        value.split()[0]
-        for name, value, _ in details.all_figures(result, ENGLISH)
-        if name == "Cost of the added graph breaks"
-    ]
 
 
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
@@ -106,36 +102,32 @@ def test_two_decimals_are_enough_for_a_wide_interval() -> None:
     assert sentences.ends(0.998, 1.003) == ("0.998", "1.003×")
 
 
-def test_details_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
-    rows = details.all_figures(ok_result(), ENGLISH)
-    assert all(name and value and explanation for name, value, explanation in rows)
-    names = [name for name, _, _ in rows]
-    assert len(names) == len(set(names))
-    assert "Compiled latency" in names and "Eager time on the GPU" not in names
-    assert [name for name, _, _ in details.all_figures(failed_result(), ENGLISH)] == [
-        "Machine",
-        "Versions",
-        "Whole run",
-    ]
+def rows(result: RunResult) -> list[details.Row]:
+    parts = [make(result, ENGLISH) for make in (details.WHY | details.COST).values()]
+    return [row for part in parts if part is not None for row in part.rows]
+
+
+def test_rows_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
+    found = rows(ok_result(timing_seconds=1.0))
+    assert all(map(all, found))
+    names = [name for name, _, _ in found]
+    assert len(names) == len(set(names)) and "GPU clock" not in names
+    assert [name for name, _, _ in rows(failed_result())] == ["CPU", "Memory", "Versions", "Whole run"]
 
 
 def test_every_graph_break_has_its_row() -> None:
     good = ok_result()
     assert good.compilation is not None
     breaks = (GraphBreak("print", "a.py:1 in forward"), GraphBreak("item()", ""))
-    rows = details.all_figures(
-        dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks)), ENGLISH
-    )
-    assert ("Graph break 1", "print", "a.py:1 in forward") in rows
-    assert ("Graph break 2", "item()", "dynamo did not say where") in rows
+    found = rows(dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks)))
+    assert ("Graph break 1", "a.py:1 in forward", "print") in found
+    assert ("Graph break 2", "dynamo did not say where", "item()") in found
 
 
 def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
     added = GraphBreak("Call to torch._dynamo.graph_break(): User-inserted graph break. Message: None", "a.py:1")
     result = ok_result(compilation=Compilation(1.0, "cold", 2, graph_breaks=(added,)))
-    rows = {name: value for name, value, _ in details.all_figures(result, ENGLISH)}
-    assert rows["Graph break 1"].endswith("User-inserted graph break.")
-    assert "Message: None" not in sections.compiled(result, ENGLISH)
+    assert {name: why for name, _, why in rows(result)}["Graph break 1"].endswith("User-inserted graph break.")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +141,7 @@ def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
 def test_what_the_added_break_costs_is_told_wherever_a_run_is(with_break: float, told: str) -> None:
     broken = dataclasses.replace(ok_result().spec, graph_break=True)
     result = ok_result(spec=broken, with_break=measurement(with_break))
-    page = " ".join(re.sub(r"<[^>]+>", " ", sections.compiled(result, ENGLISH)).split())
+    page = " ".join(re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(result, ENGLISH)).split())
     for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
         assert f"The graph breaks {told}" in text
     assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
@@ -168,7 +160,7 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", sections.compiled(good, ENGLISH))
+    page = re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(good, ENGLISH))
     report = " ".join(terminal.report(good).split())
     for text in (report, page, markdown.of_run(good)):
         assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks." in text
@@ -226,32 +218,21 @@ def test_a_rate_names_what_it_counts() -> None:
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     newer = Compilation(2.0, "cold", 1, cudagraphs="partly", cold=CompileCost(2.0, {"keys": 1.0}))
     japanese = LANGUAGES["ja"]
-    assert details.cudagraphs(newer, ENGLISH)[1] == "partly"
-    assert japanese.marked(details.cudagraphs(newer, japanese)[1]) == japanese.quoted("partly")
-    assert section_texts.compile_parts(ok_result(compilation=newer), ENGLISH) == [("keys", "1.0 s", "")]
+    result = ok_result(compilation=newer)
+    assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
+    assert japanese.quoted("partly") in sections.whole(result, japanese)
+    part = details.pays(result, ENGLISH)
+    assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 
 
 def test_the_instruction_probe_is_a_part_of_its_own_where_there_was_one() -> None:
     cold, warm = CompileCost(30.0, {"inductor": 9.0, "instruction probe": 18.3}), CompileCost(2.0, {"inductor": 0.0})
     result = ok_result(compilation=Compilation(30.0, "cold", 1, cold=cold, warm=warm))
     for language in LANGUAGES.values():
-        named = language.texts["part_instruction_probe"]
-        assert (named, "18 s", "") in section_texts.compile_parts(result, language)
-    (row,) = [why for name, _, why in details.all_figures(result, ENGLISH) if name == "First call, cold"]
-    assert row == "inductor 9.0 s, instruction probe 18 s"
-
-
-def test_the_bounds_of_the_calls_are_told_as_calls_behind_the_work() -> None:
-    restless = tuple(0.001 * (1 + 0.02 * (call % 7)) for call in range(48))
-    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
-    result = ok_result(compiled=compiled)
-    even = result.break_even(5.5)
-    assert even is not None and even.low is not None and even.high is not None
-    bounds = f"{sentences.grouped(even.low)} to {sentences.count(even.high, 'call', ENGLISH)}"
-    assert section_texts.pays(result, ENGLISH) == [
-        "With an empty cache the first call takes 5.5 s and pays for itself after "
-        f"{sentences.calls_to_pay(even, ENGLISH)} (95 %: {bounds})."
-    ]
+        part = details.pays(result, language)
+        assert part is not None and part.table is not None
+        probe = [language.texts["part_instruction_probe"], language.plain_value("18 s"), ""]
+        assert probe in part.table[1]
 
 
 def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:
@@ -300,26 +281,24 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
         machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, gpu)),
     )
-    lines = {name: f"{value} | {why}" for name, value, why in details.all_figures(result, ENGLISH)}
-    for name, told in {
-        "Launch overhead": "58 %",
-        "Eager throughput": "200 images/s",
-        "Eager energy": "0.5 J an image",
-        "Eager peak memory": "1.00 GB, 2.00 GB reserved",
-        "First call, cold": "dynamo 1.0 s, inductor 11 s",
-        "First call, warm": "by run earlier",
-        "Pays for itself, cold": "after 2\N{NARROW NO-BREAK SPACE}400 calls",
-        "Graph break 1": "a reason | file.py:3",
-        "Kernels": "12 generated, 34 of libraries",
-        "Fallback to eager 1": "file.py:5 in g | too often",
-        "Recompile 1": "a guard",
-        "Whole request": "16.1 ms → 11.1 ms, 1.45×",
-        "Other processes": "5.0 % to 15 %",
-        "GPU clock": "1500 MHz",
-        "GPU temperature": "60 °C",
-        "GPU power": "250 W",
-    }.items():
-        assert told in lines[name], (name, lines[name])
+    told = " ".join(re.sub(r"<[^>]+>", " ", sections.whole(result, ENGLISH)).split())
+    for text in (
+        "58 % of eager",
+        "images a second, back to back 200 –",
+        "energy for each 0.5 J –",
+        "filled cache, by run earlier",
+        "Graph break 1 file.py:3 a reason",
+        "Kernels 12 generated, 34 of libraries",
+        "Fallback to eager 1 file.py:5 in g too often",
+        "Recompile 1 file.py:4 in f a guard",
+        "Whole request 16.1 ms 11.1 ms",
+        "A whole request: 1.45× faster",
+        "Other processes 5.0 % to 15 %",
+        "GPU clock 1500 MHz",
+        "GPU temperature 60 °C",
+        "GPU power 250 W",
+    ):
+        assert text in html.unescape(told), (text, told)
 
 
 def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
@@ -333,14 +312,3 @@ def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
         " · random weights · as published · eager attention · 1 thread · empty cache · compiled by layers · dynamic on"
         " · channels last · freezing · another size"
     )
-
-
-def test_the_calls_after_which_it_pays_lie_between_their_bounds() -> None:
-    restless = tuple(0.001 * (1 + 0.02 * (call % 7)) for call in range(48))
-    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
-    result = ok_result(compiled=compiled, compilation=Compilation(2.0, "cold", 1, cold=CompileCost(2.0, {})))
-    even = result.break_even(2.0)
-    assert even is not None and even.low < even.calls < even.high
-    (value, bounds), *_ = [row[1:] for row in details.all_figures(result, ENGLISH) if row[0] == "Pays for itself, cold"]
-    order = [bounds.find(sentences.count(calls, "call", ENGLISH)) for calls in (even.low, even.high)]
-    assert sentences.count(even.calls, "call", ENGLISH) in value and -1 < order[0] < order[1]

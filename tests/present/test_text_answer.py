@@ -39,7 +39,9 @@ def test_compiling_pays_after_tokens_and_answers() -> None:
     even = result.break_even(6.0)
     assert even.images == 2 * even.calls
     assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
-    assert f"({even.answers} answers)" in sentences.calls_to_pay(even, ENGLISH)
+    low, high = (sentences.grouped(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
+    told = f"about {low} tokens" if low == high else f"{low} to {high} tokens"
+    assert sentences.calls_to_pay(even, ENGLISH) == told
 
 
 def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
@@ -82,7 +84,7 @@ def test_each_token_is_played_after_the_time_that_it_took() -> None:
 def test_terminal_table_and_calls_are_those_of_a_prompt() -> None:
     result = text_result()
     report = terminal.report(result)
-    assert "eager writes" in report and " a red star." in report and "First token" in report
+    assert "eager writes" in report and " a red star." in report and "Time to the first token" in report
     assert "| first token | " in markdown.of_run(result)
     for call in (takeaway.curl(result, "http://x"), takeaway.client(result, "http://x")):
         assert "The picture shows" in call and "PICTURE=" not in call and "image" not in call

@@ -68,7 +68,7 @@ def test_a_process_with_another_number_of_threads_does_not_count(
     assert [run.within.ratio for run in result.earlier] == [pytest.approx(1.20)]
     first = History(tmp_path / "history.sqlite3").all()[1]
     assert first.earlier == ()
-    assert first.warnings[-1] == "1 earlier process ran with another number of threads: not counted in this answer."
+    assert first.warnings[-1] == first.caveats[-1].text and "number of threads" in first.warnings[-1]
 
 
 def test_a_run_without_a_history_says_that_the_spread_is_assumed(

@@ -226,7 +226,7 @@ def test_a_cell_is_told_how_many_wait_beside_it(tmp_path: Path, monkeypatch: pyt
 
 def test_the_cells_that_wait_are_not_told_as_somebody_else_on_the_gpu() -> None:
     gpu = GpuSample(1e9, 1e9, 50.0, 100.0, foreign_processes=23)
-    warnings = tuple(caveats.of_machine([HostSample(0.0, None, gpu)]))
+    warnings = tuple(one.text for one in caveats.of_machine([HostSample(0.0, None, gpu)]))
     (alone,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 0)["warnings"]
     (beside,) = gpu_evidence._sent(ok_result(warnings=warnings), 0.0, False, 23)["warnings"]
     assert alone == warnings[0]

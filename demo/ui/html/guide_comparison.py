@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gradio as gr
 import plotly.graph_objects as go
 
 from demo.core.languages import Language
@@ -23,7 +20,7 @@ def section(result: RunResult, lang: Language) -> str:
     differs = "".join(f"<li>{lang.marked(difference)}</li>" for difference in found.differences)
     here = lang.marked(lang.composed("beside_here", result=found.here))
     return (
-        f'<section class="beside"><h3>{lang.html("beside")}</h3>'
+        f'<section class="beside"><h4>{lang.html("beside")}</h4>'
         f'<ul class="said">{sentences}</ul><p class="here">{here}</p>'
         f'<p class="differs">{lang.html("beside_differs")}</p><ul>{differs}</ul></section>'
     )
@@ -33,12 +30,3 @@ def chart(result: RunResult, lang: Language) -> go.Figure | None:
     """The same as bars; None where `section` is ''."""
     found = compare_with_guide(result, published.rows(), lang)
     return None if found is None else guide_charts.run_and_guide(result, found, lang)
-
-
-def updates(result: RunResult, words: gr.HTML, figure: gr.Plot, lang: Language) -> dict[Any, Any]:
-    """Updates that show the section and its chart, or hide both."""
-    text = section(result, lang)
-    return {
-        words: gr.update(value=text, visible=bool(text)),
-        figure: gr.update(value=chart(result, lang), visible=bool(text)),
-    }

@@ -13,21 +13,20 @@ SHOWN_FROM = 3
 """Processes: of two a chart says no more than their interval."""
 
 
-def section() -> Section:
-    def title(result: RunResult, lang: Language) -> str:
-        count = len(result.as_repeats())
-        if count < SHOWN_FROM:
-            return ""
-        processes = sentences.count(count, "process", lang)
-        return lang.composed("section_reruns", processes=processes, speedup=sentences.speedup_in_full(result, lang))
+def _html(result: RunResult, lang: Language) -> str:
+    count = len(result.as_repeats())
+    if count < SHOWN_FROM:
+        return ""
+    processes, speedup = sentences.count(count, "process", lang), sentences.speedup_in_full(result, lang)
+    title = lang.marked(lang.composed("section_reruns", processes=processes, speedup=speedup))
+    return f"<h4>{title}</h4>{paragraphs([lang.plain('reruns_same')], lang)}"
 
-    def html(result: RunResult, lang: Language) -> str:
-        return paragraphs([lang.plain("reruns_same")], lang) if len(result.as_repeats()) >= SHOWN_FROM else ""
 
-    def figure(result: RunResult, lang: Language) -> Any:
-        processes = result.as_repeats()
-        if len(processes) < SHOWN_FROM or result.speedup is None:
-            return None
-        return several_runs.reruns(result, [one.within.ratio for one in processes], result.speedup, lang)
+def _figure(result: RunResult, lang: Language) -> Any:
+    processes = result.as_repeats()
+    if len(processes) < SHOWN_FROM or result.speedup is None:
+        return None
+    return several_runs.reruns(result, [one.within.ratio for one in processes], result.speedup, lang)
 
-    return Section("reruns", title, html, figure)
+
+SECTION = Section("reruns", _html, _figure)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 from collections.abc import Iterable
 
 from demo.core import catalog, scenes, stats
@@ -14,19 +11,18 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
 from demo.core.speedup import Speedup
-from demo.present import sentences, text_answer
-from demo.present.details import all_figures
+from demo.present import advice, sentences
 from demo.runs.forecast import Forecast
 from demo.store import published
 from demo.ui.html import actions
-from demo.ui.html.elements import esc, facts, lane_name, ruler
+from demo.ui.html.elements import esc, lane_name, ruler
 
 
 def question(checkpoint: str, lang: Language) -> str:
     """Before the first run: the question, and what Run will do."""
     refused = catalog.refusal(checkpoint)
     title = lang.html("question_no_model") if refused else lang.html("question", model=sentences.short(checkpoint))
-    lead = lang.quoted(refused) if refused else lang.html("question_lead", precision="±1 %")
+    lead = lang.quoted(refused) if refused else lang.html("question_lead")
     return (
         f'<section class="question"><p class="kicker">{lang.html("before_the_run")}</p>'
         f'<h2 class="display">{title}</h2><p class="lead">{lead}</p></section>'
@@ -62,9 +58,10 @@ def published_note(checkpoint: str, task: str, lang: Language) -> str:
 
 
 def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
-    """The answer: a sentence with one large figure, its interval with `repeat`, which is HTML, and the warnings.
+    """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
 
-    Of a run with added graph breaks first what they cost, then the answer of the model without them.
+    Of a run with added graph breaks what they cost is the large figure; the rest is of the model without them.
+    `repeat` is HTML beside the interval.
     """
     outcome, speedup = sentences.outcome(result), result.speedup
     if outcome is None or speedup is None:
@@ -72,28 +69,26 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
     arrow = {"faster": "▲", "slower": "▼"}.get(speedup.verdict, "")
     mark = f' <span class="arrow" aria-hidden="true">{arrow}</span>' if arrow else ""
     answer = _answer(sentences.headline_parts(result, lang) or ("", "", ""), outcome, lang, mark)
-    decided = sentences.decided(result, lang) or lang.sentence(sentences.noise_floor(result, lang))
+    verdict, why = advice.worth(result, lang), advice.worth_why(result, lang)
+    worth = f'<h2 class="verdict">{lang.marked(verdict)}</h2>' if verdict else ""
+    start = f'<p class="start">{lang.marked(lang.sentence(why))}</p>' if why else ""
     latencies = " → ".join(
         f"<span>{lane_name(variant, lang)} <b>{lang.value(fmt.latency(seconds))}</b></span>"
         for variant, seconds in sentences.latencies(result).items()
         if seconds is not None
     )
+    speed = f'<p class="speed">{answer}</p>'
+    basis = lang.marked(lang.sentence(sentences.interval(result, lang)))
+    floor = lang.marked(sentences.decided(result, lang) or lang.sentence(sentences.noise_floor(result, lang)))
     return (
         f'<section class="headline {speedup.verdict}" role="status"><p class="kicker">{_asked(result, lang)}</p>'
-        f"{_break_cost(result, lang) or f'<h2>{answer}</h2>'}"
+        f"{worth}{start}{_break_cost(result, lang) or speed}"
         f'<p class="latencies"><span class="pair"{lang.ltr}>{latencies}</span>'
         f'<span class="per">{_per_call(result, lang)}</span></p>'
-        f"{_answer_times(result, lang)}{_without_break(result, answer, lang)}"
-        f"{_ruler(result, speedup, outcome, lang)}"
-        f'<p class="interval">{lang.marked(lang.sentence(sentences.interval(result, lang)))}{repeat}</p>'
-        f'<p class="floor">{lang.marked(decided)}</p>'
-        f"{_price(result, lang)}{warnings(result, lang)}</section>"
+        f"{_without_break(result, answer, lang)}{_ruler(result, speedup, outcome, lang)}"
+        f'<p class="interval">{basis} <span class="floor">{floor}</span>{repeat}</p>'
+        f"{warnings(result, lang)}</section>"
     )
-
-
-def _answer_times(result: RunResult, lang: Language) -> str:
-    times = text_answer.times(result, lang)
-    return f'<p class="answer-times">{lang.marked(times)}</p>' if times else ""
 
 
 def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang: Language) -> str:
@@ -110,7 +105,7 @@ def _break_cost(result: RunResult, lang: Language) -> str:
     if parts is None or cost is None:
         return ""
     interval = lang.marked(lang.sentence(sentences.break_interval(result, lang)))
-    return f'<h2>{_answer(parts, cost.verdict, lang)}</h2><p class="break-interval">{interval}</p>'
+    return f'<p class="speed">{_answer(parts, cost.verdict, lang)}</p><p class="break-interval">{interval}</p>'
 
 
 def _without_break(result: RunResult, answer: str, lang: Language) -> str:
@@ -143,27 +138,12 @@ def _per_call(result: RunResult, lang: Language) -> str:
     return lang.html(many, count=batch) if batch > 1 else lang.html(one)
 
 
-def _price(result: RunResult, lang: Language) -> str:
-    """The cost of compiling, and after how many calls, and how much work, it pays."""
-    compiled = result.compilation
-    if compiled is None:
-        return ""
-    took = f"price_{sentences.cost_key(compiled, 'warm' if compiled.cache == 'warm' else 'cold')}"
-    time, even = lang.plain_value(fmt.duration(compiled.first_call_seconds)), result.own_break_even
-    if even is not None and even.calls is not None:
-        sentence = lang.composed(f"{took}_pays", time=time, calls=sentences.calls_to_pay(even, lang))
-    else:
-        unsure = result.speedup is not None and result.speedup.verdict == "unsure"
-        sentence = lang.composed(f"{took}_unsure" if unsure else f"{took}_never", time=time)
-    return f'<p class="price">{lang.marked(sentence)}</p>'
-
-
 def warnings(result: RunResult, lang: Language) -> str:
     """Each caveat once, and a remedy for noise."""
     way_out = actions.longer(result, lang)
     if not result.warnings and not way_out:
         return ""
-    items = "".join(f"<li>{lang.quoted(warning)}</li>" for warning in dict.fromkeys(result.warnings))
+    items = "".join(f"<li>{lang.marked(caveat)}</li>" for caveat in sentences.caveats(result, lang))
     caveats = f"<b>{lang.html('read_with_care')}</b><ul>{items}</ul>" if items else ""
     return f'<div class="warnings">{caveats}{way_out}</div>'
 
@@ -201,20 +181,6 @@ def _card(title: str, message: str, remedy: str, kicker: str, lang: Language) ->
     return (
         f'<section class="problem" role="status"><p class="kicker">{kicker}</p>'
         f'<h2 class="display small">{title}</h2><p class="message">{message}</p>{way_out}</section>'
-    )
-
-
-def details(result: RunResult, lang: Language) -> str:
-    """Folded: every figure with its explanation, and the result as JSON to download."""
-    title = lang.html("all_figures" if result.status == "ok" else "known_of_run")
-    rows = facts(all_figures(result, lang), lang)
-    table = f"<table><caption>{_asked(result, lang)}</caption><tbody>{rows}</tbody></table>"
-    data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{sentences.short(result.spec.checkpoint)}-{result.id}").strip("-.")
-    return (
-        f'<section class="details"><details><summary>{title}</summary>{table}</details>'
-        f'<a class="download" download="{esc(name)}.json" href="data:application/json;base64,{data}">'
-        f"{lang.html('download_json')}</a></section>"
     )
 
 

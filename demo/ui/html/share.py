@@ -8,7 +8,7 @@ from urllib.parse import quote
 from demo.core import limits
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import link_preview, markdown, sentences
+from demo.present import link_preview, markdown
 from demo.ui.html.elements import esc
 from demo.ui.html.takeaway import ADDRESS
 from demo.ui.tabs.links import RUN
@@ -65,6 +65,5 @@ def section(result: RunResult, stored: bool, lang: Language) -> str:
             f'<code id="share-link" dir="ltr">{esc(link(result))}</code>'
             f'<a href="{esc(card)}" target="_blank" rel="noopener">{lang.html("share_card")}</a>'
         )
-    basis = f" {lang.marked(lang.sentence(told))}" if (told := sentences.basis(result, lang)) else ""
     title = esc(link_preview.title(result, lang))
-    return f'<section class="share" data-title="{title}"><p>{measured}{basis}</p>{ways}</section>'
+    return f'<section class="share" data-title="{title}"><p>{measured}</p>{ways}</section>'

@@ -1,4 +1,4 @@
-"""What a visitor can take away from a result: script, figures, a table to paste, API calls that repeat the run."""
+"""What a visitor can take away from a result: what to try next, code, figures, a table to paste, calls of the API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import markdown
-from demo.present.advice import code_lines, start_seconds, worth
+from demo.present.advice import next_steps, start_seconds
 from demo.present.script import literal, needs_folder, script
 from demo.present.sentences import outcome
+from demo.present.snippet import snippet
+from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs.form import find_picture
 
@@ -74,8 +76,8 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: st
 
     `badge` is the Markdown of a stored run's badge.
     """
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{result.spec.checkpoint.rsplit('/', 1)[-1]}-{result.id}").strip("-.")
-    files, pieces = [], []
+    name = _file_name(result)
+    files, pieces = [json_link(result, lang)], []
     try:
         source = script(result)
     except BadInput as refused:
@@ -103,12 +105,32 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: st
         pieces.append(_piece(lang, "curl", "curl", lang.html("take_curl_words") + own, curl(result, address)))
         words = lang.html("take_client_words") + own
         pieces.append(_piece(lang, "client", "gradio_client", words, client(result, address)))
-    if answer := worth(result, lang):
-        answer = lang.marked(answer)
+    if result.speedup is not None:
         title, lines = lang.plain("take_code"), lang.plain("take_code_lines")
-        pieces[:0] = [_piece(lang, "code", title, answer, code_lines(result), lines), _traffic(result, lang)]
+        words = lang.html("take_code_folder") if needs_folder(result.spec) else ""
+        pieces[:0] = [_piece(lang, "code", title, words, snippet(result), lines), _traffic(result, lang)]
     listed = f'<p class="files">{"".join(files)}</p>'
-    return f'<section class="takeaway"><h3>{lang.html("take_heading")}</h3>{listed}{"".join(pieces)}</section>'
+    return f'<section class="takeaway">{_next_steps(result, lang)}{"".join(pieces)}{listed}</section>'
+
+
+def _next_steps(result: RunResult, lang: Language) -> str:
+    """Other ways to compile, each with a button that tries it where the page can."""
+    steps = next_steps(result, lang)
+    if not steps:
+        return ""
+    said = "".join(
+        f"<p>{lang.marked(step.words)} {actions.step(result, step.option, step.value, lang)}</p>" for step in steps
+    )
+    return f'<div class="next"><h4>{lang.html("take_next")}</h4>{said}</div>'
+
+
+def json_link(result: RunResult, lang: Language) -> str:
+    data = base64.b64encode(json.dumps(result.to_json(), allow_nan=False, indent=2).encode()).decode()
+    return _download(lang.html("download_json"), f"{_file_name(result)}.json", f"data:application/json;base64,{data}")
+
+
+def _file_name(result: RunResult) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", f"{result.spec.checkpoint.rsplit('/', 1)[-1]}-{result.id}").strip("-.")
 
 
 def _traffic(result: RunResult, lang: Language) -> str:

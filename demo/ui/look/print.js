@@ -1,8 +1,8 @@
 // For printing: gives Plotly's drawings a viewBox, so that print.css can scale them (Plotly would redraw too late), turns off
-// the dark theme and stage mode, unfolds the table of all figures, and writes time and address on the sheet.
+// the dark theme and stage mode, and writes time and address on the sheet.
 (() => {
   const taken = [[document.documentElement, 'on-stage'], [document.body, 'dark']];
-  let had = [], folded = [];
+  let had = [];
   const stamp = line => {
     const address = new URL(location);
     // On a Space these belong to the frame; one of them opens a private Space.
@@ -13,15 +13,12 @@
   addEventListener('beforeprint', () => {
     had = taken.filter(([part, name]) => part.classList.contains(name));
     for (const [part, name] of had) part.classList.remove(name);
-    folded = [...document.querySelectorAll('#details details:not([open])')];
-    for (const fold of folded) fold.open = true;
     document.querySelectorAll('.printed').forEach(stamp);
     for (const drawing of document.querySelectorAll('.js-plotly-plot .main-svg'))
       drawing.setAttribute('viewBox', `0 0 ${drawing.getAttribute('width')} ${drawing.getAttribute('height')}`);
   });
   addEventListener('afterprint', () => {
     for (const [part, name] of had) part.classList.add(name);
-    for (const fold of folded) fold.open = false;
     for (const drawing of document.querySelectorAll('.js-plotly-plot .main-svg')) drawing.removeAttribute('viewBox');
   });
 })();

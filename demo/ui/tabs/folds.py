@@ -1,8 +1,9 @@
-"""The folded sections under a result, as gradio components."""
+"""The folds under a result, as gradio components: Why, Cost, Take it with you."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
@@ -16,42 +17,48 @@ from demo.ui.web.visitor_language import label
 
 @dataclass
 class Fold:
-    """One folded section under the result."""
+    """Parts one below the other, each with its figure."""
 
-    section: Section
+    name: str
+    """'fold_why': the key of its title."""
+    sections: Sequence[Section]
     accordion: gr.Accordion
-    html: gr.HTML
-    figure: gr.Plot | None
-    file: gr.DownloadButton | None
+    html: dict[str, gr.HTML]
+    """By the name of the section, as the figures."""
+    figures: dict[str, gr.Plot]
+    files: dict[str, gr.DownloadButton] = field(default_factory=dict)
+    """Files of the run to download, by their names in `Files`."""
 
     @classmethod
-    def build(cls, section: Section) -> Fold:
+    def build(cls, name: str, sections: Sequence[Section], files: Sequence[str] = ()) -> Fold:
         """An empty, hidden fold, in the layout that is open."""
         with gr.Accordion(
-            "", open=False, visible=False, elem_id=f"section-{section.name}", elem_classes="fold"
-        ) as fold:
-            html = gr.HTML(apply_default_css=False)
-            figure = gr.Plot(show_label=False) if section.figure is not None else None
-            file = (
-                gr.DownloadButton(label(section.file), visible=False, size="sm", elem_id=section.file)
-                if section.file
-                else None
-            )
-        return cls(section, fold, html, figure, file)
+            "", open=False, visible=False, elem_id=name.replace("_", "-"), elem_classes="fold"
+        ) as accordion:
+            html, figures = {}, {}
+            for section in sections:
+                html[section.name] = section.component(section.name)
+                if section.figure is not None:
+                    figures[section.name] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{section.name}")
+            buttons = {file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files}
+        return cls(name, sections, accordion, html, figures, buttons)
+
+    @property
+    def components(self) -> list[Any]:
+        return [*self.html.values(), *self.figures.values(), *self.files.values()]
 
     def shown(self, result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
-        """Updates that fill it from `result` and its file, or hide it if its section has no title."""
-        title = self.section.title(result, lang)
-        if not title:
-            return {self.accordion: gr.update(visible=False)}
-        updates: dict[Any, Any] = {
-            self.accordion: gr.update(visible=True, label=title, open=False),
-            self.html: self.section.html(result, lang),
-        }
-        if self.figure is not None and self.section.figure is not None:
-            drawn = self.section.figure(result, lang)
-            updates[self.figure] = gr.update(value=drawn, visible=drawn is not None)
-        if self.file is not None:
-            file = getattr(files, self.section.file)
-            updates[self.file] = gr.update(value=file and str(file), visible=file is not None)
-        return updates
+        """Updates that fill it from `result` and its files, or hide it if none of its parts has something to tell."""
+        updates: dict[Any, Any] = {}
+        told = False
+        for section in self.sections:
+            html = section.html(result, lang)
+            updates[self.html[section.name]] = gr.update(value=html, visible=bool(html))
+            told |= bool(html)
+            if section.figure is not None:
+                drawn = section.figure(result, lang) if html else None
+                updates[self.figures[section.name]] = gr.update(value=drawn, visible=drawn is not None)
+        for name, button in self.files.items():
+            file = getattr(files, name)
+            updates[button] = gr.update(value=file and str(file), visible=file is not None)
+        return updates | {self.accordion: gr.update(visible=told, label=lang.plain(self.name), open=False)}

@@ -15,7 +15,7 @@ from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
 from demo.ui.html import guide_comparison, outputs, reruns, results, share, takeaway
-from demo.ui.html.sections import SECTIONS
+from demo.ui.html.sections import FOLDS, Section
 from demo.ui.tabs import repeat
 from demo.ui.tabs.folds import Fold
 from demo.ui.web.visitor_language import written
@@ -39,10 +39,7 @@ class ResultPane:
     chart: gr.Plot
     seen: gr.HTML
     folds: list[Fold]
-    details: gr.HTML
-    beside: gr.HTML
-    beside_chart: gr.Plot
-    takeaway: gr.HTML
+    """Why, Cost, Take it with you."""
 
     @classmethod
     def build(cls, checkpoint: str, task: str, opening: Callable[[str, Language], str]) -> ResultPane:
@@ -52,7 +49,13 @@ class ResultPane:
         question and the form need not wait for it.
         """
         note = written(lambda lang: results.published_note(checkpoint, task, lang))
-        latency, *others = SECTIONS
+        guide = Section("beside", guide_comparison.section, guide_comparison.chart)
+        take = Section("takeaway", takeaway.section, component=takeaway.component)
+        parts = {
+            "fold_why": ([*FOLDS["fold_why"], reruns.SECTION, guide], []),
+            "fold_cost": (FOLDS["fold_cost"], []),
+            "fold_take": ([take], ["trace", "package"]),
+        }
         return cls(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
@@ -63,14 +66,10 @@ class ResultPane:
                 js_on_load=repeat.LISTEN,
             ),
             share=takeaway.component("share"),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
-            folds=[Fold.build(section) for section in (latency, reruns.section(), *others)],
-            beside=gr.HTML(visible=False, elem_id="beside", apply_default_css=False),
-            beside_chart=gr.Plot(visible=False, show_label=False, elem_id="beside-chart"),
-            details=gr.HTML(visible=False, elem_id="details", apply_default_css=False),
-            takeaway=takeaway.component("takeaway"),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
+            folds=[Fold.build(name, sections, files) for name, (sections, files) in parts.items()],
         )
 
     @property
@@ -78,16 +77,13 @@ class ResultPane:
         """The components that are shown or hidden as a whole."""
         return [
             *(self.notice, self.live, self.top, self.share, self.chart_note, self.chart, self.seen),
-            *(self.beside, self.beside_chart),
             *(fold.accordion for fold in self.folds),
-            *(self.details, self.takeaway),
         ]
 
     @property
     def components(self) -> list[Any]:
         """All of them, those inside the folded sections included."""
-        folded = [part for fold in self.folds for part in (fold.html, fold.figure, fold.file) if part is not None]
-        return [*self.elements, *folded]
+        return [*self.elements, *(part for fold in self.folds for part in fold.components)]
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
@@ -116,17 +112,14 @@ class ResultPane:
 
         `machine` is this one, for what the page may run on it next.
         """
-        badge = share.badge(result) if stored else ""
-        shown = {
-            self.share: gr.update(value=share.section(result, stored, lang), visible=True),
-            self.details: gr.update(value=results.details(result, lang), visible=True),
-            self.takeaway: gr.update(value=takeaway.section(result, lang, badge=badge), visible=True),
-        }
-        shown |= guide_comparison.updates(result, self.beside, self.beside_chart, lang)
-        if result.speedup is None or result.failure is not None:
-            return self.only(results.failure(result, lang)) | shown
+        shown: dict[Any, Any] = {self.share: gr.update(value=share.section(result, stored, lang), visible=True)}
         for fold in self.folds:
             shown |= fold.shown(result, files, lang)
+        if stored:
+            badged = takeaway.section(result, lang, badge=share.badge(result))
+            shown[self.folds[-1].html["takeaway"]] = gr.update(value=badged, visible=True)
+        if result.speedup is None or result.failure is not None:
+            return self.only(results.failure(result, lang)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),

@@ -25,7 +25,7 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import PICTURE, PRESETS, read_grid
 from demo.sweep.run import Precompiling, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import outputs, progress, results, sweep_status
+from demo.ui.html import outputs, progress, results, sections, sweep_status
 from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
 from demo.ui.jobs.jobs import AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import RunQueue
@@ -309,8 +309,8 @@ class SweepTab:
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
         if cell.result.failure is not None or cell.result.speedup is None:
-            return results.failure(cell.result, lang) + results.details(cell.result, lang)
-        return "".join(part(cell.result, lang) for part in (results.headline, outputs.shown, results.details))
+            return results.failure(cell.result, lang) + sections.whole(cell.result, lang)
+        return "".join(part(cell.result, lang) for part in (results.headline, outputs.shown, sections.whole))
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         going = self.sweeps.of(self._run_tab.name(request, visitor))

@@ -13,7 +13,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.ui.html import reruns
 
-SECTION = reruns.section()
+SECTION = reruns.SECTION
 
 
 def after(processes: int, **changes: Any) -> RunResult:
@@ -27,11 +27,11 @@ def after(processes: int, **changes: Any) -> RunResult:
 
 
 def test_from_three_processes_on_each_is_shown_with_the_answers_own_interval() -> None:
-    assert SECTION.title(after(2), ENGLISH) == "" and SECTION.figure(after(2), ENGLISH) is None  # type: ignore[misc]
+    assert SECTION.html(after(2), ENGLISH) == "" and SECTION.figure(after(2), ENGLISH) is None  # type: ignore[misc]
     result = after(3)
     assert result.speedup is not None
     low, high = f"{result.speedup.low:.2f}", f"{result.speedup.high:.2f}×"
-    assert f"({low} to {high})" in SECTION.title(result, ENGLISH)
+    assert f"({low} to {high})" in SECTION.html(result, ENGLISH)
     figure = SECTION.figure(result, ENGLISH)  # type: ignore[misc]
     band = figure.layout.shapes[0]
     assert len(figure.data[0].x) == 3 and (band.x0, band.x1) == (result.speedup.low, result.speedup.high)
@@ -39,7 +39,7 @@ def test_from_three_processes_on_each_is_shown_with_the_answers_own_interval() -
 
 def test_it_is_told_in_every_language_and_with_harmless_text() -> None:
     result = after(3, spec=RunSpec(f"{HOSTILE}/model", "image-classification", device="cpu"))
-    assert len({SECTION.title(result, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
+    assert len({SECTION.html(result, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
     for lang in LANGUAGES.values():
         figure = SECTION.figure(result, lang)  # type: ignore[misc]
         assert "<img" not in figure.layout.meta["aloud"] + str(figure.layout.annotations[-1].text)

@@ -25,7 +25,7 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.ui.html import outputs, progress, results
+from demo.ui.html import outputs, progress, results, sections, takeaway
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,7 +82,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     pieces = [
         results.headline(result, ENGLISH),
         outputs.shown(result, ENGLISH),
-        results.details(result, ENGLISH),
+        sections.whole(result, ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
         results.question(HOSTILE, ENGLISH),
@@ -126,7 +126,7 @@ def test_random_weights_draw_nothing_and_say_why() -> None:
 
 
 def test_the_result_can_be_taken_away_as_json() -> None:
-    html = results.details(ok_result(), ENGLISH)
+    html = takeaway.section(ok_result(), ENGLISH)
     found = re.search(r'download="shapes-vit-[\w.-]+\.json" href="data:application/json;base64,([^"]+)"', html)
     assert found is not None
     assert RunResult.from_json(json.loads(base64.b64decode(found[1]))) == ok_result()

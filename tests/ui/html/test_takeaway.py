@@ -23,8 +23,9 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import advice, markdown
+from demo.present import markdown
 from demo.present.script import script
+from demo.present.snippet import snippet
 from demo.ui.html import takeaway
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -188,7 +189,7 @@ def test_each_piece_has_a_button_that_copies_it_whole() -> None:
     result = ok_result()
     parts = Parts(takeaway.section(result, ENGLISH, address="http://here"))
     assert parts.copies == ["take-code", "take-script", "take-table", "take-curl", "take-client"]
-    assert parts.texts["take-code"] == advice.code_lines(result)
+    assert parts.texts["take-code"] == snippet(result)
     assert parts.texts["take-script"] == script(result)
     assert parts.texts["take-table"] == markdown.of_run(result)
     assert parts.texts["take-curl"] == takeaway.curl(result, "http://here")
@@ -197,8 +198,9 @@ def test_each_piece_has_a_button_that_copies_it_whole() -> None:
 
 def test_the_script_is_a_file_to_download() -> None:
     result = ok_result()
-    ((name, link),) = Parts(takeaway.section(result, ENGLISH)).links.items()
-    assert re.fullmatch(r"[A-Za-z0-9.-]+\.py", name)
+    links = Parts(takeaway.section(result, ENGLISH)).links
+    ((name, link),) = ((name, link) for name, link in links.items() if name.endswith(".py"))
+    assert re.fullmatch(r"[A-Za-z0-9.-]+", name)
     assert base64.b64decode(link.removeprefix("data:text/x-python;base64,")).decode() == script(result)
 
 
@@ -217,6 +219,7 @@ def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None
     assert {row.count("|") for row in rows} == {4}
     assert "| latency | 2.04 ms | 1.02 ms |" in rows
     assert re.search(r"[^\\][|<`*]", lines[-1]) is None
+    assert lines[0].startswith("Worth it from about ")
 
 
 def test_a_failed_run_offers_its_script_and_no_figure() -> None:

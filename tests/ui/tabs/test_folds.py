@@ -49,8 +49,7 @@ class TracingRunner(FakeRunner):
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
-    (button,) = (fold.file for fold in page.run_tab.pane.folds if fold.section.file == name)
-    shown: dict[str, Any] = updates[button]
+    shown: dict[str, Any] = updates[page.run_tab.pane.folds[-1].files[name]]
     return shown
 
 

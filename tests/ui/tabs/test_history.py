@@ -240,7 +240,7 @@ def test_when_noise_pays_for_itself_is_not_said() -> None:
     noisy = ok_result(id="noisy", compiled=dataclasses.replace(ok_result().compiled, wall_seconds=times))
     assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.speedup.ratio > 1
     said = text("".join(comparison.comparison([ok_result(), noisy], ENGLISH)))
-    assert re.search(r"Pays for itself after [\d\s]+ calls, about 11 s of work Too noisy to tell ", said)
+    assert re.search(r"Pays for itself after about [\d\s]+ calls Too noisy to tell ", said)
 
 
 def test_equal_runs_are_said_to_differ_by_noise_only() -> None:

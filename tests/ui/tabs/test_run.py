@@ -141,7 +141,7 @@ def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() 
     shown = stage_of(page, last)
     assert '<span class="figure number">2.00×</span>' in shown
     assert "circle" in shown
-    assert "First compiled call" in shown
+    assert "Worth it from about" in shown
     assert is_ready(page, last)
 
 
@@ -180,24 +180,24 @@ def test_a_refusal_stands_above_what_was_there_before_and_takes_nothing_away() -
         *_, last = pressed(page, **changes)
         assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
         assert last[stage.live]["visible"] is False
-        assert not {stage.top, stage.chart, stage.seen, stage.details} & set(last)
+        assert not {stage.top, stage.chart, stage.seen} & set(last)
 
 
-def test_every_section_of_a_result_is_filled_under_its_answer_and_a_failure_hides_them_again() -> None:
+def test_three_folds_are_filled_under_an_answer_and_a_failure_leaves_what_is_known() -> None:
     page = Page(answering(full_result()))
     *_, last = pressed(page)
-    _, reruns, *_ = page.run_tab.pane.folds
-    assert last[reruns.accordion]["visible"] is False  # nothing like it is stored
-    for fold in page.run_tab.pane.folds:
-        if fold is reruns:
-            continue
-        title, html = (tell(full_result(), ENGLISH) for tell in (fold.section.title, fold.section.html))
-        assert last[fold.accordion]["visible"] and last[fold.accordion]["label"] == title
-        assert last[fold.html] == html
-        assert fold.figure is None or last[fold.figure]["visible"]
+    folds = page.run_tab.pane.folds
+    titles = [last[fold.accordion]["label"] for fold in folds if last[fold.accordion]["visible"]]
+    assert titles == [ENGLISH.plain(name) for name in ("fold_why", "fold_cost", "fold_take")]
+    for fold in folds:
+        for section in fold.sections:
+            html = section.html(full_result(), ENGLISH)
+            assert last[fold.html[section.name]]["visible"] is bool(html) is (section.name != "reruns")
+            if section.figure is not None:
+                assert last[fold.figures[section.name]]["visible"] is bool(html)
     page = Page(answering(failed_result()))
     *_, last = pressed(page)
-    assert all(last[fold.accordion]["visible"] is False for fold in page.run_tab.pane.folds)
+    assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
 
 
 def test_what_only_the_worker_can_refuse_is_a_sentence_too() -> None:
