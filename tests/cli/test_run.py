@@ -294,7 +294,8 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
         env={**os.environ, FOLDER_VARIABLE: str(data_folder)},
     )
     assert child.stderr is not None
-    child.stderr.readline()  # the first line of progress: the run has begun
+    while "%" not in (line := child.stderr.readline()) or "Other programs" in line:
+        assert line, "it ended without progress"
     assert len(_processes_with(str(data_folder))) >= 2
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)

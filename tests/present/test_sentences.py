@@ -154,7 +154,7 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
     tables = (markdown.of_run(own), markdown.of_cells([(own.spec, own, "")]), terminal.history_table([own]))
     for text in tables:
         assert not re.search(r"batch 1|weights|mine.py:build[| ]+1", text)
-    assert re.search(r"shapes-vit[| ]+1", terminal.history_table([ok_result()]))
+    assert "batch 1" in terminal.history_table([ok_result()])
 
 
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:

@@ -103,7 +103,7 @@ def test_history_export_writes_a_table_to_paste(stored: History, tmp_path: Path)
     file = tmp_path / "runs.md"
     assert main(["history", "export", str(file)]) == 0
     rows = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + len(RESULTS) and {row.count("|") for row in rows} == {8}
+    assert len(rows) == 2 + len(RESULTS) and {row.count("|") for row in rows} == {6}
     assert any("**2.00×** (" in row for row in rows) and any("Out of memory" in row for row in rows)
 
 

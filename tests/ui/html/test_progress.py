@@ -105,4 +105,4 @@ def test_a_repeat_says_which_of_how_many_runs_it_is_and_moves_nothing(lang: Lang
 
 
 def test_what_is_known_so_far_is_of_this_process() -> None:
-    assert "So far 2.00× in this process, known to ±5.0 %" in progress.strip(timed(), SPEC, ENGLISH)
+    assert "So far 2.0× in this process, known to ±5.0 %" in progress.strip(timed(), SPEC, ENGLISH)

@@ -17,7 +17,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import MAX_REPEATS, RunSpec
+from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
 from demo.ui.html import results
@@ -64,7 +64,7 @@ def test_a_stored_run_that_a_link_opens_is_repeated_with_its_own_spec_and_pictur
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
     ((spec, picture),) = runner.asked  # type: ignore[attr-defined]
-    assert spec == dataclasses.replace(first.spec, repeats=2)
+    assert spec == first.spec
     assert picture.read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
 
@@ -89,7 +89,7 @@ def test_a_run_that_saw_no_picture_is_repeated_without_one(tmp_path: Path) -> No
     history.append(ok_result(id="text", spec=spec, image=None, spread=ASSUMED))
     page = Page(runner := storing(history), history=history)
     press(page, "text")
-    assert runner.asked == [(dataclasses.replace(spec, repeats=2), None)]  # type: ignore[attr-defined]
+    assert runner.asked == [(spec, None)]  # type: ignore[attr-defined]
 
 
 ELSEWHERE = dataclasses.replace(ENVIRONMENT, device_name="Another CPU", cpu="Another CPU")
@@ -101,7 +101,6 @@ NO_REPEAT = {
     "another machine": of_picture(environment=ELSEWHERE),
     "another torch": of_picture(environment=OTHER_TORCH),
     "a folder": of_picture(spec=dataclasses.replace(BASE, checkpoint="/srv/model")),
-    "most repeats": of_picture(earlier=of_picture().as_repeats() * (MAX_REPEATS - 1)),
 }
 
 
