@@ -232,7 +232,7 @@ def test_a_sweep_that_ended_before_its_first_value_leaves_an_earlier_table_alone
     assert out.read_text() == "an earlier table"
     with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec, ok_result())], out):
         raise KeyboardInterrupt
-    assert "2.0×" in out.read_text()
+    assert "2.00×" in out.read_text()
 
 
 @pytest.mark.parametrize(("typed", "starts"), [("\n", True), ("Y\n", True), ("no\n", False), ("", False), ("y", False)])
