@@ -24,7 +24,7 @@ SEPARATE_NOTE = (
     "not cancelled."
 )
 COMPILES_ITSELF = (
-    "The model calls torch.compile for a part of itself: that part is compiled in eager, too, and the speed-up leaves it "
+    "The model calls torch.compile for a part of itself: it is compiled in eager, too, and the speed-up leaves it "
     "out."
 )
 OFTEN_TAKEN = (
