@@ -24,8 +24,7 @@ SEPARATE_NOTE = (
     "not cancelled."
 )
 COMPILES_ITSELF = (
-    "The model calls torch.compile for a part of itself: it is compiled in eager, too, and the speed-up leaves it "
-    "out."
+    "The model calls torch.compile for a part of itself: it is compiled in eager, too, and the speed-up leaves it out."
 )
 OFTEN_TAKEN = (
     "Fewer cores were free than torch used threads while it was timed, so threads waited for a core and no verdict can "

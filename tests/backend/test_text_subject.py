@@ -12,11 +12,12 @@ import tiny_text
 import torch
 from samples import measurement, text_result
 
-from demo.backend import cores, parity, precompile, prefill, text_subject, ways
+from demo.backend import parity, precompile, prefill, text_subject, ways
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.run import Run
 from demo.backend.text_subject import TextSubject, as_text
+from demo.core import cores
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import Predictions
