@@ -11,6 +11,7 @@ from demo.backend import compilation, own_model
 from demo.backend.load_errors import NO_ROOM
 from demo.core import format as fmt
 from demo.core.catalog import own_model_parts
+from demo.core.remedies import other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 
@@ -37,7 +38,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     remedy = REMEDIES[phase]
     change: dict[str, Any] = {}
     if phase == "time":
-        other, change = result.spec.other_way_to_compile()
+        other, change = other_way_to_compile(result.spec)
         remedy = f"{remedy} If it happens again, try {other}."
     elif own:
         remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
@@ -92,7 +93,7 @@ def _narrower_dtype(spec: RunSpec) -> str:
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
-    other, change = spec.other_way_to_compile()
+    other, change = other_way_to_compile(spec)
     if any(os.strerror(number) in text for number in NO_ROOM):
         remedy = (
             "Make room and allow writing in the compile cache and the folder for temporary files, or set "

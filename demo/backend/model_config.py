@@ -75,7 +75,13 @@ def fitted(entries: dict[str, Any]) -> dict[str, Any]:
 
 def build(entries: dict[str, Any]) -> Any:
     """The config of fitted entries. Raises what transformers raises for an entry of the wrong type."""
-    return CONFIG_MAPPING[entries["model_type"]].from_dict(entries)
+    try:
+        return CONFIG_MAPPING[entries["model_type"]].from_dict(entries)
+    except KeyError as error:
+        parts = [name for name, part in entries.items() if name.endswith("config") and isinstance(part, dict)]
+        untyped = [name for name in parts if not has_config_class(entries[name].get("model_type"))]
+        lacking = f"{untyped[0]} has no model_type that it knows" if untyped else f"it lacks {error}"
+        raise ValueError(f"transformers {transformers.__version__} cannot read its config: {lacking}") from error
 
 
 def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
             raise BadInput(
                 f"The folder {folder_given.name!r} holds no config.json. Give one written by save_pretrained."
             )
-        folder = str(folder_given.resolve())
+        folder = os.path.abspath(folder_given)
         return Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
     revision = entry.revision if entry else None
     options: dict[str, Any] = {"revision": revision} if revision else {}

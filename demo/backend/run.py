@@ -98,7 +98,9 @@ class Run:
                     self.examine(subject, variants, observer, together)
                 with self.figures_kept():
                     self.check(subject, variants, lost_outputs)
-                self.drop_unpaired_predictions()
+                if self.result.predictions is not None and "compiled" not in self.result.predictions:
+                    # Eager's alone would look like a failed compile.
+                    self.result = replace(self.result, predictions=None)
                 if together:
                     self.explain(subject, variants)
                     with self.figures_kept():
@@ -161,9 +163,8 @@ class Run:
     def prepare(self, subject: Subject) -> None:
         """Makes the batch, and reads the settings in force back from it and the model."""
         self.enter("prepare", 0.08)
-        batch = subject.batch
         if self.result.environment is not None:
-            in_force = settings.in_force(subject.model, batch)
+            in_force = settings.in_force(subject.model, subject.batch)
             self.result = replace(self.result, environment=replace(self.result.environment, settings=in_force))
 
     def give_way(self, subject: Subject, free_cores: int | None) -> None:
@@ -406,11 +407,6 @@ class Run:
         agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
         self.result = replace(self.result, parity=agreement)
         self.result = replace(self.result, end_to_end=subject.end_to_end(outputs))
-
-    def drop_unpaired_predictions(self) -> None:
-        """Eager's alone would look like a failed compile."""
-        if self.result.predictions is not None and "compiled" not in self.result.predictions:
-            self.result = replace(self.result, predictions=None)
 
     # Explain
 

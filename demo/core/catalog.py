@@ -388,7 +388,7 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
         if not os.path.isdir(folder):
             what = "is a file: name the folder that holds it" if os.path.isfile(folder) else "does not exist"
             raise BadInput(f"The folder {_shown(named)} {what}.")
-        return None, str(folder.resolve())
+        return None, os.path.abspath(folder)  # a link keeps its own name, which may tell the task
     if not _is_hub_id(named):
         alike = _alike(named)
         hint = f"Did you mean {alike}?" if alike else "Pick one from the list, or type a Hub id: owner/name."

@@ -304,7 +304,6 @@ class RunSpec:
         fold="compile",
         in_script=True,
     )
-
     another_size: bool = switch(
         "After the timing, call the compiled model with another batch size and in other proportions, too.",
         fold="timing",
@@ -403,22 +402,6 @@ class RunSpec:
     def departures(self) -> dict[str, Any]:
         """The options that are not at their default, by name."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
-
-    def other_way_to_compile(self) -> tuple[str, dict[str, Any]]:
-        """What to try where compiling fails: in words, and as options at their defaults.
-
-        ('it without freezing or mode lite', both at their defaults); ('another mode', {}) where nothing but the default
-        way to compile was asked for.
-        """
-        asked = {
-            name: value
-            for name, value in self.departures().items()
-            if name == "mode" or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
-        }
-        if not asked:
-            return "another mode", {}
-        words = [name.replace("_", " ") if value is True else f"{name} {value}" for name, value in asked.items()]
-        return f"it without {' or '.join(words)}", {name: OPTIONS[name].default for name in asked}
 
 
 OPTIONS = {

@@ -13,6 +13,7 @@ from typing import Any
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.caveat import Caveat
+from demo.core.remedies import other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import Repeat
@@ -115,7 +116,7 @@ class OngoingRun:
         elif own and self.progress.phase == "load":
             remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
         else:
-            other, change = self.spec.other_way_to_compile()
+            other, change = other_way_to_compile(self.spec)
             remedy = f"Run it again; if it happens again, try {other}."
         return self._failed("crashed", f"The worker process {_ending(code)} while {self._doing}.", remedy, change)
 

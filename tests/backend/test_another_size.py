@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from demo.backend import another_size, cores, predictions, ways
+from demo.backend import another_size, predictions, ways
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.picture_subject import in_other_proportions
 from demo.backend.run import Run
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.result import RunResult
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

@@ -198,6 +198,18 @@ def test_an_empty_cache_is_cold_and_then_warm_and_both_have_their_probe(
         assert sum(cost.parts.values()) == pytest.approx(100.0)
 
 
+def test_each_part_of_a_first_call_is_without_the_next_and_all_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("dynamo_cumulative", "aot_autograd_cumulative", "inductor_cumulative", "triton")
+    seconds = dict(zip(names, (40, 36, 30, 20), strict=True))
+    metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
+    log = compilation.CompileLog()
+    monkeypatch.setattr(compilation, "get_compilation_metrics", lambda: [metrics])
+    monkeypatch.setattr(log, "captured", lambda: (0, ()))
+    log.first_call_ended()
+    parts = {"dynamo": 4.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
+    assert log.cost(45.0).parts == parts
+
+
 @pytest.mark.parametrize(("hits", "misses", "cache"), [(0, 0, "off"), (2, 0, "warm"), (0, 2, "cold"), (1, 1, "cold")])
 def test_a_first_call_is_warm_only_where_every_graph_was_in_the_cache(hits: int, misses: int, cache: str) -> None:
     log = compilation.CompileLog()

@@ -222,6 +222,12 @@ def test_labels_that_are_numbers_and_an_entry_in_a_nested_config_are_made_to_fit
     assert (config.decoder_config.dilation, config.decoder_config.bbox_cost, config.init_std) == (False, 5, 1.0)
 
 
+def test_a_part_of_a_config_without_its_model_type_is_named() -> None:
+    entries = model_config.fitted({"model_type": "maskformer", "backbone_config": {"embed_dim": 8}})
+    with pytest.raises(ValueError, match="cannot read its config: backbone_config has no model_type that it knows"):
+        model_config.build(entries)
+
+
 def test_a_number_in_quotes_is_counted_as_one(tmp_path: Path):
     with pytest.raises(BadInput, match="asks for a gigantic model"):
         loaded(changed(tmp_path, "config.json", num_hidden_layers="1000000000000"))

@@ -102,8 +102,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     (folder / "neighbour.py").write_text("WIDTH = 4\n")
     (folder / "mine.py").write_text(SOURCE)
-    (folder / "broken.py").write_text("import torch\nx = (\n")
-    (folder / "lacking.py").write_text("\nimport no_such_library\n")
+    (folder / "broken.py").write_text("import torch\nx = (\ndef build(): pass\n")
+    (folder / "lacking.py").write_text("\nimport no_such_library\ndef build(): pass\n")
     return folder / "mine.py"
 
 

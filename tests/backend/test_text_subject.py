@@ -12,11 +12,12 @@ import tiny_text
 import torch
 from samples import measurement, text_result
 
-from demo.backend import cores, parity, precompile, prefill, text_subject, ways
+from demo.backend import parity, precompile, prefill, text_subject, ways
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.run import Run
 from demo.backend.text_subject import TextSubject, as_text
+from demo.core import cores
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import Predictions
@@ -194,6 +195,19 @@ def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Pa
     exact = parity.float64_reference(subject, None)()
     assert exact["logits"].dtype == torch.float64
     torch.testing.assert_close(outputs["logits"].double(), exact["logits"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("original", [2, 10, 500])
+def test_an_answer_that_crosses_longropes_original_length_has_no_reference(folder: Path, original: int) -> None:
+    subject = loaded(folder / "gemma")
+    outputs, prompt = subject.outputs(subject.model), subject.ids.shape[1]
+    subject.model.config.rope_parameters |= {"rope_type": "longrope", "original_max_position_embeddings": original}
+    crossed = prompt <= original < prompt + TOKENS
+    assert crossed == (original == 10)
+    other = {"logits": outputs["logits"] + 0.1}
+    found = parity.compare(outputs, outputs, other, "float32", parity.float64_reference(subject, None), None)
+    assert found.verdict == ("not comparable" if crossed else "differ")
+    assert ("longrope" in found.reason) == crossed
 
 
 @pytest.mark.parametrize(
