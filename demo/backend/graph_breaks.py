@@ -117,7 +117,6 @@ def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
     With one code for all kinds they would be recompiles of one function, which dynamo gives up after eight.
     """
 
-    @functools.wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         outputs = kind.forward(self, *args, **kwargs)
         torch._dynamo.graph_break("asked for by the run's own switch")
@@ -127,7 +126,7 @@ def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
     code.__code__ = code.__code__.replace(co_name=f"forward_{kind.__name__}")
     # transformers looks classes up by these two
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, (kind,), {"forward": forward, **names})
+    return type(kind.__name__, (kind,), {"forward": functools.wraps(kind.forward)(forward), **names})
 
 
 def warning(places: int, breaks: tuple[GraphBreak, ...]) -> str:

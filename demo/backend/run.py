@@ -252,8 +252,8 @@ class Run:
 
         if self.spec.graph_break:
             broken, places = graph_breaks.with_breaks(subject.model)
-            first_call_ended = self.log.first_call_ended
-            with_break = warmed_up("compiled with the added graph break", broken, first_call_ended=first_call_ended)
+            with_break = warmed_up("compiled with the added graph break", broken)
+            self.log.first_call_ended()
             self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
         compiled = warmed_up("compiled", subject.model, first_call_ended=self.log.first_call_ended)
@@ -334,8 +334,8 @@ class Run:
             return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, subject)])
 
         aot, with_break = self.spec.compiler == "aot", variants.with_break
+        with_break = with_break and again("compiled with the added graph break", with_break)  # first, as above
         compiled = self.build(subject)[0] if aot else again("compiled", variants.compiled)
-        with_break = with_break and again("compiled with the added graph break", with_break)
         eager = self.warm_up("eager", variants.eager.call, subject)
         return replace(variants, compilation=first, compiled=compiled, with_break=with_break, eager_warmup_again=eager)
 
