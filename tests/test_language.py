@@ -26,7 +26,7 @@ from demo.core.outputs import EndToEnd, Parity, Predictions
 from demo.core.result import PROGRESS_CODES, STATUSES, Progress, RunResult
 from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, details, guide_charts, sentences, several_runs
+from demo.present import charts, details, guide_charts, same_answer, several_runs
 from demo.present.figure import wrapped
 from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
 from demo.store import measured, published
@@ -229,10 +229,10 @@ def test_a_heading_answers_with_the_same_figures_in_every_language(language: Lan
 )
 def test_the_agreement_has_the_same_figures_in_every_language(language: Language, parity: Parity) -> None:
     result = ok_result(parity=parity)
-    said, told = (ISOLATES.sub("", sentences.agreement(result, one)) for one in (ENGLISH, language))
+    said, told = (ISOLATES.sub("", same_answer.agreement(result, one)) for one in (ENGLISH, language))
     assert told and sorted(re.findall(r"[\d.]+ ?%", told)) == sorted(re.findall(r"[\d.]+ ?%", said))
     nothing = {"eager": Predictions(boxes=()), "compiled": Predictions(boxes=())}
-    empty = sentences.agreement(ok_result(parity=parity, predictions=nothing), language)
+    empty = same_answer.agreement(ok_result(parity=parity, predictions=nothing), language)
     assert language.texts["share_nothing"] in empty
 
 

@@ -99,8 +99,7 @@ class Run:
                 with self.figures_kept():
                     self.check(subject, variants, lost_outputs)
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
-                    # Eager's alone would look like a failed compile.
-                    self.result = replace(self.result, predictions=None)
+                    self.result = replace(self.result, predictions=None)  # eager's alone would look like a failure
                 if together:
                     self.explain(subject, variants)
                     with self.figures_kept():
@@ -364,8 +363,7 @@ class Run:
         if samples.control:
             self.result = replace(self.result, control_times=samples.measurement("control"))
         if samples.with_break and variants.with_break is not None:
-            with_break = samples.measurement("with_break", variants.with_break.warmup)
-            self.result = replace(self.result, with_break=with_break)
+            self.result = replace(self.result, with_break=samples.measurement("with_break", variants.with_break.warmup))
 
     def keep_compiled(self, subject: Subject, variants: Variants, samples: timing.Samples) -> None:
         compiled = variants.compilation or self.compilation(subject, variants.compiled)
@@ -444,9 +442,8 @@ class Run:
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if subject.device.type == "cpu" else self.spec
-        eager_first = compiled.compiled_first is not None
         try:
-            warm = first_call.measure_elsewhere(spec, self.job.picture, eager_first, self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.picture, bool(compiled.compiled_first), self.package)
             self.result = replace(self.result, compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
             source = "the package" if self.package is not None else "the filled cache"

@@ -19,7 +19,7 @@ from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import advice, details, sentences, text_answer
+from demo.present import advice, details, same_answer, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.present.snippet import snippet
 from demo.store import published
@@ -116,7 +116,7 @@ def report(result: RunResult) -> str:
     if result.predictions:
         warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
         parted = text_answer.parted(result, ENGLISH)
-        said = [sentences.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
+        said = [same_answer.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     untried = [] if result.another_sizes else ["another_size"]  # an invitation to press a button
     for name, make in (details.WHY | details.COST).items():

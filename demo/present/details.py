@@ -14,6 +14,7 @@ from demo.core.languages import Language
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
 from demo.present import section_texts, text_answer
+from demo.present.same_answer import parity
 from demo.present.sentences import (
     break_cost,
     break_reason,
@@ -23,7 +24,6 @@ from demo.present.sentences import (
     count,
     ends,
     grouped,
-    parity,
     timed,
     variants,
     worker_word,

@@ -312,43 +312,6 @@ def compiled_first(result: RunResult, lang: Language) -> list[str]:
     return [lang.sentence(text) for text in texts]
 
 
-def agreement(result: RunResult, lang: Language) -> str:
-    """Whether eager and compiled predict the same, by the task-level parity; '' where nothing was compared."""
-    parity = result.parity
-    if parity is None or parity.verdict == "not comparable":
-        return ""
-    verdict = lang.plain("agree" if parity.verdict == "match" else "differ")
-    predictions = (result.predictions or {}).values()
-    if predictions and all(one.boxes == () or one.segments == () for one in predictions):
-        shares = [lang.plain("share_nothing")]
-    else:
-        shares = [text for name, share in parity.task.items() if (text := _share(name, share, lang))]
-    if not shares:
-        return lang.sentence(verdict)
-    return lang.sentence(lang.composed("agreement", verdict=verdict, details=lang.listed(shares)))
-
-
-MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
-"""Smaller differences of scores, and smaller shares of the pixels, are not mentioned."""
-_SHARES = {
-    "top5_agreement": "share_labels",
-    "matched_boxes": "share_boxes",
-    "mask_iou": "share_masks",
-    "same_tokens": "share_tokens",
-}
-
-
-def _share(name: str, share: float, lang: Language) -> str:
-    """A task-level figure of parity as text; '' for one too small to mention."""
-    if key := _SHARES.get(name):
-        return lang.plain(f"{key}_same") if round(share, 3) == 1 else lang.plain(key, share=fmt.percent(share))
-    if name == "score_difference" and share >= MIN_SCORE:
-        return lang.plain("share_scores", share=f"{share:.2g}")
-    if name == "changed_pixels" and share >= MIN_PIXELS:
-        return lang.plain("share_pixels", share=fmt.percent(share))
-    return ""
-
-
 def count(number: int, thing: str, lang: Language) -> str:
     """'no breaks', '1 break', '1 200 calls'."""
     if not number:
@@ -448,11 +411,6 @@ def cost_key(compiled: Compilation, cache: str) -> str:
 
 def captured(first: CompiledFirst, lang: Language) -> str:
     return lang.listed([count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)])
-
-
-def parity(result: RunResult, lang: Language) -> str:
-    """'match', 'differ', 'not comparable'; '' where nothing was compared."""
-    return worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
 
 
 def estimate_range(expected: Range, show: Callable[[float], str]) -> tuple[str, str]:

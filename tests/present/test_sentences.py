@@ -16,7 +16,7 @@ from demo.core.measurement import BackToBack, Compilation, CompileCost, Compiled
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import STATUSES, RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, section_texts, sentences
+from demo.present import details, markdown, same_answer, section_texts, sentences
 from demo.ui.html import sections
 
 OLD = sentences.basis(ok_result(), ENGLISH)
@@ -189,7 +189,7 @@ def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     ids=["same", "some", "masks", "nothing compared"],
 )
 def test_agreement_says_what_was_compared(task: dict[str, float], told: str) -> None:
-    assert sentences.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
+    assert same_answer.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
 
 def test_two_empty_pictures_are_not_called_a_match() -> None:
@@ -197,8 +197,8 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
     )
-    assert sentences.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
-    assert sentences.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
+    assert same_answer.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
+    assert same_answer.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
 
 
 def test_every_status_has_its_words() -> None:

@@ -13,7 +13,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
-from demo.present import sentences, several_runs
+from demo.present import same_answer, sentences, several_runs
 from demo.ui.html.elements import esc, lane_name, percentage
 from demo.ui.tabs.links import RUN
 
@@ -260,7 +260,7 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
     yield line("row_noise_floor", lambda result: _floor(result, lang))
     yield line("row_first", lambda result: _first_call(result, lang))
     yield line("compared_pays", lambda result: _break_even(result, lang))
-    yield line("compared_outputs", lambda result: lang.marked(sentences.parity(result, lang)))
+    yield line("compared_outputs", lambda result: lang.marked(same_answer.parity(result, lang)))
 
 
 def _first_token(result: RunResult) -> str:

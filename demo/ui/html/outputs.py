@@ -13,7 +13,7 @@ from demo.core.images import decode_preview
 from demo.core.languages import Language
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
-from demo.present import drawing, palette, sentences
+from demo.present import drawing, palette, same_answer, sentences
 from demo.ui.html import answer
 from demo.ui.html.elements import VARIANTS, esc, lane_name, percentage
 
@@ -26,7 +26,7 @@ def shown(result: RunResult, lang: Language) -> str:
             heading = "what_the_model_writes" if result.spec.unit == "token" else "what_the_model_sees"
             return _section(lang, f'<p class="aside">{lang.html("random_weights")}</p>', heading)
         return ""
-    agreed = sentences.agreement(result, lang)
+    agreed = same_answer.agreement(result, lang)
     notes = f'<p class="agreement">{lang.marked(agreed)}</p>' if agreed else ""
     if scenes.is_beyond(result):
         notes += f'<p class="beyond">{lang.html("beyond_shapes")}</p>'

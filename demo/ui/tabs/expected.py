@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from demo.core import catalog, limits
+import gradio as gr
+
+from demo.core import catalog, cores, limits
+from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo, usable_cores
@@ -13,6 +16,16 @@ from demo.runs import forecast
 from demo.ui.html import actions, results
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.tabs.form import read_spec
+from demo.ui.web.visitor_language import of
+
+
+def others(request: gr.Request) -> tuple[Any, Any]:
+    """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
+    share = cores.others_share()
+    if share is None or share < cores.BUSY_CPU:
+        return gr.update(visible=False), gr.update(visible=False)
+    told = of(request).html("busy_before_run", share=fmt.percent(share))
+    return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
 
 
 def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRuns, lang: Language) -> str | None:

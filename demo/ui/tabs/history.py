@@ -23,6 +23,7 @@ from demo.ui.html.elements import esc
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, TO_STAGE
 from demo.ui.tabs import links
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.run import RunTab
 from demo.ui.web.gradio_workarounds import press_download
 from demo.ui.web.visitor_language import IN_ENGLISH, label, of, written
@@ -119,26 +120,25 @@ class HistoryTab:
         )
 
     def _wire(self, tab: gr.Tab) -> None:
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         shown = [self.runs, self.more_button, self.shown]
-        self.runs.tick(self._follow, [self.search, self.shown], shown, **quiet)
-        tab.select(self._show_first, self.search, shown, **quiet)
-        self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **quiet)
+        self.runs.tick(self._follow, [self.search, self.shown], shown, **AT_ONCE)
+        tab.select(self._show_first, self.search, shown, **AT_ONCE)
+        self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **AT_ONCE)
         # a comparison stands above the list and would hide what the search finds
         compared = [self.compared, self.over_time, self.figures, self.chosen]
         address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        self.search.change(_not_compared, None, compared, **quiet).then(None, self.chosen, **address)
+        self.search.change(_not_compared, None, compared, **AT_ONCE).then(None, self.chosen, **address)
         reopened = tab.select(
-            self._compare_linked, [self.asked, self.chosen], [*compared, self.message], js=links.QUERY, **quiet
+            self._compare_linked, [self.asked, self.chosen], [*compared, self.message], js=links.QUERY, **AT_ONCE
         )
         reopened.then(None, self.chosen, **address)
-        self.more_button.click(self._show_more, [self.search, self.shown], shown, **quiet)
+        self.more_button.click(self._show_more, [self.search, self.shown], shown, **AT_ONCE)
         opening = [self.tabs, self.message, *self._run_tab.showing]
-        opened = self.runs.select(self._open, self._run_tab.visitor, opening, **quiet)
+        opened = self.runs.select(self._open, self._run_tab.visitor, opening, **AT_ONCE)
         opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
         opened.then(None, js=TO_OPENED, api_visibility="private")
         pressed = self.compare_button.click(
-            self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **quiet
+            self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **AT_ONCE
         )
         pressed.then(None, js=TO_COMPARISON, api_visibility="private")
         pressed.then(None, self.chosen, **address)
@@ -148,20 +148,20 @@ class HistoryTab:
                 [self.ticked, self.search],
                 [self.file, self.message],
                 js=TICKED,
-                **(quiet | {"concurrency_limit": 1, "concurrency_id": "export"}),
+                **(AT_ONCE | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=press_download("exported"), api_visibility="private")
         asked = [self.sure, self.question, self.message]
-        self.delete_button.click(self._ask, [self.ticked], asked, js=TICKED, **quiet)
+        self.delete_button.click(self._ask, [self.ticked], asked, js=TICKED, **AT_ONCE)
         deleted = self.for_good_button.click(
             self._delete_questioned,
             [self.ticked, self.search],
             [self.sure, self.message, *compared, *shown],
             js=QUESTIONED,
-            **quiet,
+            **AT_ONCE,
         )
         deleted.then(None, js=UNTICK, api_visibility="private")
         deleted.then(None, self.chosen, **address)
-        answered = [deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **quiet)]
+        answered = [deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **AT_ONCE)]
         for event in answered:
             event.then(None, js=TO_DELETE, api_visibility="private")
 

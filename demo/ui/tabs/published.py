@@ -21,6 +21,7 @@ from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs import links
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
@@ -69,7 +70,6 @@ class PublishedTab:
         self.chosen = gr.Textbox("", visible=False)  # as a query
         inputs = list(self.filters.values())
         figures = [self.scope, self.durations, self.improvements, self.by_batch, self.table]
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         # filled when it is opened, which also reads new measured tables
         event = gr.on(
             # a text field: `change`, see gradio_workarounds
@@ -79,7 +79,7 @@ class PublishedTab:
             [self.chosen, *inputs, *figures],
             js=links.asked("published"),
             trigger_mode="always_last",
-            **quiet,
+            **AT_ONCE,
         )
         event.then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
 

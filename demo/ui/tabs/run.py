@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, cores, hub
+from demo.core import catalog, hub
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
@@ -25,7 +26,8 @@ from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
-from demo.ui.tabs.expected import expected
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     Choice,
     Form,
@@ -47,14 +49,6 @@ from demo.ui.web.visitor_language import of
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-_AT_ONCE = _QUIET | {"concurrency_limit": None}
-_LATEST: dict[str, Any] = {"trigger_mode": "always_last"}
-"""Without it gradio drops an `input` event that comes while an earlier one of the same field is still answered."""
-_UNREAD = _AT_ONCE | {"preprocess": False}
-"""gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
-one; the worker reads it and says what is wrong."""
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +101,7 @@ class RunTab:
             self._arrive,
             self.visitor,
             [*self.showing, *self.form.buttons, self.visitor, self.watched],
-            **_AT_ONCE,
+            **AT_ONCE,
         )
         arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
         arrived.then(None, js=TO_ANSWER, api_visibility="private")
@@ -120,9 +114,9 @@ class RunTab:
             self._settle,
             [inputs["checkpoint"], inputs["image"], self._has_run],
             [inputs["checkpoint"], inputs["image"]],
-            **_UNREAD,
-        ).then(self._forecast, list(inputs.values()), self.form.forecast, **_UNREAD).then(
-            self._busy, None, [self.form.busy, self.form.run_when_quiet], **_UNREAD
+            **UNREAD,
+        ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
+            others, None, [self.form.busy, self.form.run_when_quiet], **UNREAD
         )
 
     def _wire_form(self) -> None:
@@ -132,30 +126,30 @@ class RunTab:
             lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
             inputs["task"],
             inputs["checkpoint"],
-            **_QUIET,
-            **_LATEST,
-        ).then(*suit, **_UNREAD)
-        inputs["checkpoint"].input(*suit, **_UNREAD, **_LATEST)
+            **QUIET,
+            **LATEST,
+        ).then(*suit, **UNREAD)
+        inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         inputs["checkpoint"].change(
-            offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **_QUIET
+            offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **QUIET
         )
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self._has_run],
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
-            **_QUIET,
+            **QUIET,
         )
-        inputs["image"].input(looked_over, inputs["image"], form.picture_note, preprocess=False, **_QUIET, **_LATEST)
+        inputs["image"].input(looked_over, inputs["image"], form.picture_note, preprocess=False, **QUIET, **LATEST)
         for thumbnails in form.thumbnails:
-            thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **_QUIET)
-        inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **_QUIET)
+            thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **QUIET)
+        inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **QUIET)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
             self._forecast,
             list(inputs.values()),
             form.forecast,
             trigger_mode="always_last",
-            **_UNREAD,
+            **UNREAD,
         )
 
     def _wire_buttons(self) -> None:
@@ -173,13 +167,13 @@ class RunTab:
         pane.top.select(None, js=TO_STAGE, api_visibility="private")
         pane.top.select(None, js=FOCUS_STAGE, api_visibility="private")
         for begun in (
-            form.run.click(self._run, [self.visitor, *inputs.values()], changed, **_UNREAD),
-            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **_UNREAD),
-            pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **_UNREAD),
+            form.run.click(self._run, [self.visitor, *inputs.values()], changed, **UNREAD),
+            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **UNREAD),
+            pane.top.select(self._repeat, [self.visitor, inputs["image"]], changed, **UNREAD),
         ):
             begun.then(None, self.opened, js=links.BEGUN, api_visibility="private")
-            self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **_UNREAD)
-        form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **_QUIET)
+            self._watch_after(begun).then(self._forecast, list(inputs.values()), form.forecast, **UNREAD)
+        form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **QUIET)
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what the pane shows once `event` has made this page watch a job; returns the last event.
@@ -189,8 +183,8 @@ class RunTab:
         """
         pane, form = self.pane, self.form
         return (
-            event.then(self._follow, self.watched, pane.live, **_AT_ONCE)
-            .then(self._outcome, self.watched, [*pane.components, *form.buttons, self.opened], **_AT_ONCE)
+            event.then(self._follow, self.watched, pane.live, **AT_ONCE)
+            .then(self._outcome, self.watched, [*pane.components, *form.buttons, self.opened], **AT_ONCE)
             .then(None, self.opened, js=links.REMEMBER, api_visibility="private")
         )
 
@@ -225,14 +219,6 @@ class RunTab:
         html = expected(fields, machine, self._recent_runs, of(request))
         return gr.skip() if html is None else html
 
-    def _busy(self, request: gr.Request) -> tuple[Any, Any]:
-        """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
-        share = cores.others_share()
-        if share is None or share < cores.BUSY_CPU:
-            return gr.update(visible=False), gr.update(visible=False)
-        told = of(request).html("busy_before_run", share=fmt.percent(share))
-        return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
-
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
@@ -260,8 +246,8 @@ class RunTab:
             return {self.form.picture_note: gr.update(visible=False)}
         if picture := find_picture(info.sha256, latest.image if latest is not None else None):
             return self._with_picture(picture)
-        note = f"<p class='note'>{lang.html('picture_note', name=info.name)}</p>"
-        return {self.form.picture_note: gr.update(value=note, visible=True)}
+        note = lang.html("picture_note", name=info.name)
+        return {self.form.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
 
     # ---- a run
 
@@ -339,11 +325,8 @@ class RunTab:
     def _ready(self) -> dict[Any, Any]:
         """Updates of the two buttons while nothing runs."""
         form = self.form
-        return {
-            form.run: gr.update(interactive=True),
-            form.run_when_quiet: gr.update(interactive=True),
-            form.cancel: gr.update(interactive=False),
-        }
+        ready, not_ready = gr.update(interactive=True), gr.update(interactive=False)
+        return {form.run: ready, form.run_when_quiet: ready, form.cancel: not_ready}
 
     def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
         """The progress of a job while it goes on. A page that stops watching does not end the job."""
@@ -385,10 +368,9 @@ class RunTab:
         return gr.update(interactive=False)
 
     def _is_stored(self, result: RunResult) -> bool:
-        try:
+        with contextlib.suppress(HistoryError):
             return self._history.get(result.id) is not None
-        except HistoryError:
-            return False
+        return False
 
     # ---- links
 

@@ -16,6 +16,7 @@ from demo.store.shared_rows import Setting, SharedRow
 from demo.ui.html import shared as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.tabs import links
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.web.visitor_language import label, of
 
 ALL = ""
@@ -63,7 +64,6 @@ class SharedTab:
         self.chosen = gr.Textbox("", visible=False)  # as a query
         inputs = list(self.filters.values())
         outputs = [self.chosen, self.status, *inputs, self.map, self.table]
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         changed = gr.on(
             # a text field: `change`, see gradio_workarounds
             [tab.select, *(part.input for part in inputs[:-1]), inputs[-1].change],  # type: ignore[attr-defined]
@@ -72,10 +72,10 @@ class SharedTab:
             outputs,
             js=links.asked("shared"),
             trigger_mode="always_last",
-            **quiet,
+            **AT_ONCE,
         )
         # what is chosen, and not what the lists show: without rows they are empty
-        followed = self.status.tick(self._follow, [self.chosen, inputs[-1]], outputs, **quiet)
+        followed = self.status.tick(self._follow, [self.chosen, inputs[-1]], outputs, **AT_ONCE)
         for event in (changed, followed):
             event.then(None, self.chosen, js=links.chosen("shared"), api_visibility="private")
 

@@ -31,6 +31,7 @@ from demo.ui.jobs.jobs import AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.sweeps import Sweep, Sweeps
 from demo.ui.tabs import form
+from demo.ui.tabs.events import AT_ONCE, QUIET
 from demo.ui.tabs.run import RunTab
 from demo.ui.web.visitor_language import label, of, written
 
@@ -121,7 +122,6 @@ class SweepTab:
         return [*shown, self.start_button, self.stop_button, self.keep_button, *self.exports.values(), self.watched]
 
     def _wire(self, tab: gr.Tab) -> None:
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         asked: list[Any] = [*self.axes.values(), self._weights, self._fresh]
         gr.on(
             [tab.select, *(field.change for field in asked)],
@@ -130,34 +130,33 @@ class SweepTab:
             self.plan,
             trigger_mode="always_last",
             concurrency_limit=None,
-            **quiet,
+            **QUIET,
         )
         for name, button in self._presets.items():
             grid = PRESETS[name]
             values = [[str(value) for value in getattr(grid, axis)] for axis in self.axes]
-            button.click(lambda values=values: values, None, list(self.axes.values()), **quiet)
+            button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_STAGE, api_visibility="private")
         begun = self.start_button.click(
             self._run,
             [self._run_tab.visitor, *asked],
             self._changed_by_a_start,
             concurrency_limit=None,  # `RunQueue` keeps the order, cell by cell
-            **quiet,
+            **QUIET,
         )
-        self._watch_after(begun).then(self._planned, asked, self.plan, concurrency_limit=None, **quiet)
-        self.stop_button.click(self._cancel, self._run_tab.visitor, self.stop_button, queue=False, **quiet)
-        self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **quiet)
-        self.map.select(self._open, self.watched, self.opened, concurrency_limit=None, **quiet)
+        self._watch_after(begun).then(self._planned, asked, self.plan, concurrency_limit=None, **QUIET)
+        self.stop_button.click(self._cancel, self._run_tab.visitor, self.stop_button, queue=False, **QUIET)
+        self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **QUIET)
+        self.map.select(self._open, self.watched, self.opened, concurrency_limit=None, **QUIET)
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what is shown once `event` has made this page watch a sweep; returns the last event."""
-        quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         shown = [self.status, self.map]
-        return event.then(self._follow, self.watched, shown, **quiet).then(
+        return event.then(self._follow, self.watched, shown, **AT_ONCE).then(
             self._over,
             self.watched,
             [*shown, self.start_button, self.stop_button, self.keep_button, *self.exports.values()],
-            **quiet,
+            **AT_ONCE,
         )
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
