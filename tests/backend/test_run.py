@@ -17,7 +17,6 @@ from torch._inductor import config as inductor
 from demo.backend import (
     caveats,
     compilation,
-    cores,
     events,
     first_call,
     machine,
@@ -34,7 +33,7 @@ from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.monitor import Observer
 from demo.backend.run import Run
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
