@@ -164,7 +164,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
     monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(model=None, warnings=[]))
     asked = Run(Job(catalog.make_spec("shapes-vit", mode="max-autotune"), str(SCENE)), Events(io.StringIO()))
     asked.load()
-    assert any("multiprocessors" in warning for warning in asked.warnings) == (device == "cuda")
+    assert any("multiprocessors" in warning.text for warning in asked.warnings) == (device == "cuda")
 
 
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     monkeypatch.setattr(machine, "usable_cores", lambda: 2)
     result = result_of(**asked)
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
-    told = "One of 2 cores is busy: timed with 1 thread." in result.warnings
+    told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
     assert told == (threads == 1)
 
 
