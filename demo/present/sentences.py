@@ -185,6 +185,11 @@ def batch(spec: RunSpec) -> str:
 
 def settings(spec: RunSpec, lang: Language) -> str:
     """The same without the checkpoint."""
+    return " · ".join(settings_apart(spec, lang))
+
+
+def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
+    """Batch, mode and number format, then each option that is not at its default."""
     parts = [lang.plain("asked_batch", size=spec.batch_size)] if spec.unit != "call" else []
     parts += [lang.plain_value(spec.mode), lang.plain_value(spec.dtype)]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -195,7 +200,7 @@ def settings(spec: RunSpec, lang: Language) -> str:
             parts.append(count(value, "thread", lang))
         elif (key := f"asked_{option.name}") in lang.texts:
             parts.append(lang.plain(key, **{option.name: value}))
-    return " · ".join(parts)
+    return parts
 
 
 def times(result: RunResult) -> str:

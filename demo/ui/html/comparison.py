@@ -107,7 +107,8 @@ def comparison(results: Sequence[RunResult], lang: Language) -> tuple[str, str]:
     """
     letters = "ABCD"[: len(results)]
     title = lang.marked(lang.composed("compared", runs=sentences.count(len(results), "run", lang)))
-    head = f"{_differences(results, lang)}{_chart(results, letters, lang)}{_untimed(results, letters, lang)}"
+    head = _differences(results, lang) + _winner(results, letters, lang)
+    head += _chart(results, letters, lang) + _untimed(results, letters, lang)
     return f'<section role="status"><h2>{title}</h2>{head}</section>', _table(results, letters, lang)
 
 
@@ -129,6 +130,39 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
     return f'<p class="aside">{lang.composed("compared_differ", names=lang.listed(different))}</p>'
 
 
+def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
+    """Which compiled model is the fastest, by how much, and what its first call costs; '' where they do other work.
+
+    The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
+    """
+    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, _FACTS["row_machine"](one)) for one in results}
+    known = [one.speedup is not None and one.failure is None and one.compilation is not None for one in results]
+    if len(work) > 1 or not all(known):
+        return ""
+    order = sorted(zip(results, letters, strict=True), key=lambda one: one[0].latencies["compiled"])
+    (best, winner), (other, second) = order[:2]
+    ratio = other.latencies["compiled"] / best.latencies["compiled"]
+    noise = math.hypot(*(math.log(one.speedup.high / one.speedup.low) / 2 for one in (best, other) if one.speedup))
+    if math.log(ratio) <= noise:
+        names = lang.listed([lang.plain_value(winner), lang.plain_value(second)])
+        return f"<p>{lang.marked(lang.composed('compared_equal', names=names))}</p>"
+    times = fmt.estimate(ratio, ratio / math.exp(noise), ratio * math.exp(noise)).rstrip("×")
+    told = lang.html("compared_winner", winner=winner, other=second, times=times)
+    first = [one.compilation.known_costs for one in (best, other) if one.compilation is not None]
+    if same := [cache for cache in first[0] if cache in first[1]]:
+        told += " " + lang.html(
+            "compared_first_call", winner=winner, times=f"{first[0][same[0]] / first[1][same[0]]:.2g}"
+        )
+    return f"<p>{told}</p>"
+
+
+def _label(result: RunResult, results: Sequence[RunResult], lang: Language) -> str:
+    """The settings that not all of the runs have, as HTML."""
+    apart = [sentences.settings_apart(one.spec, lang) for one in results]
+    own = [part for part in sentences.settings_apart(result.spec, lang) if not all(part in parts for parts in apart)]
+    return f" <small>{lang.marked(' · '.join(own))}</small>" if own else ""
+
+
 def _agree(results: Sequence[RunResult]) -> bool:
     """Whether noise explains how the answers of equal runs differ: they ended alike, and their intervals overlap.
 
@@ -145,6 +179,8 @@ def _setting(name: str) -> Callable[[RunResult], str]:
         if name in without_meaning(result.spec.task):
             return ""
         asked = getattr(result.spec, name)
+        if isinstance(asked, bool):
+            return "✓" if asked else "–"
         text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
         return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
@@ -201,7 +237,8 @@ def _chart(results: Sequence[RunResult], letters: str, lang: Language) -> str:
             f'<div class="line">{name}<span class="axis" role="img" aria-label="{esc(spoken)}">'
             f'{one}<i class="range" style="left:{place(speedup.low)};width:{width}"></i>'
             f"{point}</span>"
-            f'<span class="value">{lang.marked(sentences.speedup(result, lang))}</span></div>'
+            f'<span class="value">{lang.marked(sentences.speedup(result, lang))}'
+            f"{_label(result, results, lang)}</span></div>"
         )
     ticks: list[float] = []
     for tick in sorted(_TICKS, key=lambda tick: (tick != 1, tick in (0.8, 1.25))):

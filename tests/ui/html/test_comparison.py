@@ -1,0 +1,51 @@
+"""Runs side by side: which compiled model is the fastest, and by how much."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from samples import measurement, ok_result
+
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation
+from demo.core.result import RunResult
+from demo.core.speedup import Spread
+from demo.ui.html.comparison import comparison
+
+
+def run(id: str, compiled: float, first: float, **changes: Any) -> RunResult:
+    spec = dataclasses.replace(ok_result().spec, **changes)
+    return ok_result(id=id, spec=spec, compiled=measurement(compiled), compilation=Compilation(first, "cold", 1))
+
+
+def told(*results: RunResult) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", comparison(results, ENGLISH)[0]).split())
+
+
+def test_the_faster_of_two_ways_is_named_with_what_its_first_call_costs() -> None:
+    text = told(run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
+    assert "B is 1.50 times as fast as A. The first call of B takes 2.5 times as long." in text
+    assert "freezing" in text.split("B is")[1]  # beside its bar
+
+
+def test_two_runs_within_their_intervals_are_called_equal() -> None:
+    spread = Spread("assumed", 0.025, 10.0)
+    both = (run("a", 0.001, 10.0), run("b", 0.00103, 10.0, freezing=True))
+    assert "A, B are equally fast within their intervals." in told(
+        *(dataclasses.replace(one, spread=spread) for one in both)
+    )
+
+
+@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}])
+def test_no_winner_is_named_among_runs_of_other_work(changes: dict[str, Any]) -> None:
+    assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
+
+
+def test_switches_are_signs_and_the_winner_is_told_in_every_language() -> None:
+    both = (run("a", 0.0015, 10.0), run("b", 0.001, 25.0, freezing=True))
+    assert len({comparison(both, lang)[0] for lang in LANGUAGES.values()}) == len(LANGUAGES)
+    table = comparison(both, ENGLISH)[1]
+    assert "✓" in table and "True" not in table
