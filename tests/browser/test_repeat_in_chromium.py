@@ -65,7 +65,7 @@ def test_each_press_of_repeat_adds_a_process_and_sharpens_the_answer(chromium: A
     tab.locator("#run:not([disabled])").click()
     repeat = tab.locator("#top button[data-repeat]")
     repeat.wait_for()
-    assert "from 1 process and an assumed spread" in tab.locator("#top .interval").inner_text()
+    assert "from 1 process" in tab.locator("#top .interval").inner_text()
     widths = [width(tab)]
     for processes in (2, 3):
         repeat.focus()
