@@ -79,7 +79,7 @@ def progress_text(progress: Progress) -> str:
     process'."""
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
-        waited += f", about {fmt.duration(progress.remaining_seconds)} left"
+        waited += f", about {sentences.rounded_duration(progress.remaining_seconds)} left"
     repeat = [f"run {progress.repeat} of {progress.repeats}"] if progress.repeats > 1 else []
     parts = [*repeat, progress.phase, waited]
     if progress.message:

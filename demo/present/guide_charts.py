@@ -363,8 +363,8 @@ def _shape(number: int) -> str:
 
 
 def _bare(value: float) -> str:
-    """Three significant digits without a unit, which the title has."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    """Three significant digits without a unit, which the title has: '1444', '14.4', '1.44', '0.0385'."""
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
 
 
 def _signed(value: float) -> str:

@@ -93,7 +93,7 @@ def test_progress_of_a_repeat_says_which_it_is() -> None:
 def test_progress_shows_the_figures_so_far() -> None:
     looked = Progress("time", 0.42, 3.2, 12.0, "", "", 80, 0.00147, 0.00102, Interval(1.44, 1.42, 1.46))
     assert terminal.progress_text(looked) == (
-        " 42 %  time · 3.2 s, about 12 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 % in this process"
+        " 42 %  time · 3.2 s, about 10 s left · eager 1.47 ms, compiled 1.02 ms, 1.44× ±1.4 % in this process"
     )
 
 

@@ -284,3 +284,12 @@ def test_every_published_figure_is_told_in_words() -> None:
     lines = by_batch(published.select(published.rows(), "release"), ENGLISH)
     assert "A100, published 1: 1.45×, 4: 1.29×, 16: 1.22×" in lines.layout.meta["aloud"]
     assert "ViT 9.32, 7.58 1.23×" in durations(rows(), ENGLISH).layout.meta["aloud"]
+
+
+def test_the_figures_beside_the_bars_have_three_digits_however_small() -> None:
+    rows = [row for row in published.rows() if row.gpu == "T4" and row.batch_size == 16]
+    figure = guide_charts.durations(rows, ENGLISH)
+    assert figure is not None
+    texts = {note.text.split(" ")[0] for note in figure.layout.annotations}
+    small = [row for row in rows if row.eager_seconds is not None and row.eager_seconds < 0.1]
+    assert small and all(f"{row.eager_seconds:#.3g}" in texts for row in small)

@@ -80,7 +80,7 @@ def _clock(progress: Progress, lang: Language) -> str:
         return lang.html("clock", elapsed=elapsed)
     if progress.remaining_seconds < 1:
         return lang.html("clock_nearly", elapsed=elapsed)
-    return lang.html("clock_left", elapsed=elapsed, left=fmt.duration(progress.remaining_seconds))
+    return lang.html("clock_left", elapsed=elapsed, left=sentences.rounded_duration(progress.remaining_seconds))
 
 
 def _lanes(progress: Progress, spec: RunSpec, lang: Language) -> str:

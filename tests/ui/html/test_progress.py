@@ -67,7 +67,7 @@ def test_what_was_not_measured_yet_is_a_dash_and_no_zero() -> None:
 def test_phases_elapsed_and_remaining_time_are_told() -> None:
     html = progress.strip(timed(), SPEC, ENGLISH)
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
-    assert "5.0 s elapsed · about 2.0 s left" in html
+    assert "5.0 s elapsed · about 2 s left" in html
 
 
 def test_every_phase_has_its_step() -> None:
