@@ -102,7 +102,7 @@ def test_a_new_option_reaches_every_way_of_asking_without_another_edit(program: 
     (taken,) = found["api"]
     assert taken["type"] == {"type": "boolean"} and taken["parameter_default"] is False
     assert found["words"].endswith(" · polished")
-    assert "shiny" in found["markdown"]
+    assert "polished" in found["markdown"]
     assert "Shiny" in found["comparison"]
     assert "does not apply the option shiny" in found["script"]
 

@@ -202,15 +202,15 @@ def _make(path: Path) -> None:
     """Makes the file under another name, so that it appears whole or, on a full disk, not at all."""
     new, *others = (path.with_name(f"{path.name}.new{end}") for end in ("", "-journal", "-wal", "-shm"))
     try:
-        for left in (new, *others):  # by a program that was killed
-            left.unlink(missing_ok=True)
+        for left in filter(Path.exists, (new, *others)):  # by a program that was killed
+            left.unlink()
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as database:
             database.executescript(f"BEGIN; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
             database.execute("PRAGMA journal_mode = WAL")  # last: what stood in a log could be lost without an error
         new.rename(path)
     except BaseException:
-        for left in (new, *others):
-            left.unlink(missing_ok=True)
+        for left in filter(Path.exists, (new, *others)):
+            left.unlink()
         raise
 
 

@@ -100,7 +100,7 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: A
     assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
     _picture(tab, shots, "during-light-1440")
     figure = _until(tab, HEADLINE)
-    assert re.fullmatch(r"\d+(\.\d+)?×|no difference|Too noisy", figure.inner_text())
+    assert re.fullmatch(r"\d+(\.\d+)?×|no difference|No clear difference|Too noisy|Too busy", figure.inner_text())
     assert "95 % confidence" in tab.locator("#top .interval").inner_text()
     assert tab.locator("#seen .labels").count() == 2
     tab.locator("#chart").get_by_text("Latency of one call").wait_for()

@@ -259,7 +259,7 @@ def test_whoever_presses_run_by_keyboard_has_cancel_one_step_away(tab: Any) -> N
     tab.keyboard.press("Enter")
     tab.locator("#run:not([disabled])").wait_for()
     tab.keyboard.press("Shift+Tab")
-    assert tab.evaluate("document.activeElement.id") == "run"
+    assert tab.evaluate("document.activeElement.id") in ("run", "run-when-quiet")  # the latter on a busy machine
 
 
 def test_what_gets_the_focus_beside_the_stage_does_not_move_the_page(tab: Any) -> None:

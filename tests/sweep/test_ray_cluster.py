@@ -82,7 +82,7 @@ def test_a_lost_nodes_cells_are_run_again_and_none_is_stored_twice(two_nodes: An
         if len(done) == 3:
             threading.Thread(target=lose_the_second, daemon=True).start()
     assert sorted(event.place for event in done) == list(range(10))
-    assert {event.cell.value for event in done} == {"2.00×"}
+    assert {event.cell.value for event in done} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(1, 11))
     started = Counter(int(line.split()[1]) for line in log.read_text().splitlines())
     assert sum(started.values()) == 11  # the lost cell twice
@@ -117,7 +117,7 @@ def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
     fleet = ray_cluster.nodes([], QUICK)
     grid = [Cell(spec) for spec in Grid(("shapes-vit",), (1, 2)).specs()]
     done = list(ray_cluster.run_cells(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
-    assert {event.cell.value for event in done} == {"2.00×"}
+    assert {event.cell.value for event in done} == {"2.0×"}
     assert all("This result was not stored" in event.cell.result.warnings[-1] for event in done if event.cell.result)
     assert len([one for one in caplog.records if "not stored" in one.message]) == 1
 

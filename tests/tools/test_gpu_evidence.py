@@ -492,5 +492,5 @@ def test_a_cell_that_was_measured_again_and_again_has_an_interval_for_a_rerun(tm
         result = ok_result(compiled=measurement(seconds)).to_json()
         book.add({"key": str(number), "step": "repeat", "result": result, "recipe": None})
     text = evidence_tables.summary(book, None)
-    assert "speed-up 1.923 to 2.000×, together 1.87 to 2.06× (95 % confidence for a rerun)." in text
+    assert "speed-up 1.923 to 2.000×, together 1.90 to 2.02× (95 % confidence for a rerun)." in text
     assert evidence_tables.row(book.of("repeat")[0])["speedup_basis"] == "within one process"
