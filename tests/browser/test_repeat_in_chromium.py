@@ -21,7 +21,8 @@ from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
-ROUNDS = ((0.001, "one"), (0.00104, "two"), (0.00102, "three"))
+ROUNDS = iter([(0.001, "one"), (0.00104, "two"), (0.00102, "three")])
+"""The seconds of a compiled call, and the id, of each run of this file's one page."""
 
 
 class Storing(FakeRunner):
@@ -35,7 +36,7 @@ class Storing(FakeRunner):
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult:
-    seconds, id = ROUNDS[spec.repeats - 1]
+    seconds, id = next(ROUNDS)
     picture = ImageInfo(image.name, 320, 240, hashlib.sha256(image.read_bytes()).hexdigest(), "/9j/")
     spread, compiled = Spread("assumed", 0.03), measurement(seconds)
     spec = dataclasses.replace(spec, device="cpu")
