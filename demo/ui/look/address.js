@@ -96,11 +96,7 @@ window.address = (() => {
 
   return {
     toTab: () => { tab(tabOf(here()))?.click(); },
-    arrived: id => {
-      shown = id;
-      document.documentElement.classList.toggle('shared-run', Boolean(id));
-      return retitle();
-    },
+    arrived: id => { shown = id; return retitle(); },
     shown: now,
     // The query, if it chooses something else than what is chosen; else the fields say what is asked for.
     asked: id => (choicesOf(here(), id) === new URLSearchParams(chosen[id]).toString() ? '' : location.search || '?'),
