@@ -2,11 +2,12 @@
 
 Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call,
 slow drift, and bursts in which everything is slower; and for models of three speeds, because a slow one leaves time
-for few blocks. On each the first call after a switch of variant takes 13 % longer, and the second 4 %; with calls of 100
-ms and more the first takes 1 % longer. Reported for each kind and for all: how often the interval covers the truth (aim 93 to 97 %), how often the verdict is plainly wrong
-(aim at most 1 %), how often two equal variants are called 'same' (aim at least 95 % for calls of 4 ms, 60 % for 300
-ms), and on the machine without noise the eager and the compiled latency over those of a steady call (aim 0.99 to 1.01).
-Timing may take as long as the first compiled call took; for each speed that of a model of about this speed is taken.
+for few blocks. On each the first call after a switch of variant takes 13 % longer, and the second 4 %; with calls of
+100 ms and more the first takes 1 % longer. Reported for each kind and for all: how often the interval covers the truth
+(aim 93 to 97 %), how often the verdict is plainly wrong (aim at most 1 %), how often two equal variants are called
+'same' (aim at least 95 % for calls of 4 ms, 60 % for 300 ms), and on the machine without noise the eager and the
+compiled latency over those of a steady call (aim 0.99 to 1.01). Timing may take as long as the first compiled call
+took; for each speed that of a model of about this speed is taken.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SAME = {0.004: 0.95, 0.3: 0.6}
 """The aims for equal variants."""
 SPEC = catalog.make_spec("shapes-vit")
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
-"""How many times longer the first calls after a switch of variant take; with calls of `timing.SLOW_SECONDS` and more."""
+"""How many times longer the first calls after a switch of variant take; the second where a call takes
+`timing.SLOW_SECONDS` and more."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def over_steady(seconds: float) -> tuple[float, float]:
 def one_run(machine: HostInfo, seconds: float, truth: float, seed: int) -> tuple[stats.Interval, stats.Verdict]:
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
-    interval = stats.paired_ratio(stats.block_medians(samples.eager, size), stats.block_medians(samples.compiled, size))
+    interval = stats.paired_ratio(*stats.side_by_side(samples.eager, samples.compiled, size))
     control = stats.control_ratio(samples.eager, samples.control, size, samples.blocks_apart)
     return interval, stats.verdict(interval, control)
 

@@ -159,10 +159,10 @@ class Samples:
 
     def _estimate(self) -> tuple[int, tuple[stats.Interval, ...], tuple[float, ...]]:
         if self.blocks >= max(1, self._latest[0] * NEW_ESTIMATE):
-            eager, compiled, *with_break = self._medians()
+            (eager, compiled), *further = self._pairs()
             seconds: tuple[float, ...] = stats.paired_seconds(eager, compiled)
-            for third in with_break:
-                slow, fast = stats.paired_seconds(compiled, third)
+            for beside, third in further:
+                slow, fast = stats.paired_seconds(beside, third)
                 seconds += (seconds[1] * fast / slow,)
             self._latest = (self.blocks, self._ratios() if self.blocks >= 2 else (), seconds)
         return self._latest
@@ -179,12 +179,13 @@ class Samples:
         times = tuple(getattr(self, name))
         return Measurement(times, None, tuple(warmup), calls, settling_seconds=settling, blocks_apart=apart)
 
-    def _medians(self) -> list[np.ndarray]:
+    def _pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
         variants = (self.eager, self.compiled, *([self.with_break] if self.with_break else []))
-        return [stats.block_medians(times, 2 * self.calls_per_half_block) for times in variants]
+        calls = 2 * self.calls_per_half_block
+        return [stats.side_by_side(slow, fast, calls) for slow, fast in itertools.pairwise(variants)]
 
     def _ratios(self) -> tuple[stats.Interval, ...]:
-        return tuple(stats.paired_ratio(slow, fast) for slow, fast in itertools.pairwise(self._medians()))
+        return tuple(stats.paired_ratio(slow, fast) for slow, fast in self._pairs())
 
     def unsure(self) -> bool:
         """Whether a verdict on the calls so far would be 'unsure'."""
@@ -278,8 +279,8 @@ def time_interleaved(
     Eager is then compared with compiled, and compiled with `with_break`.
 
     Wherever another variant was called before, `settling_calls` calls come first and are not counted: a server, which
-    calls one variant only, never waits for such a call. A variant whose calls take `SLOW_SECONDS` needs none. Around the
-    control there is no switch.
+    calls one variant only, never waits for such a call. A variant whose calls take `SLOW_SECONDS` needs none. Around
+    the control there is no switch.
 
     `on_block_end` is called between blocks, never inside one. What it raises breaks the timing off.
     """

@@ -144,6 +144,10 @@ class Measurement:
     def median_device_seconds(self) -> float | None:
         return float(np.median(self.device_seconds)) if self.device_seconds else None
 
+    def beside(self, other: Measurement) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of this variant and of `other`, taken beside each other: see `stats.side_by_side`."""
+        return stats.side_by_side(self.wall_seconds, other.wall_seconds, self.calls_per_block)
+
     @property
     def blocks(self) -> np.ndarray:
         """The median call of each block, in seconds."""
@@ -200,7 +204,7 @@ class AnotherSize:
     @property
     def speedup(self) -> stats.Interval:
         """Within this process."""
-        return stats.paired_ratio(self.eager.blocks, self.compiled.blocks)
+        return stats.paired_ratio(*self.eager.beside(self.compiled))
 
     @property
     def calls_to_pay(self) -> int | None:

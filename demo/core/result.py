@@ -149,15 +149,14 @@ class RunResult:
         if slow is None or fast is None:
             return None
         slow_blocks, fast_blocks = slow.blocks, fast.blocks
-        pairs = min(len(slow_blocks), len(fast_blocks))
-        if pairs < 2:
+        if min(len(slow_blocks), len(fast_blocks)) < 2:
             return None
         if self.spec.protocol == "as published":
             interval = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
             return interval, slow.mean_seconds, fast.mean_seconds
         if self.interleaved:
-            slow_blocks, fast_blocks = slow_blocks[:pairs], fast_blocks[:pairs]
-            return stats.paired_ratio(slow_blocks, fast_blocks), *stats.paired_seconds(slow_blocks, fast_blocks)
+            both = slow.beside(fast)
+            return stats.paired_ratio(*both), *stats.paired_seconds(*both)
         interval = stats.unpaired_ratio(slow_blocks, fast_blocks)
         return interval, stats.trimmed_seconds(slow_blocks), stats.trimmed_seconds(fast_blocks)
 
@@ -222,11 +221,10 @@ class RunResult:
         """Always of interleaved blocks, also with the protocol 'as published'."""
         if self.prefill is None:
             return None
-        eager, compiled = self.prefill.eager.blocks, self.prefill.compiled.blocks
-        pairs = min(len(eager), len(compiled))
-        if pairs < 2:
+        eager, compiled = self.prefill.eager, self.prefill.compiled
+        if min(len(eager.blocks), len(compiled.blocks)) < 2:
             return None
-        both = eager[:pairs], compiled[:pairs]
+        both = eager.beside(compiled)
         return stats.paired_ratio(*both), *stats.paired_seconds(*both)
 
     @cached_property

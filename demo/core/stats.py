@@ -23,6 +23,8 @@ SEED = 0
 """Of the resampling, so that the same times always give the same interval."""
 TRIMMED = 0.1
 """Share of the blocks that is trimmed at either end."""
+FEW_BLOCKS = 6
+"""From fewer blocks of two calls, calls are paired: Student's t of one to four degrees of freedom is very wide."""
 SMALLEST_DIFFERENCE = 0.01
 """Nothing under 1 % is called faster or slower: criterion's noise threshold."""
 SAME_WITHIN = 0.03
@@ -51,19 +53,36 @@ class Interval:
         return self.half_width >= VAGUE
 
 
-def block_medians(seconds: Sequence[float], calls: int) -> np.ndarray:
+def block_medians(seconds: Sequence[float] | np.ndarray, calls: int) -> np.ndarray:
     """Median of each run of `calls` consecutive timings; a last, incomplete run is left out."""
+    return np.median(_blocks(seconds, calls), axis=1)
+
+
+def side_by_side(
+    slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray, calls: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Times of `slow` and `fast` that were taken beside each other in A B B A blocks of `calls` calls of each.
+
+    The medians of the blocks both have. Of fewer than `FEW_BLOCKS` blocks of two calls every call: each has a
+    neighbour of the other variant. Drift within a block then no longer cancels, but widens the interval.
+    """
+    blocks = min(len(slow), len(fast)) // calls
+    sides = [_blocks(times, calls)[:blocks] for times in (slow, fast)]
+    one, other = (side.ravel() if calls == 2 and blocks < FEW_BLOCKS else np.median(side, axis=1) for side in sides)
+    return one, other
+
+
+def _blocks(seconds: Sequence[float] | np.ndarray, calls: int) -> np.ndarray:
     times = np.asarray(seconds, dtype=float)
-    whole = len(times) // calls
-    return np.median(times[: whole * calls].reshape(whole, calls), axis=1)
+    return times[: len(times) // calls * calls].reshape(-1, calls)
 
 
 def paired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
     """How many times longer `slow` takes than `fast`, from blocks timed side by side.
 
-    `slow[i]` and `fast[i]` (seconds) come from the same A B B A block, so that a slower machine affects both and
-    cancels in their ratio. The estimate is the geometric mean of the blocks' ratios, trimmed by a tenth at either end
-    against single disturbed blocks; the interval is Tukey and
+    `slow[i]` and `fast[i]` (seconds, see `side_by_side`) come from the same A B B A block, so that a slower machine
+    affects both and cancels in their ratio. The estimate is the geometric mean of the blocks' ratios, trimmed by a
+    tenth at either end against single disturbed blocks; the interval is Tukey and
     McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised logarithms. Unlike a
     bootstrap it keeps its coverage for the handful of blocks that a slow model leaves time for.
 
@@ -82,9 +101,10 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
     one block and the first of the next, so it is compared with those: the eager times shifted by half a block. There
     is one after every `apart` blocks, the first after the first of them.
     """
-    beside, controls = block_medians(eager[calls // 2 :], calls)[::apart], block_medians(control, calls)
-    pairs = min(len(beside), len(controls))
-    return paired_ratio(beside[:pairs], controls[:pairs]) if pairs >= 2 else None
+    beside = _blocks(eager[calls // 2 :], calls)[::apart].ravel()
+    if min(len(beside), len(control)) < 2 * calls:
+        return None
+    return paired_ratio(*side_by_side(beside, control, calls))
 
 
 def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:

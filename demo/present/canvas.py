@@ -13,7 +13,7 @@ from demo.core.format import percent
 from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Segment
 from demo.present.fonts import Font, font_for, printable_label, without_missing_accents
-from demo.present.palette import CHANGED, INK, PAD, PAPER, VARIANTS, Variant, rgb, text_on
+from demo.present.palette import CHANGED, INK, PAD, PAPER, rgb, text_on
 
 MIN_SIDE = 640
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
@@ -170,14 +170,6 @@ class Canvas:
         middle = (at[0] + chip.padding, at[1] + chip.height // 2)
         pen.text(middle, chip.text, fill=text_on(colour), font=chip.font, anchor="lm")
         self.taken.append(rect)
-
-    def tag(self, variant: Variant) -> None:
-        """Writes the variant's name in the upper right corner."""
-        chips = {name: self.chip(name, None, round(self.font_size * 0.85)) for name in VARIANTS}
-        chip, widest = chips[variant], max(each.width for each in chips.values())
-        self.paste(chip, (self.image.width - chip.width - self.line, self.line), VARIANTS[variant])
-        # Both variants reserve the width of the wider tag, so that captions have the same places in both pictures.
-        self.taken[-1] = (self.image.width - widest - self.line, *self.taken[-1][1:])
 
     def note(self, text: str, colour: str = INK) -> None:
         chip = self.chip(text, None, self.font_size)

@@ -41,7 +41,6 @@ def draw_labels(
 ) -> Image.Image:
     """The `count` likeliest labels in the lower left corner, the first one larger."""
     canvas = Canvas.of(preview)
-    canvas.tag(variant)
     labels = sorted(predictions[variant].labels or (), key=lambda label: -_sort_key(label.score))[:count]
     if not labels:
         canvas.note("nothing recognised")
@@ -70,7 +69,6 @@ def draw_boxes(
         canvas.note("nothing found")
     for box, rect in reversed(placed):
         canvas.outline(rect, colours[box.label])
-    canvas.tag(variant)
     size = canvas.crowded(len(placed))
     for box, rect in placed:
         chip = canvas.chip(box.label, box.score, size)
@@ -91,7 +89,6 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
     if not masks:
         canvas.note("nothing found")
     canvas.tint([(mask, colours[segment.label]) for segment, mask in masks])
-    canvas.tag(variant)
     size = canvas.crowded(len(masks))
     for segment, mask in masks:
         chip = canvas.chip(_first_name(segment.label), segment.score, size)

@@ -186,11 +186,21 @@ def test_an_unsure_verdict_gets_the_longest_time_and_no_longer():
     assert samples.blocks >= 2
 
 
-@pytest.mark.parametrize(("longest", "calls"), [(1.0, 4), (100.0, 10), (1_000.0, 20)])
+@pytest.mark.parametrize(("longest", "calls"), [(1.0, 4), (100.0, 14), (1_000.0, 20)])
 def test_a_slow_model_gets_twenty_calls_of_each_variant_where_time_allows_them(longest: float, calls: int):
     plan = timing.Plan(max_seconds=1.0, longest_seconds=longest)
     samples = timing.time_interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), plan, 1, nothing)
     assert len(samples.eager) == len(samples.compiled) == calls
+
+
+@pytest.mark.parametrize(("seconds", "settled"), [((0.2, 0.15), (0, 1)), ((0.2, 0.05), (0, 6)), ((0.09, 0.09), (6, 6))])
+def test_only_calls_below_100_ms_settle_after_a_switch(seconds: tuple[float, float], settled: tuple[int, int]):
+    half = timing.calls_per_half_block([seconds[0]] * 3, [seconds[1]] * 3, 12)
+    plan = timing.Plan(iterations=12)
+    samples = timing.time_interleaved(
+        lambda: seconds[0], lambda: seconds[1], SimulatedClock(), plan, min(half, 1), nothing
+    )
+    assert (len(samples.settling["eager"]), len(samples.settling["compiled"])) == settled
 
 
 def test_the_control_of_a_slow_model_comes_after_every_third_block():

@@ -106,6 +106,15 @@ def test_block_medians_leave_out_an_incomplete_block() -> None:
     assert stats.block_medians([1, 2, 9, 4, 5, 6, 7], 3).tolist() == [2, 5]
 
 
+def test_of_few_blocks_of_two_calls_every_call_has_its_neighbour() -> None:
+    few = stats.side_by_side([1, 2, 3, 4, 5], range(4), 2)
+    assert [side.tolist() for side in few] == [[1, 2, 3, 4], [0, 1, 2, 3]]
+    many, _ = stats.side_by_side(range(12), range(12), 2)
+    assert many.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]
+    longer, _ = stats.side_by_side([1, 2, 9, 4, 5, 6], range(6), 3)
+    assert longer.tolist() == [2, 5]
+
+
 def test_no_complete_block_gives_no_median() -> None:
     assert stats.block_medians([1, 2], 3).tolist() == []
 
@@ -200,8 +209,7 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
 
 def test_a_control_after_every_third_block_is_compared_with_the_eager_calls_beside_it():
     eager = [float(1 + place // 2) for place in range(16)]  # eight blocks of two calls, each slower than the last
-    beside = [(eager[2 * block + 1] + eager[2 * block + 2]) / 2 for block in (0, 3, 6)]
-    control = [time for time in beside for _ in range(2)]
+    control = [eager[2 * block + place] for block in (0, 3, 6) for place in (1, 2)]
     assert stats.control_ratio(eager, control, 2, apart=3) == stats.Interval(1.0, 1.0, 1.0)
 
 

@@ -22,7 +22,7 @@ from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History, HistoryError
 from demo.sweep.cells import Cell, make_cells
-from demo.sweep.grid import PICTURE, PRESETS, read_grid
+from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run import Precompiling, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import outputs, progress, results, sections, sweep_status
@@ -109,7 +109,7 @@ class SweepTab:
         arrived = blocks.load(
             self._arrive,
             self._run_tab.visitor,
-            self._changed_by_a_start,
+            [*self._changed_by_a_start, *self.axes.values(), self._weights],
             show_progress="hidden",
             api_visibility="private",
             concurrency_limit=None,
@@ -198,7 +198,16 @@ class SweepTab:
         going = self.sweeps.of(self._run_tab.name(request, visitor))
         if going is None or (going.ended and going.delivered):
             return {self.watched: None}
-        return self._begun(going, of(request))
+        return self._begun(going, of(request)) | self._form_of(going)
+
+    def _form_of(self, going: Sweep) -> dict[Any, Any]:
+        """The choices that made the sweep's cells, so that Start on a page that was loaded anew continues them."""
+        specs = [cell.spec for cell in going.cells]
+        chosen = {
+            field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
+            for axis, field in self.axes.items()
+        }
+        return {**chosen, self._weights: specs[0].weights}
 
     def _begun(self, going: Sweep, lang: Language) -> dict[Any, Any]:
         forecast = going.forecast()

@@ -239,13 +239,14 @@ VISITOR = "0123456789abcdef" * 2
 
 def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() -> None:
     of = tab(seconds=0.2)
-    left = started(of, visitor=VISITOR)
+    left = started(of, visitor=VISITOR, batch_sizes=["2", "8"])
     next(left)
     next(left)
     left.close()  # type: ignore[attr-defined]
     assert arrived(of, "stranger", None) == {of.sweep_tab.watched: None}
     back = arrived(of, "two", VISITOR)
     assert buttons(of, back) == (False, True) and "cells finished" in back[of.sweep_tab.status]
+    assert back[of.sweep_tab.axes["batch_sizes"]] == ["2", "8"]  # the form shows this sweep, so Start continues it
     *_, last = followed(of, back[of.sweep_tab.watched], "two")
     assert last[of.sweep_tab.map].count("data-place") == 8 and buttons(of, last) == (True, False)
     assert arrived(of, "three", VISITOR) == {of.sweep_tab.watched: None}  # its end was shown

@@ -1,0 +1,101 @@
+"""Does a run of a slow model answer, and do its answers agree? Five fresh runs each of six of the guide's twelve.
+
+Random weights, nothing else running, `python -m demo run` with its defaults; the models take turns. The history begins
+empty, so the last runs of a model rest on the earlier ones, too. Judged against the mean of a model's five: a run
+contradicts it where its verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the
+thirty contradicts, and at least four in five have a verdict where the mean lies beyond 8 %.
+
+`--keep FOLDER` keeps every result there as JSON; started again with it, the benchmark goes on where it stopped, and
+judges the kept runs by the statistics of today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import report
+from demo.core import stats
+from demo.core.result import RunResult
+from demo.core.stats import Verdict
+
+RUNS = 5
+MODELS = (
+    "microsoft/resnet-50",
+    "nvidia/segformer-b0-finetuned-ade-512-512",
+    "google/vit-base-patch16-224",
+    "google/deeplabv3_mobilenet_v2_1.0_513",
+    "microsoft/beit-base-patch16-224-pt22k-ft22k",
+    "google/owlvit-base-patch32",
+)
+QUERIES = {"google/owlvit-base-patch32": "a cat,a dog"}
+BEYOND = 0.08
+
+
+def measured(checkpoint: str, number: int, folder: Path) -> RunResult:
+    kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
+    if not kept.exists():
+        command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
+        command += ["--text", QUERIES[checkpoint]] if checkpoint in QUERIES else []
+        env = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data"), "HF_HUB_OFFLINE": "1"}
+        kept.write_text(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
+    return RunResult.from_json(json.loads(kept.read_text()))
+
+
+def contradicts(verdict: Verdict, mean: float) -> bool:
+    side = "faster" if mean > 1 else "slower"
+    return verdict not in (side, "same", "unsure") or (verdict == "same" and abs(mean - 1) > stats.SAME_WITHIN)
+
+
+def judged(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
+    """The mean of the runs, and each run's verdict by itself and with the earlier ones."""
+    alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
+    together = [run.speedup for run in runs]
+    assert None not in alone and None not in together, "a run has no figure"
+    mean = stats.geometric_mean([one.ratio for one in alone if one])
+    return mean, [one.verdict for one in alone if one], [one.verdict for one in together if one]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--keep", type=Path)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.parse_args().keep or Path(temporary)
+        runs = {checkpoint: [measured(checkpoint, 0, folder)] for checkpoint in MODELS}
+        for number in range(1, RUNS):
+            for checkpoint, those in runs.items():
+                those.append(measured(checkpoint, number, folder))
+    rows, against, beyond = [], 0, {"alone": [0, 0], "together": [0, 0]}
+    for checkpoint, those in runs.items():
+        mean, alone, together = judged(those)
+        for name, verdicts in (("alone", alone), ("together", together)):
+            against += sum(contradicts(verdict, mean) for verdict in verdicts)
+            if max(mean, 1 / mean) > 1 + BEYOND:
+                beyond[name][0] += sum(verdict != "unsure" for verdict in verdicts)
+                beyond[name][1] += len(verdicts)
+        ratios = [one.speedup.within.ratio for one in those if one.speedup]
+        seconds = statistics.median(run.eager.median_seconds for run in those if run.eager)
+        calls = statistics.median(len(run.eager.wall_seconds) for run in those if run.eager)
+        span = f"{mean:.2f}× ({min(ratios):.2f} to {max(ratios):.2f})"
+        rows.append(
+            [checkpoint, f"{seconds * 1e3:.0f} ms", f"{calls:.0f}", span, ", ".join(alone), ", ".join(together)]
+        )
+    head = ["checkpoint", "eager call", "calls", "mean (range)", "verdict by itself", "with the earlier runs"]
+    told = [f"{name}: {some} of {of}" for name, (some, of) in beyond.items()]
+    below = (
+        f"Verdicts that contradict the mean: {against}. With a verdict where the mean is beyond 8 %: {', '.join(told)}."
+    )
+    report.publish("slow_models", "Does a run of a slow model answer?", f"{report.table(head, rows)}\n\n{below}")
+    if against > 1 or any(some < 0.8 * of for some, of in beyond.values()):
+        sys.exit("outside the aims")
+
+
+if __name__ == "__main__":
+    main()
