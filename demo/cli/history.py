@@ -151,7 +151,7 @@ def _card(result: RunResult, file: Path) -> int:
     kind = file.suffix.lower()
     if kind not in (".png", ".svg"):
         raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
-    drawn = card.draw(result, ENGLISH) if kind == ".png" else link_preview.badge(result).encode()
+    drawn = card.draw(result) if kind == ".png" else link_preview.badge(result).encode()
     try:
         with replacing(file) as draft:
             draft.write(drawn)

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from demo.core.format import percent
 from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Segment
-from demo.present.fonts import Font, font_for, printable_label, without_missing_accents
+from demo.present.fonts import Font, font_for, printable_label
 from demo.present.palette import CHANGED, INK, PAD, PAPER, rgb, text_on
 
 MIN_SIDE = 640
@@ -136,7 +136,6 @@ class Canvas:
         label = printable_label(label)
         shown = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
         font = font_for(label, size)
-        label = without_missing_accents(label, font)
         padding = max(2, round(size * 0.3))
         room = max(round(self.image.width * 0.7), min(self.image.width, 14 * size)) - 2 * padding
         text = label + shown

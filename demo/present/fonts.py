@@ -1,4 +1,4 @@
-"""Fonts for what is drawn with Pillow: its own, the page's, or one of this machine's that has the text's letters."""
+"""Fonts for what is drawn with Pillow: the page's typeface, or one of this machine's that has the text's letters."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ FALLBACK_FONTS = (
     "NotoSansCJK-Regular.ttc",
     "NotoSansArabic-Regular.ttf",
     "NotoSansDevanagari-Regular.ttf",
-    "NotoSansBengali-Regular.ttf",
-    "NotoSansThai-Regular.ttf",
     "Arial Unicode.ttf",
     "arial.ttf",
-    "msyh.ttc",
-    "Nirmala.ttf",
 )
-"""Looked for among the machine's fonts where a label needs more than the ASCII letters of Pillow's own font."""
-BOLD_FONTS = ("DejaVuSans-Bold.ttf", "NotoSansCJK-Bold.ttc", "NotoSansArabic-Bold.ttf")
+"""Looked for among the machine's fonts where a text needs letters that the page's typeface lacks."""
 _NO_LETTER = "\U0010fffe"
 """A code point that no font has: it is drawn as the font draws every letter that it lacks."""
 
@@ -41,32 +36,9 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def font_for(text: str, size: int) -> Font:
-    """The first font that has all letters of `text`, else the one that lacks fewest."""
-    return _font(_face_for(text, ("", *FALLBACK_FONTS)), size)
-
-
-def page_font(text: str, size: int, bold: bool = False) -> Font:
-    """The page's typeface where it has all letters of `text`, else as `font_for`."""
-    more = BOLD_FONTS if bold else ()
-    return _font(_face_for(text, (_plex(bold), *more, *FALLBACK_FONTS, "")), size)
-
-
-def has_letters(text: str) -> bool:
-    """Whether one font has all letters of `text`, regular and bold."""
-    return all(_lacking(page_font(text, 16, bold), text) == 0 for bold in (False, True))
-
-
-@lru_cache(maxsize=4096)
-def has_letter(font: Font, letter: str) -> bool:
-    return _glyph(font, letter) != _glyph(font, _NO_LETTER)
-
-
-def without_missing_accents(text: str, font: Font) -> str:
-    """`text` with the accents taken off letters that `font` lacks; other letters that it lacks stay empty boxes."""
-    base = {c: unicodedata.normalize("NFKD", c)[0] for c in set(text) if not c.isascii()}
-    plain = {c: letter for c, letter in base.items() if letter.isascii() and not has_letter(font, c)}
-    return "".join(plain.get(c, c) for c in text)
+def font_for(text: str, size: int, bold: bool = False) -> Font:
+    """The page's typeface where it has all letters of `text`, else the font that lacks fewest."""
+    return _font(_face_for(text, (_plex(bold), *FALLBACK_FONTS, "")), size)
 
 
 @lru_cache(maxsize=2)
@@ -87,14 +59,15 @@ def _face_for(text: str, faces: tuple[str, ...]) -> str:
             font = _font(face, 16)
         except OSError:
             continue
-        lacking[face] = _lacking(font, text)
+        lacking[face] = sum(not _has_letter(font, c) for c in set(text) if unicodedata.category(c)[0] in "LNSP")
         if lacking[face] == 0:
             return face
     return min(lacking, key=lambda face: lacking[face])
 
 
-def _lacking(font: Font, text: str) -> int:
-    return sum(not has_letter(font, c) for c in set(text) if unicodedata.category(c)[0] in "LNSP")
+@lru_cache(maxsize=4096)
+def _has_letter(font: Font, letter: str) -> bool:
+    return _glyph(font, letter) != _glyph(font, _NO_LETTER)
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from demo.core import catalog
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import palette, sentences
-from demo.present.fonts import page_font, printable_label
+from demo.present.fonts import font_for, printable_label
 
 MAX_SENTENCE = 300
 """Characters. Programs that show previews cut longer descriptions."""
@@ -70,7 +70,7 @@ def badge(result: RunResult) -> str:
     """The same as an SVG of two fields, in the colour of the faster variant; grey where neither is."""
     answer = badge_text(result)
     colour = {"faster": palette.COMPILED, "slower": palette.EAGER}.get(sentences.outcome(result) or "", palette.PAD)
-    widths = [page_font(text, _LETTERS).getlength(text) for text in (_ABOUT, answer)]
+    widths = [font_for(text, _LETTERS).getlength(text) for text in (_ABOUT, answer)]
     left, right = (round(width) + 2 * _PADDING for width in widths)
     name = escape(f"{printable_label(model(result))}: {_ABOUT} {answer}")
     # `textLength` keeps the text within its field in whatever typeface the reader has.

@@ -11,7 +11,6 @@ from page_support import HOSTILE, noisy_result, stored
 from PIL import Image
 from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
 
-from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
@@ -50,14 +49,13 @@ RESULTS = {
 }
 
 
-def drawn(result: RunResult, code: str = "en") -> np.ndarray:
-    return np.array(Image.open(io.BytesIO(card.draw(result, LANGUAGES[code]))).convert("RGB"))
+def drawn(result: RunResult) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(card.draw(result))).convert("RGB"))
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
 @pytest.mark.parametrize("name", RESULTS)
-def test_every_card_has_its_size_and_nothing_runs_over_its_edge(name: str, code: str) -> None:
-    pixels = drawn(RESULTS[name], code)
+def test_every_card_has_its_size_and_nothing_runs_over_its_edge(name: str) -> None:
+    pixels = drawn(RESULTS[name])
     assert pixels.shape == (630, 1200, 3)
     paper = (pixels == rgb(PAGE_PAPER)).all(axis=2)[:620]
     # a letter may lean over the edge by a few pixels
@@ -65,11 +63,10 @@ def test_every_card_has_its_size_and_nothing_runs_over_its_edge(name: str, code:
     assert not paper[90:610].all()
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
 @pytest.mark.parametrize("name", ["slower", "noisy", "void", "long"])
-def test_no_line_of_a_card_lies_over_another(name: str, code: str) -> None:
+def test_no_line_of_a_card_lies_over_another(name: str) -> None:
     """Between what was asked, the answer, the bars and the interval a few rows of pixels are empty."""
-    paper = (drawn(RESULTS[name], code) == rgb(PAGE_PAPER)).all(axis=(1, 2))
+    paper = (drawn(RESULTS[name]) == rgb(PAGE_PAPER)).all(axis=(1, 2))
     filled = np.flatnonzero(np.diff(np.concatenate(([False], ~paper, [False])).astype(int)))
     bands = filled.reshape(-1, 2)  # first row of each band, and the first row after it
     bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
@@ -77,10 +74,9 @@ def test_no_line_of_a_card_lies_over_another(name: str, code: str) -> None:
     assert len(bands) - bars == 5  # interval, foot, and the line at the edge
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_how_a_run_ended_lies_below_what_was_asked(code: str) -> None:
+def test_how_a_run_ended_lies_below_what_was_asked() -> None:
     dark = [
-        drawn(failed_result(status=status), code)[:190].max(axis=2) < 150
+        drawn(failed_result(status=status))[:190].max(axis=2) < 150
         for status in ("out_of_memory", "cancelled", "timed_out", "failed", "compile_failed")
     ]
     assert all((letters ^ dark[0]).sum() < 300 for letters in dark)  # each card has a palette of its own
@@ -101,19 +97,10 @@ def test_both_bars_stand_on_one_scale() -> None:
 
 
 def test_each_answer_has_a_card_of_its_own() -> None:
-    cards = {card.draw(result, ENGLISH) for result in RESULTS.values()}
+    cards = {card.draw(result) for result in RESULTS.values()}
     assert len(cards) == len(RESULTS)
     verdicts = {sentences.outcome(result) for result in RESULTS.values()}
     assert verdicts >= {"faster", "slower", "same", "unsure", "void", None}
-
-
-def test_without_letters_for_a_language_the_card_is_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fonts, "FALLBACK_FONTS", ())
-    monkeypatch.setattr(fonts, "BOLD_FONTS", ())
-    card._is_drawable.cache_clear()
-    for code in ("ja", "zh-CN", "ar"):
-        assert card.draw(ok_result(), LANGUAGES[code]) == card.draw(ok_result(), ENGLISH)
-    card._is_drawable.cache_clear()
 
 
 def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 from urllib.parse import quote
 
 from demo.core import limits
-from demo.core.languages import ENGLISH, Language
+from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import link_preview, markdown
 from demo.ui.html.elements import esc
@@ -57,8 +57,7 @@ def section(result: RunResult, stored: bool, lang: Language) -> str:
     )
     ways = ""
     if stored:
-        code = "" if lang is ENGLISH else f"?lang={lang.code}"
-        card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png{code}"
+        card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png"
         ways = (
             f'<button type="button" data-copies="share-link" data-done="{esc(lang.plain("take_copied"))}" '
             f'data-failed="{esc(lang.plain("take_not_copied"))}">{lang.html("share_copy")}</button>'

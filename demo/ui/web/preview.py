@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from gradio import route_utils
 
-from demo.core.languages import ENGLISH, Language, choose
+from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import card, link_preview
 from demo.store.history import History, HistoryError
@@ -68,13 +68,13 @@ class Previews:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._cards: dict[tuple[str, str], bytes] = {}
+        self._cards: dict[str, bytes] = {}
         self._drawing = asyncio.Lock()
         self._waiting = 0
         self._rested = 0.0
         """When the next card may be drawn."""
 
-    async def answer(self, path: str, query: str) -> Answer | None:
+    async def answer(self, path: str) -> Answer | None:
         """What stands at this path; None where that is not for this class to say."""
         if path == ADDRESS:
             return Answer(200, "image/png", await asyncio.to_thread(PICTURE.read_bytes), DAY)
@@ -87,26 +87,24 @@ class Previews:
         if asked[1] == "badge":
             badge = await asyncio.to_thread(link_preview.badge, result)
             return Answer(200, "image/svg+xml", badge.encode(), MINUTES)
-        language = choose(dict(parse_qsl(query)).get("lang"), None, None)
-        key = (result.id, (await asyncio.to_thread(card.drawable, language)).code)
-        if key not in self._cards and self._waiting >= MAX_WAITING:
+        if result.id not in self._cards and self._waiting >= MAX_WAITING:
             return _refusal(503, "Many cards are being asked for. Try again in a minute.")
         self._waiting += 1
         try:
-            return Answer(200, "image/png", self._cards.get(key) or await self._drawn(key, result, language), MINUTES)
+            return Answer(200, "image/png", self._cards.get(result.id) or await self._drawn(result), MINUTES)
         finally:
             self._waiting -= 1
 
-    async def _drawn(self, key: tuple[str, str], result: RunResult, language: Language) -> bytes:
+    async def _drawn(self, result: RunResult) -> bytes:
         async with self._drawing:
-            if key not in self._cards:
+            if result.id not in self._cards:
                 await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
                 begun = time.monotonic()
-                self._cards[key] = await asyncio.to_thread(card.draw, result, language)
+                self._cards[result.id] = await asyncio.to_thread(card.draw, result)
                 self._rested = time.monotonic() + REST * (time.monotonic() - begun)
                 while len(self._cards) > KEPT:
                     del self._cards[next(iter(self._cards))]
-            return self._cards[key]
+            return self._cards[result.id]
 
     def _stored(self, id: str) -> RunResult | None:
         try:
@@ -137,9 +135,8 @@ class Previews:
             picture = {"og:image": root + ADDRESS}
         else:
             title, told = of_run
-            code = "" if language is ENGLISH else f"?lang={language.code}"
             picture = {
-                "og:image": f"{root}{CARD.format(run=quote(asked['run'], safe=''))}{code}",
+                "og:image": root + CARD.format(run=quote(asked["run"], safe="")),
                 "og:image:width": str(card.WIDTH),
                 "og:image:height": str(card.HEIGHT),
                 "og:image:alt": title,
@@ -171,7 +168,7 @@ class Previewed:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         asked = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
         path = scope["path"].removeprefix(scope.get("root_path", "")) if asked else ""
-        answer = await self._previews.answer(path, scope["query_string"].decode("latin-1")) if asked else None
+        answer = await self._previews.answer(path) if asked else None
         if answer is None:
             await self._app(scope, receive, send)
             return
