@@ -28,7 +28,8 @@ from demo.core.spec import CACHES, MODES, PROFILES, PROTOCOLS, WEIGHTS, RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, details, guide_charts, same_answer, several_runs
 from demo.present.figure import wrapped
-from demo.runs.forecast import Doubt, Forecast, Range, SweepForecast
+from demo.runs.doubts import Doubt
+from demo.runs.forecast import Forecast, SweepForecast
 from demo.store import measured, published
 from demo.sweep.cells import Cell
 from demo.ui.html import comparison, guide_comparison, outputs, progress, results, sections, sweep_status, takeaway
@@ -46,7 +47,7 @@ EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
 HOSTILE = "<img src=x onerror=alert(1)>"
 ISOLATED = re.compile("\N{LEFT-TO-RIGHT ISOLATE}[^\N{POP DIRECTIONAL ISOLATE}]*\N{POP DIRECTIONAL ISOLATE}")
 ISOLATES = re.compile("[\N{LEFT-TO-RIGHT ISOLATE}\N{POP DIRECTIONAL ISOLATE}]")
-FORECAST = Forecast(Range(4, 40, 290), Range(5e8, 5.12e8, 5.2e8), "same", 3)
+FORECAST = Forecast(40, 5.12e8, 5e8, "same", 3)
 TIMING = Progress(
     "time", 0.6, 3.0, 2.0, calls=29, eager_seconds=0.002, compiled_seconds=0.001, speedup=Interval(2.0, 1.97, 2.04)
 )

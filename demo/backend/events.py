@@ -31,6 +31,7 @@ MESSAGES = {
     "capture": "Capturing the model as it is before its first eager call",
     "another_size": "Calling both with another size",
     "compile_again": "Compiling once more, in a further process, from the cache",
+    "unclear": "Not clear yet: timing goes on",
 }
 """What the terminal shows for each of `PROGRESS_CODES`; the page has its own words for the codes."""
 
@@ -66,6 +67,7 @@ class Events:
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
+        told = {}
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             remaining = elapsed / done - elapsed
@@ -74,6 +76,8 @@ class Events:
             enough = elapsed * max(timing.MIN_BLOCKS / samples.blocks, timing.MIN_CALLS / len(samples.compiled))
             first = min(plan.longest_seconds, max(plan.max_seconds, enough))
             remaining = (first if elapsed < first else plan.longest_seconds) - elapsed
+            if elapsed >= first:
+                told = {"code": "unclear", "message": MESSAGES["unclear"]}
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)
@@ -83,6 +87,7 @@ class Events:
             calls=len(samples.compiled),
             **dict(zip(SECONDS, samples.seconds_of_a_call(), strict=False)),
             speedup=samples.interval(),
+            **told,
         )
 
     def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:

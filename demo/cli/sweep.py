@@ -14,7 +14,6 @@ from typing import Any
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, add_options, file_to_write, given_options, picture, wanted, write_markdown
-from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -210,7 +209,9 @@ def plan_text(cells: list[Cell], forecast: SweepForecast, one: str = "cell") -> 
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
-        parts.append(f"{forecast.cells} to run: about {fmt.duration(forecast.seconds)} one after another{guess}.")
+        parts.append(
+            f"{forecast.cells} to run: about {sentences.rounded_duration(forecast.seconds)} one after another{guess}."
+        )
     return " ".join(parts)
 
 

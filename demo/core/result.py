@@ -39,7 +39,16 @@ PHASE_DOING = {
     "done": "finishing",
 }
 """What a sentence says of a phase: 'Cancelled while compiling.'"""
-PROGRESS_CODES = ("fewer_threads", "prefill", "generate", "explain", "another_size", "capture", "compile_again")
+PROGRESS_CODES = (
+    "fewer_threads",
+    "prefill",
+    "generate",
+    "explain",
+    "another_size",
+    "capture",
+    "compile_again",
+    "unclear",
+)
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""

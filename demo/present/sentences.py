@@ -5,7 +5,7 @@ All are plain text in the language asked for; `Language.marked` makes HTML of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
 from demo.core import format as fmt
@@ -15,7 +15,6 @@ from demo.core.measurement import BreakEven, Compilation, CompiledFirst, GraphBr
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.core.speedup import Speedup
-from demo.runs.forecast import Range
 
 Timed = TypeVar("Timed")
 
@@ -418,20 +417,13 @@ def captured(first: CompiledFirst, lang: Language) -> str:
     return lang.listed([count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)])
 
 
-def estimate_range(expected: Range, show: Callable[[float], str]) -> tuple[str, str]:
-    """Both ends of an estimate; the likeliest value twice where the ends are near each other."""
-    if expected.high <= 1.75 * expected.low:
-        return (show(expected.likely),) * 2
-    return show(expected.low), show(expected.high)
-
-
 def rounded_duration(seconds: float) -> str:
-    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes."""
+    """An estimate's precision: whole seconds up to 10 s, steps of 5 s up to 90 s, then whole minutes, then hours."""
     if seconds < 10:
         return f"{max(1, round(seconds))} s"
     if seconds < 90:
         return f"{5 * round(seconds / 5)} s"
-    return f"{round(seconds / 60)} min"
+    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{round(seconds / 3600)} h"
 
 
 def named_setting(name: str, value: Any, lang: Language) -> str:

@@ -171,7 +171,7 @@ def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_witho
 
 def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
     forecast = tab.locator("#forecast")
-    assert re.search(r"\d+ s to \d+ (s|min), .* of memory", forecast.inner_text())
+    assert re.search(r"About \d+ (s|min), about .* of memory", forecast.inner_text())
     assert "rough estimate from model size (827 k parameters)" in forecast.inner_text()
     tab.get_by_role("combobox", name="Compile mode").click()
     tab.get_by_role("option", name="reduce-overhead", exact=True).click()

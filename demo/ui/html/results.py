@@ -238,16 +238,11 @@ def _expected(expected: Forecast | None, lang: Language) -> str:
     """'About 12 s, about 512 MB of memory'. `_basis` says what the estimate is based on."""
     if expected is None:
         return lang.html("forecast_unknown")
-    figures = {"time": _about(sentences.estimate_range(expected.seconds, sentences.rounded_duration), lang)}
-    if expected.memory_bytes.likely:
-        figures["memory"] = _about(sentences.estimate_range(expected.memory_bytes, fmt.size), lang)
+    figures = {"time": lang.html("about", value=sentences.rounded_duration(expected.seconds))}
+    if expected.memory_bytes:
+        figures["memory"] = lang.html("about", value=fmt.size(expected.memory_bytes))
     text = lang.texts["forecast_time_memory" if "memory" in figures else "forecast_time"].format(**figures)
     return text[:1].upper() + text[1:]
-
-
-def _about(ends: tuple[str, str], lang: Language) -> str:
-    low, high = ends
-    return lang.html("about", value=high) if low == high else lang.html("between", low=low, high=high)
 
 
 def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language, download: bool) -> str:

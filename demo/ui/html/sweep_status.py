@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from demo.core import format as fmt
 from demo.core import hub
 from demo.core.languages import Language
+from demo.present import sentences
 from demo.runs.forecast import SweepForecast
 from demo.sweep.cells import Cell, downloads
 from demo.ui.html.elements import esc
@@ -29,7 +30,7 @@ def plan(sweep: Sweep, lang: Language) -> str:
     stored = sum(cell.done for cell in sweep.cells)
     lines = []
     if forecast.cells:
-        lines.append(lang.html("sweep_plan_time", time=fmt.duration(forecast.seconds)))
+        lines.append(lang.html("sweep_plan_time", time=sentences.rounded_duration(forecast.seconds)))
     if wanted and hub.reachable():
         size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
         lines.append(lang.html("sweep_plan_downloads", count=len(wanted), size=size))
@@ -49,7 +50,7 @@ def status(step: str, cells: Sequence[Cell], seconds: float | None, more: str, l
     share = done / of_all if cells else 0.0
     counts: dict[str, object] = {"done": done, "of": of_all}
     if seconds and done < of_all:
-        so_far = lang.html("sweep_cells_to_go", time=fmt.duration(seconds), **counts)
+        so_far = lang.html("sweep_cells_to_go", time=sentences.rounded_duration(seconds), **counts)
     else:
         so_far = lang.html("sweep_cells", **counts)
     return (

@@ -11,8 +11,8 @@ from demo.core import catalog, cores, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.core.machine import HostInfo, usable_cores
-from demo.runs import forecast
+from demo.core.machine import HostInfo
+from demo.runs import doubts, forecast
 from demo.ui.html import actions, results
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.tabs.form import read_spec
@@ -47,6 +47,6 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
     device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
     spec = spec.on(device)
     here = forecast.on_this_machine(recent_runs.runs(), machine, device)
-    likely = forecast.forecast(spec, checkpoint, here, usable_cores())
+    likely = forecast.forecast(spec, checkpoint, here)
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
-    return results.forecast(likely, checkpoint, forecast.doubts(spec, machine, likely, here), lang, download, query)
+    return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, download, query)

@@ -1,0 +1,77 @@
+"""Why a choice is known to be of no use on this machine, said before the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.runs.forecast import NEWEST, Forecast, comparable
+
+Doubt = Literal[
+    "no gpu",
+    "no cuda graphs on a cpu",
+    "few multiprocessors",
+    "float16 on a cpu",
+    "no tf32",
+    "no bfloat16",
+    "threads on a gpu",
+    "lost before",
+    "will not fit",
+    "may not fit",
+]
+
+SMALL_GPUS = {"A2": 10, "P4": 20, "T4": 40, "P100": 56, "L4": 58}
+"""Multiprocessors, from NVIDIA's data sheets: inductor tunes matrix products only on GPUs with 68 or more."""
+BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
+"""Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
+
+
+def doubts(
+    spec: RunSpec, machine: HostInfo, expected: Forecast | None, earlier: Sequence[RunResult]
+) -> tuple[Doubt, ...]:
+    """Why these settings are known to be of no use here, most serious first.
+
+    `spec.device` is 'cpu' or 'cuda'; `earlier` are this machine's runs on that device, newest first.
+    """
+    found: list[Doubt] = []
+    gpu = machine.gpu if spec.device == "cuda" else None
+    if spec.device == "cuda" and gpu is None:
+        return ("no gpu",)
+    memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
+    if expected is not None and memory:
+        if expected.least_bytes > memory:
+            found.append("will not fit")
+        elif expected.memory_bytes > 0.9 * memory:
+            found.append("may not fit")
+    if gpu is None:
+        if spec.mode == "reduce-overhead":
+            found.append("no cuda graphs on a cpu")
+        if spec.dtype == "float16":
+            found.append("float16 on a cpu")
+    elif spec.mode.startswith("max-autotune") and multiprocessors(gpu) is not None:
+        found.append("few multiprocessors")
+    if spec.dtype == "tf32" and (gpu is None or BEFORE_AMPERE.search(gpu)):
+        found.append("no tf32")
+    if spec.dtype == "bfloat16" and gpu is not None and BEFORE_AMPERE.search(gpu):
+        found.append("no bfloat16")
+    if spec.threads is not None and gpu is not None:
+        found.append("threads on a gpu")
+    asked = comparable(spec)
+    same = [run.speedup.verdict for run in earlier if comparable(run.spec) == asked and run.speedup is not None]
+    if same and all(verdict == "slower" for verdict in same[:NEWEST]):
+        found.append("lost before")
+    return tuple(found)
+
+
+def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
+    """The GPU's memory according to an earlier run on it, for a driver that does not report it."""
+    return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)
+
+
+def multiprocessors(gpu: str) -> int | None:
+    """The number of multiprocessors of a GPU that has too few for tuning; None for any other."""
+    return next((count for name, count in SMALL_GPUS.items() if name in gpu.split()), None)

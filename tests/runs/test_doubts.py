@@ -1,0 +1,87 @@
+"""What is known to be pointless here is said before the run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from samples import full_result, measurement, ok_result
+
+from demo.core.languages import ENGLISH
+from demo.core.machine import HostInfo
+from demo.core.spec import RunSpec
+from demo.runs.doubts import doubts, multiprocessors
+from demo.runs.forecast import Forecast
+from demo.ui.html import results
+from demo.ui.jobs.fake_runner import MACHINE
+
+CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
+
+
+def gpu_machine(name: str) -> HostInfo:
+    return dataclasses.replace(MACHINE, gpu=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "machine", "doubt"),
+    [
+        ({"mode": "reduce-overhead"}, MACHINE, "no cuda graphs on a cpu"),
+        ({"dtype": "float16"}, MACHINE, "float16 on a cpu"),
+        ({"dtype": "tf32"}, MACHINE, "no tf32"),
+        ({"device": "cuda"}, MACHINE, "no gpu"),
+        ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("Tesla T4"), "few multiprocessors"),
+        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("Tesla V100-SXM2-16GB"), "no tf32"),
+        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA GeForce RTX 2080 Ti"), "no bfloat16"),
+        ({"device": "cuda", "threads": 4}, gpu_machine("NVIDIA A100-SXM4-80GB"), "threads on a gpu"),
+    ],
+)
+def test_a_choice_that_is_known_to_be_pointless_gets_a_word(
+    changes: dict[str, object], machine: HostInfo, doubt: str
+) -> None:
+    assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
+    assert '<p class="doubt">' in results.forecast(None, None, [doubt], ENGLISH)
+
+
+@pytest.mark.parametrize(
+    ("changes", "machine"),
+    [
+        ({}, MACHINE),
+        ({"dtype": "bfloat16"}, MACHINE),
+        ({"device": "cuda", "mode": "reduce-overhead"}, gpu_machine("Tesla T4")),
+        ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA A100-SXM4-80GB")),
+        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200")),
+        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4")),
+    ],
+)
+def test_a_sensible_choice_gets_none(changes: dict[str, object], machine: HostInfo) -> None:
+    assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == ()  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_lost_every_time_here_is_said_to_have_lost() -> None:
+    lost = ok_result(compiled=measurement(0.004))
+    assert doubts(CPU_SPEC, MACHINE, None, [lost, lost]) == ("lost before",)
+    assert doubts(CPU_SPEC, MACHINE, None, [lost, ok_result()]) == ()
+
+
+def test_what_cannot_fit_is_said_before_the_run() -> None:
+    def expecting(low: float, likely: float) -> tuple[str, ...]:
+        expected = Forecast(2, likely, low, "parameters")
+        return doubts(CPU_SPEC, dataclasses.replace(MACHINE, memory_bytes=40), expected, [])
+
+    assert expecting(50, 60) == ("will not fit",) and expecting(20, 39) == ("may not fit",) and expecting(1, 2) == ()
+
+
+def test_a_gpu_s_memory_is_known_from_the_machine_or_else_from_earlier_runs() -> None:
+    spec = RunSpec("google/vit-base-patch16-224", "image-classification", device="cuda")
+    expected = Forecast(2, 30e9, 20e9, "parameters")
+    assert doubts(spec, gpu_machine("Tesla T4"), expected, []) == ()
+    assert doubts(spec, gpu_machine("Tesla T4"), expected, [full_result()]) == ("will not fit",)
+    large, small = (
+        dataclasses.replace(gpu_machine("Tesla T4"), gpu_memory_bytes=size) for size in (80 * 10**9, 16 * 10**9)
+    )
+    assert doubts(spec, large, expected, [full_result()]) == ()
+    assert doubts(spec, small, expected, []) == ("will not fit",)
+
+
+def test_multiprocessors_are_known_of_whole_names_only() -> None:
+    assert (multiprocessors("Tesla T4"), multiprocessors("NVIDIA L4"), multiprocessors("NVIDIA L40S")) == (40, 58, None)
