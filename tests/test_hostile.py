@@ -1098,7 +1098,10 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         yield from ()
         return Answer(spec, None, None, ())
 
-    packed = {"cells": 1, "entries": 1, "bytes": 1, "cache": "the cache", "failed": []}
+    def packed(job: dict[str, Any], say: Any) -> int:
+        Path(job["file"]).touch()
+        return 1
+
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.chdir(folder),  # for what is written
@@ -1106,7 +1109,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch("demo.runs.runner.Runner", Runner),
         mock.patch("demo.cli.sweep.run_cells", swept),
         mock.patch("demo.sweep.autopilot.run", searched),
-        mock.patch("demo.runs.cache_file._ask", lambda job, say: packed),
+        mock.patch("demo.runs.cache_file._ask", packed),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(told),

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 # A process that has asked CUDA cannot fork another that uses it, and importing inductor asks (torch 2.11). With this
 # torch asks NVML instead, where there is one.
@@ -61,13 +62,20 @@ def _in_a_process(spec: RunSpec, image: Path) -> None:
         os._exit(code)
 
 
-def main() -> None:
+def read_job() -> tuple[dict[str, Any], int]:
+    """The job, one line of JSON on standard input, and the file descriptor for the answers.
+
+    That is a copy of standard output. What a library prints from now on goes to standard error.
+    """
     answers = os.dup(1)  # not inherited: a process that it starts must not keep the parent waiting for the pipe's end
     os.dup2(2, 1)
-    job = json.loads(sys.stdin.buffer.readline())
-
-    machine.warm_imports()
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+    return json.loads(sys.stdin.buffer.readline()), answers
+
+
+def main() -> None:
+    job, answers = read_job()
+    machine.warm_imports()
     running = 0
     for spec in job["specs"]:
         if running == job["processes"]:

@@ -28,16 +28,13 @@ def add_to(commands: Any) -> None:
 
 
 def _save(options: argparse.Namespace) -> int:
-    specs = sweep.grid(options).specs(folders=True)
+    specs, out = sweep.grid(options).specs(folders=True), Path(options.out)
     image = picture(options.image, specs)
-    saved = cache_file.save(Path(options.out), specs, image, lambda text: print(text, file=sys.stderr, flush=True))
-    for failed in saved["failed"]:
-        print(f"Not in the file, because it could not be compiled: {failed}.", file=sys.stderr)
-    print(f"{options.out}: {saved['cells']} of {len(specs)} cells, {fmt.size(saved['bytes'])}.")
-    return FAILED if saved["failed"] else OK
+    cells = cache_file.save(out, specs, image, lambda text: print(text, file=sys.stderr, flush=True))
+    print(f"{out}: {cells} of {len(specs)} cells, {fmt.size(out.stat().st_size)}.")
+    return OK if cells == len(specs) else FAILED
 
 
 def _load(options: argparse.Namespace) -> int:
-    loaded = cache_file.load(Path(options.out))
-    print(f"{loaded['entries']} entries of {loaded['cells']} cells are now in {loaded['cache']}.")
+    print(cache_file.load(Path(options.out)))
     return OK

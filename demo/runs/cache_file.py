@@ -1,7 +1,4 @@
-"""The compile cache as a file that another machine of the same kind, or the next start of a Space, can load.
-
-`demo.backend.cache_file` does the work in a process of its own, because it needs torch.
-"""
+"""The compile cache as a file, which `demo.backend.cache_artifacts` saves and loads in a process that imports torch."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from demo.core.spec import RunSpec
 from demo.runs.child import child_process
 from demo.store.export import check_place
 
-MODULE = "demo.backend.cache_file"
+MODULE = "demo.backend.cache_artifacts"
 
 
-def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Compiles the specs and writes their part of the compile cache: {"cells", "bytes", "failed"}.
+def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str], None]) -> int:
+    """Compiles the specs and writes their part of the compile cache. Returns how many of them could be compiled.
 
-    `say` gets the name of each cell before it is compiled. Raises BadInput, and WorkerDied where the process ends
-    without an answer.
+    `say` is told what is compiled, and what could not be. Raises BadInput, also where none could be compiled, and
+    WorkerDied where the process ends without an answer.
     """
     check_place(file, "cache file")
     if not all(spec.cached for spec in specs):
@@ -32,31 +29,27 @@ def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str],
             "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
             "switch freezing off."
         )
-    job = {"do": "save", "specs": [plain(spec) for spec in specs], "image": str(image.resolve())}
-    return _ask({**job, "file": str(file.resolve())}, say)
+    return int(_ask({"file": str(file.resolve()), "specs": plain(specs), "image": str(image.resolve())}, say))
 
 
-def load(file: Path) -> dict[str, Any]:
-    """Puts the file's entries into the compile cache of this machine: {"cells", "entries", "cache"}.
+def load(file: Path) -> str:
+    """Puts the file's entries into the compile cache of this machine. Returns a sentence that says how many and where.
 
     Raises BadInput where the file is damaged, or was made with another torch, triton, device or driver, and WorkerDied
-    as `save` does. The entries hold code that will be run: only load what you or somebody you trust has saved.
+    where the process ends without an answer. The entries hold code that will be run: load only what you trust.
     """
-    return _ask({"do": "load", "file": str(file.resolve())}, lambda text: None)
+    return str(_ask({"file": str(file.resolve())}))
 
 
-def _ask(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+def _ask(job: dict[str, Any], say: Callable[[str], None] = print) -> Any:
+    """The answer of a process that does the job."""
     with child_process(MODULE, stdout=subprocess.PIPE) as child:
         child.send(job)
-        for line in child.lines():
-            if line is None:
-                continue
-            message: dict[str, Any] = json.loads(line)
+        for line in filter(None, child.lines()):
+            message = json.loads(line)
             if "refused" in message:
                 raise BadInput(message["refused"])
-            if "said" in message:
-                say(message["said"])
-            else:
-                answer: dict[str, Any] = message.get("saved") or message["loaded"]
-                return answer
+            if "answer" in message:
+                return message["answer"]
+            say(message["said"])
         raise WorkerDied(child.last_words())

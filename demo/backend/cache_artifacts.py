@@ -1,0 +1,128 @@
+"""Saves and loads the compile cache as a file: run by `demo.backend.lifeline`, started by `demo.runs.cache_file`.
+
+The job is {"file": "...", "specs": [...], "image": "..."} to save, {"file": "..."} to load. Each line of the answer is
+{"said": ...}, {"refused": ...} or, at the end, {"answer": ...}.
+
+The file is one line of JSON, what it was made with, followed by what `torch.compiler.save_cache_artifacts` gives, which
+has a checksum of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from demo.backend import precompile  # first: importing inductor asks for a GPU in the way that it sets
+
+import torch  # isort: skip
+from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
+from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+
+from demo.backend import machine
+from demo.core import codec
+from demo.core.errors import BadInput
+from demo.core.files import replacing
+from demo.core.spec import RunSpec
+
+
+@CacheArtifactFactory.register
+class CpuKernel(CacheArtifact):
+    """A shared library, by its name in the cache: torch leaves these out, and would compile a CPU's kernels again."""
+
+    def __init__(self, key: str, content: bytes) -> None:
+        if not re.fullmatch(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so", key):
+            raise ValueError(f"{key!r} may lie outside the cache")  # torch then loads nothing of the file
+        super().__init__(key, content)
+
+    @staticmethod
+    def type() -> str:
+        return "worth_compiling_cpu_kernel"
+
+    def populate_cache(self) -> None:
+        place = Path(cache_dir(), self.key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as draft:  # a process that has loaded the old one keeps it
+            draft.write(self.content)
+
+
+def made_with() -> dict[str, str | None]:
+    """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
+    here = machine.report()
+    device = here["gpu"] or here["cpu"]
+    return {"torch": here["torch"], "triton": here["triton"], "device": device, "driver": here["driver"]}
+
+
+def record_kernels() -> None:
+    """Adds the CPU kernels that this process has loaded to torch's artifacts; without /proc, none."""
+    maps, cache = Path("/proc/self/maps"), Path(cache_dir()).resolve()
+    loaded = maps.read_text() if maps.exists() else ""
+    for path in cache.glob("*/*.so"):
+        # Not ".main.so" is inductor's check of the CPU's vector unit, which another process loads.
+        if f"{path}\n" in loaded or not path.match("*.main.so"):
+            CacheArtifactManager.record_artifact(CpuKernel.type(), str(path.relative_to(cache)), path.read_bytes())
+
+
+def save(file: Path, specs: list[RunSpec], image: Path) -> Iterator[dict[str, Any]]:
+    """Compiles each spec, which is quick where the cache has it, and writes the file. Answers how many could be."""
+    cells = 0
+    for spec in specs:
+        name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
+        yield {"said": name}
+        try:
+            precompile.compile_ahead(spec, image)
+            cells += 1
+        except Exception:  # whatever the run would fail with
+            yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}
+        torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
+        gc.collect()
+    record_kernels()
+    if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
+        raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
+    with replacing(file) as draft:
+        draft.write(json.dumps(made_with()).encode() + b"\n" + saved[0])
+    yield {"answer": cells}
+
+
+def load(file: Path) -> str:
+    """Puts the entries into this machine's compile cache, and says so. Raises BadInput where the file does not fit."""
+    head, _, artifacts = file.read_bytes().partition(b"\n")
+    here = made_with()
+    try:
+        made = {key: json.loads(head)[key] for key in here}
+    except (ValueError, TypeError, LookupError) as error:
+        raise BadInput(f"{file.name} is not a file that `cache save` of this version wrote. Make it anew.") from error
+    other = [f"{key} {made[key] or 'none'} (here: {here[key] or 'none'})" for key in here if made[key] != here[key]]
+    if other:
+        raise BadInput(f"{file.name} was made with {' and '.join(other)}: make one for this machine with `cache save`.")
+    info = torch.compiler.load_cache_artifacts(artifacts)
+    if info is None:
+        raise BadInput(f"{file.name} is damaged. Copy it again, or make it anew.")
+    return f"{sum(map(len, info.artifacts.values()))} entries are now in {cache_dir()}."
+
+
+def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    file = Path(job["file"])
+    try:
+        if "specs" in job:
+            yield from save(file, [codec.load(RunSpec, spec) for spec in job["specs"]], Path(job["image"]))
+        else:
+            yield {"answer": load(file)}
+    except BadInput as refused:
+        yield {"refused": str(refused)}
+    except OSError as error:
+        yield {"refused": f"The cache file {file.name!r} cannot be read or written: {error.strerror}."}
+
+
+def main() -> None:
+    job, pipe = precompile.read_job()
+    for answer in answers(job):
+        os.write(pipe, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
