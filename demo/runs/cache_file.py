@@ -38,10 +38,10 @@ def load(file: Path) -> str:
     Raises BadInput where the file is damaged, or was made with another torch, triton, device or driver, and WorkerDied
     where the process ends without an answer. The entries hold code that will be run: load only what you trust.
     """
-    return str(_ask({"file": str(file.resolve())}))
+    return str(_ask({"file": str(file.resolve())}, print))
 
 
-def _ask(job: dict[str, Any], say: Callable[[str], None] = print) -> Any:
+def _ask(job: dict[str, Any], say: Callable[[str], None]) -> Any:
     """The answer of a process that does the job."""
     with child_process(MODULE, stdout=subprocess.PIPE) as child:
         child.send(job)
