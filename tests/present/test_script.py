@@ -79,23 +79,37 @@ def spec_of(checkpoint: Any, **asked: Any) -> RunSpec:
 
 
 def every_spec() -> list[RunSpec]:
+    """Each checkpoint, each task with each way to run it, and both kinds of weights with each of these.
+
+    The specs are taken greedily: the next is the one with the most pairs that none before it has.
+    """
     known = [
-        spec_of(checkpoint, weights=weights, **asked)
+        (number, spec_of(checkpoint, weights=weights, **asked))
         for checkpoint in catalog.CHECKPOINTS
         for weights in (("pretrained", "random") if checkpoint in WITH_CONFIG else ("pretrained",))
-        for asked in VARIED
+        for number, asked in enumerate(VARIED)
     ]
+    pairs = {
+        spec: {spec.checkpoint, (spec.task, number), (spec.weights, number), (spec.weights, spec.task)}
+        for number, spec in known
+    }
+    chosen: list[RunSpec] = []
+    missing = set().union(*pairs.values())
+    while missing:
+        chosen.append(max(pairs, key=lambda spec: len(pairs[spec] & missing)))
+        missing -= pairs[chosen[-1]]
     typed_in = [
         RunSpec("someone/model", task, device="cpu", **asked)
-        for task in ("image-classification", "object-detection", "image-segmentation")
-        for asked in VARIED[:3]
+        for task, asked in zip(("image-classification", "object-detection", "image-segmentation"), VARIED, strict=False)
     ]
     texts = [
         RunSpec("someone/model", TEXT_GENERATION, device="cpu", prompt=prompt, weights=weights, **asked)
-        for weights in ("pretrained", "random")
-        for asked, prompt in zip(VARIED[:3], PROMPTS, strict=True)
+        for weights, asked, prompt in zip(("pretrained", "random", "pretrained"), VARIED, PROMPTS, strict=False)
     ]
-    return [*known, *typed_in, *texts]
+    return [*chosen, *typed_in, *texts]
+
+
+SPECS = every_spec()
 
 
 def settings_of(text: str) -> dict[str, Any]:
@@ -123,7 +137,7 @@ def settings_of(text: str) -> dict[str, Any]:
 def formatted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Every script as the formatter would write it: in one go, which spares its start for each."""
     folder = tmp_path_factory.mktemp("scripts")
-    texts = {script.script(ok_result(spec=spec)) for spec in every_spec()}
+    texts = {script.script(ok_result(spec=spec)) for spec in SPECS}
     files = {text: folder / f"{number}.py" for number, text in enumerate(texts)}
     for text, file in files.items():
         file.write_text(text, encoding="utf-8")
@@ -132,7 +146,7 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {text: file.read_text(encoding="utf-8") for text, file in files.items()}
 
 
-@pytest.mark.parametrize("spec", every_spec(), ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
 def test_a_script_is_short_and_formatted(spec: RunSpec, formatted: dict[str, str]) -> None:
     text = script.script(ok_result(spec=spec))
     bound = 120 if spec.cached and spec.scope == "model" else 130
@@ -140,7 +154,7 @@ def test_a_script_is_short_and_formatted(spec: RunSpec, formatted: dict[str, str
     assert formatted[text] == text
 
 
-@pytest.mark.parametrize("spec", every_spec(), ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}-{spec.protocol}")
 def test_a_script_imports_what_it_needs_and_nothing_of_the_project(spec: RunSpec) -> None:
     tree = ast.parse(script.script(ok_result(spec=spec)))
     imported = {
@@ -275,7 +289,7 @@ def test_with_random_weights_the_architecture_stands_in_the_script_and_no_folder
 
 
 def test_only_the_weights_of_a_bundled_checkpoint_lie_in_a_folder_of_the_project() -> None:
-    for spec in every_spec():
+    for spec in SPECS:
         text = script.script(ok_result(spec=spec))
         assert script.needs_folder(spec) is ("assets/" in text) is ("parser.error" in text), spec
 
