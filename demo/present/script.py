@@ -62,7 +62,7 @@ def script(result: RunResult) -> str:
     checkpoint = catalog.find(spec.checkpoint)
     template = f"{pieces.HEAD.strip()}\n{(pieces.PICTURE if spec.sees_picture else pieces.TEXT).strip()}\n"
     gaps = {
-        "PIL": "from PIL import Image" if spec.sees_picture else "",
+        "PIL": "from PIL import Image, ImageOps" if spec.sees_picture else "",
         "NEEDS": "torch, transformers and pillow" if spec.sees_picture else "torch and transformers",
         "OPTION": pieces.CHECKPOINT if checkpoint is None or spec.weights == "pretrained" else "",
         "ASKIMAGE": pieces.IMAGE if spec.sees_picture else "",

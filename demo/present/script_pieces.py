@@ -56,16 +56,10 @@ model = model.to(DEVICE#FORMAT#).eval()
 PICTURE = """
 picture = Image.open(open(options.image, "rb")) if options.image else Image.new("RGB", IMAGE_SIZE, "grey")
 picture.load()
+if picture.mode[0] in "IF":
+    parser.error("a channel of this picture has more than 8 bits. Save it with 8 bits a channel.")
 with contextlib.suppress(Exception):  # turned upright, where its EXIF block can be read and says how
-    picture = picture.transpose({2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}[picture.getexif()[274]])
-if picture.mode.startswith("I;16"):  # of 16 bits the upper 8; other numbers are stretched from black to white
-    picture = Image.frombytes("L", picture.size, picture.convert("I").tobytes()[1::4])
-elif picture.mode in ("I", "F"):
-    values = torch.frombuffer(bytearray(picture.convert("F").tobytes()), dtype=torch.float32).double()
-    finite = values[values.isfinite()].tolist() or [0.0]
-    low, span = min(finite), max(finite) - min(finite)
-    values = values.where(values.isfinite(), low).sub(low if span else 0).mul(255 / span if span else 1)
-    picture = Image.frombytes("L", picture.size, values.clamp(0, 255).round().byte().numpy().tobytes())
+    picture = ImageOps.exif_transpose(picture)
 layer = picture.convert("RGBA" if picture.has_transparency_data else "RGB").convert("RGBA")
 picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
 inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
