@@ -13,7 +13,7 @@ from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
-from demo.store.measured import OOM
+from demo.store.measured import OOM, further_settings
 from demo.store.tables import Measured, PublishedRow
 
 
@@ -56,7 +56,7 @@ def _table(rows: list[PublishedRow]) -> str:
         for note in published.notes(row):
             noted += [] if note in noted else [note]
             marks.append(f"[{noted.index(note) + 1}]")
-        origin = [_conditions(row.measured)] if row.measured else []
+        origin = [_conditions(row, row.measured)] if row.measured else []
         lines.append(
             (
                 row.gpu,
@@ -77,12 +77,13 @@ def _table(rows: list[PublishedRow]) -> str:
     return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
 
 
-def _conditions(own: Measured) -> str:
-    """'measured by this project: 1.60 to 1.64×, float32, 2 threads, 3 repeats, 2026-11-21'."""
+def _conditions(row: PublishedRow, own: Measured) -> str:
+    """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
     interval = [" to ".join(sentences.ends(own.low, own.high))] if own.low and own.high else []
     threads = [sentences.count(own.threads, "thread", ENGLISH)] if own.threads else []
     repeats = [f"{own.repeats} repeats"] if own.repeats and own.repeats > 1 else []
-    return f"{published.MEASURED}: {', '.join([*interval, own.dtype, *threads, *repeats, own.date])}"
+    told = [*interval, own.dtype, *further_settings(row), *threads, *repeats, own.date]
+    return f"{published.MEASURED}: {', '.join(told)}"
 
 
 def _ms(seconds: float | None) -> str:

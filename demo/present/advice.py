@@ -13,6 +13,7 @@ from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import device
 from demo.present.sentences import calls_to_pay, named_setting, outcome
+from demo.store import measured
 
 
 def worth(result: RunResult, lang: Language) -> str:
@@ -92,8 +93,21 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
         unknown = (option, value) not in known and getattr(result.spec, option) != value
         if unknown and _possible(result.spec, option, value):
             setting = named_setting(option, value, lang)
-            steps.append(Step(option, value, setting, lang.composed("next_unknown", setting=setting)))
+            steps.append(Step(option, value, setting, _elsewhere(result.spec, option, value, setting, lang)))
     return steps[:MAX_STEPS]
+
+
+def _elsewhere(spec: RunSpec, option: str, value: Any, setting: str, lang: Language) -> str:
+    """What this project's own tables know of a way to compile that was not tried here."""
+    for row in measured.load().rows:
+        if row.checkpoint == spec.checkpoint and measured.settings_of(row.subset) == {option: value}:
+            plain = measured.without_further(row, measured.load().rows)
+            if plain is not None and plain.compiled_seconds and row.compiled_seconds:
+                ratio = lang.plain_value(fmt.ratio(plain.compiled_seconds / row.compiled_seconds))
+                batch = lang.plain("asked_batch", size=row.batch_size)
+                where = lang.listed([lang.plain_value(row.gpu), batch])
+                return lang.composed("next_elsewhere", setting=setting, ratio=ratio, where=where)
+    return lang.composed("next_unknown", setting=setting)
 
 
 def _possible(spec: RunSpec, option: str, value: Any) -> bool:

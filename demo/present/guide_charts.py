@@ -175,10 +175,12 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """The rows that fit on one chart with `row`: its table, and this project's rows of the same setting.
+    """The rows that fit on one chart with `row`: its table, and beside the guide's this project's of the same setting.
 
     That is the same compile mode, float32, and otherwise the guide's settings.
     """
+    if row.measured is not None:
+        return [other for other in rows if other.subset == row.subset]
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
     return [other for other in rows if other.subset == row.subset or other.subset == alike]
 
@@ -230,7 +232,7 @@ _LEFT = 138
 
 def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
     """The models' names down the left side, the first on top; a dagger at one that has a note."""
-    names = [html.escape(row.model, quote=False) + (" †" if published.notes(row) else "") for row in rows]
+    names = [html.escape(row.model, quote=False) + (" †" if published.faults_at(row) else "") for row in rows]
     figure.update_yaxes(
         tickvals=list(where),
         ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
@@ -266,7 +268,7 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
         )
     size = first.batch_size
     batch = lang.plain("chart_batch_of", size=size) if size > 1 else lang.plain("chart_one_image")
-    noted = [lang.plain("chart_noted")] if any(map(published.notes, rows)) else []
+    noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
     return [lang.listed([lang.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
 

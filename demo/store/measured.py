@@ -167,6 +167,27 @@ def settings_of(subset: str) -> dict[str, Any]:
     return named
 
 
+def further_settings(row: PublishedRow) -> list[str]:
+    """What the name of a table says beside compile mode and number format, which have columns: ['freezing']."""
+    dtype = row.measured.dtype if row.measured is not None else ""
+    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, dtype)]
+
+
+def without_further(row: PublishedRow, rows: Iterable[PublishedRow]) -> PublishedRow | None:
+    """The newest row like this one, measured on the same device without the `further_settings`; None without any."""
+    if row.measured is None or not further_settings(row):
+        return None
+    alike = [
+        other
+        for other in rows
+        if other.measured is not None
+        and not further_settings(other)
+        and (other.checkpoint, other.batch_size, other.mode, other.measured.dtype, other.measured.device)
+        == (row.checkpoint, row.batch_size, row.mode, row.measured.dtype, row.measured.device)
+    ]
+    return max(alike, key=lambda other: other.measured.date if other.measured else "", default=None)
+
+
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
 """Options with a column of their own, and those that the name of a subset has never held."""
 

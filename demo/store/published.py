@@ -80,6 +80,11 @@ def notes(row: PublishedRow) -> tuple[str, ...]:
     """Caveats of a row; most have none."""
     if row.measured is not None and row.measured.weights == "random":
         return ("Random weights: latency does not depend on their values.",)
+    return faults_at(row)
+
+
+def faults_at(row: PublishedRow) -> tuple[str, ...]:
+    """What is known to be wrong of a row of the guide."""
     return tuple(fault.note for fault in faults() if fault.at(row))
 
 

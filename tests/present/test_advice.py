@@ -123,3 +123,11 @@ def test_a_month_of_traffic_saves_or_costs_as_on_the_page() -> None:
     said = advice.month(one, 0, 6, 2.0, ENGLISH)
     assert said == "Compiling costs 60 min of work more a month. At that price: 2.00."
     assert advice.month(result(compiled=None), 1, 1, None, ENGLISH) == ""
+
+
+def test_what_was_not_tried_here_is_told_from_this_project_s_own_tables() -> None:
+    """ResNet-50 with freezing: 65.4 ms without, 52.9 ms with it, both compiled."""
+    resnet = of(checkpoint="microsoft/resnet-50")
+    steps = advice.next_steps(dataclasses.replace(resnet, gains=()), ENGLISH)
+    (freezing,) = [step.words for step in steps if step.option == "freezing"]
+    assert "1.24× as fast in this project's own tables" in freezing and "not tried here" in freezing

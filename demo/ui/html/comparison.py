@@ -57,7 +57,7 @@ def question(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) 
 
 def _name(result: RunResult, lang: Language) -> str:
     """Checkpoint, settings and time, as HTML."""
-    _, _, asked = sentences.asked(result.spec, lang).partition(" · ")
+    asked = sentences.settings(result.spec, lang)
     when = f"{result.started_at[:16].replace('T', ' ')} UTC"
     return f"<b>{lang.value(result.spec.checkpoint)}</b> · {lang.marked(asked)} · {lang.value(when)}"
 
@@ -65,14 +65,14 @@ def _name(result: RunResult, lang: Language) -> str:
 def _row(result: RunResult, lang: Language) -> str:
     when = result.started_at[:16].replace("T", " ")
     spec, machine = result.spec, result.environment
-    _, _, asked = sentences.asked(spec, lang).partition(" · ")
-    name = lang.marked(lang.listed([lang.plain_value(spec.checkpoint), *asked.split(" · "), lang.plain_value(when)]))
+    asked = sentences.settings_apart(spec, lang)
+    name = lang.marked(lang.listed([lang.plain_value(spec.checkpoint), *asked, lang.plain_value(when)]))
     return (
         f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
         f'<span class="unseen">{lang.composed("history_select_run", name=name)}</span></label></td>'
         f'<td class="when">{lang.value(when)}</td>'
         f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
-        f"{lang.value(spec.checkpoint)}</a><span>{lang.marked(asked)}</span></td>"
+        f"{lang.value(spec.checkpoint)}</a><span>{lang.marked(' · '.join(asked))}</span></td>"
         f'<td class="where">{lang.value(machine.device_name if machine else spec.device)}</td>'
         f'<td class="times">{lang.value(sentences.times(result)) or "–"}</td>'
         f'<td class="outcome">{_outcome(result, lang)}</td></tr>'
@@ -131,7 +131,9 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 
 
 def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
-    """Which compiled model is the fastest, by how much, and what its first call costs; '' where they do other work.
+    """Which compiled model is the fastest, by how much, and what its first call costs beside the second's.
+
+    '' where the runs do other work.
 
     The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
     """
@@ -140,14 +142,20 @@ def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
     if len(work) > 1 or not all(known):
         return ""
     order = sorted(zip(results, letters, strict=True), key=lambda one: one[0].latencies["compiled"])
-    (best, winner), (other, second) = order[:2]
-    ratio = other.latencies["compiled"] / best.latencies["compiled"]
-    noise = math.hypot(*(math.log(one.speedup.high / one.speedup.low) / 2 for one in (best, other) if one.speedup))
-    if math.log(ratio) <= noise:
-        names = lang.listed([lang.plain_value(winner), lang.plain_value(second)])
-        return f"<p>{lang.marked(lang.composed('compared_equal', names=names))}</p>"
-    times = fmt.estimate(ratio, ratio / math.exp(noise), ratio * math.exp(noise)).rstrip("×")
-    told = lang.html("compared_winner", winner=winner, other=second, times=times)
+    (best, winner), (other, _) = order[:2]
+    equal, beaten = [winner], []
+    for one, letter in order[1:]:
+        ratio = one.latencies["compiled"] / best.latencies["compiled"]
+        noise = math.hypot(*(math.log(run.speedup.high / run.speedup.low) / 2 for run in (best, one) if run.speedup))
+        if math.log(ratio) <= noise:
+            equal.append(letter)
+        else:
+            times = fmt.estimate(ratio, ratio / math.exp(noise), ratio * math.exp(noise)).rstrip("×")
+            beaten.append(lang.html("compared_winner", winner=winner, other=letter, times=times))
+    told = " ".join(beaten)
+    if len(equal) > 1:
+        names = lang.listed([lang.plain_value(letter) for letter in equal])
+        return f"<p>{lang.marked(lang.composed('compared_equal', names=names))} {told}</p>"
     first = [one.compilation.known_costs for one in (best, other) if one.compilation is not None]
     if same := [cache for cache in first[0] if cache in first[1]]:
         told += " " + lang.html(
@@ -255,14 +263,18 @@ def _chart(results: Sequence[RunResult], letters: str, lang: Language) -> str:
 
 def _table(results: Sequence[RunResult], letters: str, lang: Language) -> str:
     head = "".join(f'<th scope="col">{letter}</th>' for letter in letters)
-    rows = "".join(
-        f'<tr><th scope="row">{label}</th>' + "".join(f"<td>{value or '–'}</td>" for value in values) + "</tr>"
-        for label, values in _lines(results, lang)
-    )
+    rows = "".join(f'<tr><th scope="row">{label}</th>{_cells(values)}</tr>' for label, values in _lines(results, lang))
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{esc(lang.plain("compared_table"))}">'
         f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
+
+
+def _cells(values: Sequence[str]) -> str:
+    """A cell for each run; one for all where they are the same."""
+    if len(set(values)) == 1:
+        return f'<td class="all" colspan="{len(values)}">{values[0] or "–"}</td>'
+    return "".join(f"<td>{value or '–'}</td>" for value in values)
 
 
 def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, list[str]]]:

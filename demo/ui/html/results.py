@@ -38,17 +38,17 @@ _RELATIVE_OF_TASK = {
     "image-classification": "google/vit-base-patch16-224",
     "image-segmentation": "nvidia/segformer-b0-finetuned-ade-512-512",
     "object-detection": "facebook/detr-resnet-50",
-    TEXT_GENERATION: "google/vit-base-patch16-224",
 }
 
 
 def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]:
-    """The checkpoint whose published rows are shown for this one, and a sentence on that as HTML."""
+    """The checkpoint whose published rows are shown, '' for a text model, and a sentence on that as HTML."""
     if any(row.checkpoint == checkpoint for row in published.rows()):
         return checkpoint, lang.html("published_own", model=sentences.short(checkpoint), year=2023)
+    if task == TEXT_GENERATION:
+        return "", lang.html("published_none")
     relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
     kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
-    kin = "published_none" if task == TEXT_GENERATION else kin
     return relative, lang.html(kin, model=sentences.short(checkpoint), relative=sentences.short(relative), year=2023)
 
 

@@ -60,7 +60,7 @@ def status(shared: Shared, lang: Language) -> str:
 def setting_words(row: SharedRow, lang: Language) -> list[str]:
     """Versions and settings of a row, as `SharedRow.setting` compares them."""
     kept: dict[str, Any] = {"protocol": row.spec.protocol, "threads": None, "text": ()}
-    asked = sentences.asked(dataclasses.replace(compiled_spec(row.spec), **kept), lang).split(" · ")[1:]
+    asked = sentences.settings_apart(dataclasses.replace(compiled_spec(row.spec), **kept), lang)
     versions = [f"torch {row.torch}", f"transformers {row.transformers}"]
     return [*map(lang.plain_value, versions), *asked]
 

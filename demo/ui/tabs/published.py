@@ -16,7 +16,7 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import OOM, SUBSET, settings_of
+from demo.store.measured import OOM, SUBSET, further_settings, settings_of, without_further
 from demo.store.tables import Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
@@ -211,7 +211,8 @@ def _scope(rows: Sequence[PublishedRow], one: Sequence[PublishedRow], lang: Lang
 
 
 def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
-    lines = "".join(_line(row, lang) for row in rows)
+    every = published.tables().rows
+    lines = "".join(_line(row, without_further(row, every), lang) for row in rows)
     count = sentences.count(len(rows), "row", lang)
     links = "".join(
         f'<a class="download" download="worth-compiling-published.{kind}" '
@@ -223,6 +224,8 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
     )
     head = "".join(f'<th scope="col" class="{kind}">{lang.html(name)}</th>' for name, kind in _COLUMNS)
     unread = "".join(f'<p class="unread" role="status">{lang.quoted(problem)}</p>' for problem in problems)
+    made_up = any(row.measured is not None and row.measured.weights == "random" for row in rows)
+    random = _status(lang.html("published_random")) if made_up else ""
     region = esc(lang.composed("published_region", rows=count))
     body = (
         f'<div class="scroller" tabindex="0" role="region" aria-label="{region}">'
@@ -232,12 +235,13 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
     )
     return (
         f'<section class="explorer"><div class="above"><h3>{lang.marked(count)}</h3>'
-        f"<p>{lang.html('published_download')} {links}</p></div>{unread}{body}{_about(lang)}</section>"
+        f"<p>{lang.html('published_download')} {links}</p></div>{random}{unread}{body}{_about(lang)}</section>"
     )
 
 
 _COLUMNS = (
     ("column_model", ""),
+    ("tab_run", ""),
     ("gpu", ""),
     ("column_batch", "figure"),
     ("column_eager", "figure"),
@@ -245,12 +249,11 @@ _COLUMNS = (
     ("row_speedup", "figure"),
     ("column_saved", "figure"),
     ("column_with", ""),
-    ("column_note", ""),
-    ("tab_run", ""),
 )
 
 
-def _line(row: PublishedRow, lang: Language) -> str:
+def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> str:
+    """`plain` is the row without the further settings of this one, whose compiled call is compared."""
     own = row.measured
     speedup = fmt.ratio(row.speedup) if row.speedup is not None else OOM
     interval = ""
@@ -259,31 +262,40 @@ def _line(row: PublishedRow, lang: Language) -> str:
         interval = f"<small>{lang.html('between', low=low, high=high)}</small>"
     how = f"torch {row.torch}, {row.mode}"
     if own:
-        further = [word for word in row.subset.split(" ")[1:] if word not in (row.mode, own.dtype)]
-        how = ", ".join([how, own.dtype, *further, own.date])
+        how = ", ".join([how, own.dtype, *further_settings(row), own.date])
     whose = "".join(f"<small>{words}</small>" for words in _conditions(own, lang))
     cells = (
+        ("here", _here(row, lang)),
         ("", lang.value(row.gpu)),
         ("figure", lang.value(row.batch_size)),
         ("figure", lang.value(_ms(row.eager_seconds))),
-        ("figure", lang.value(_ms(row.compiled_seconds))),
+        ("figure", lang.value(_ms(row.compiled_seconds)) + _against(row, plain, lang)),
         ("figure strong", lang.value(speedup) + interval),
         ("figure saved", lang.value(f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM)),
         ("how", lang.value(how) + whose),
-        ("note", "<br>".join(map(lang.quoted, published.notes(row)))),
-        ("here", _here(row, lang)),
     )
-    dagger = " †" if published.notes(row) else ""
+    faults = published.faults_at(row)
+    noted = "".join(f'<small class="note">{lang.quoted(note)}</small>' for note in faults)
     names = (esc(lang.plain(name)) for name, _ in _COLUMNS[1:])  # a narrow window shows each beside its cell
+    dagger = " †" if faults else ""
     return (
         f'<tr class="{"measured" if own else "published"}"><th scope="row">{lang.value(row.model)}{dagger}'
-        f"<small>{lang.value(row.checkpoint)}</small></th>"
+        f"<small>{lang.value(row.checkpoint)}</small>{noted}</th>"
         + "".join(
             f'<td class="{kind}" data-name="{name}">{cell}</td>'
             for name, (kind, cell) in zip(names, cells, strict=True)
         )
         + "</tr>"
     )
+
+
+def _against(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> str:
+    """'0.36× as fast as without freezing', of two compiled calls."""
+    if plain is None or not row.compiled_seconds or not plain.compiled_seconds:
+        return ""
+    ratio = fmt.ratio(plain.compiled_seconds / row.compiled_seconds)
+    told = lang.html("published_against", ratio=ratio, settings=", ".join(further_settings(row)))
+    return f'<small class="against">{told}</small>'
 
 
 def _conditions(own: Measured | None, lang: Language) -> list[str]:

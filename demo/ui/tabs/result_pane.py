@@ -11,6 +11,7 @@ import gradio as gr
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
@@ -102,7 +103,7 @@ class ResultPane:
         note = results.published_note(checkpoint, task, lang)
         return self.only(opening) | {
             self.chart_note: gr.update(value=note, visible=True),
-            self.chart: gr.update(value=published_chart(checkpoint, task, lang), visible=True),
+            self.chart: chart_update(checkpoint, task, lang),
         }
 
     def result(
@@ -130,6 +131,14 @@ class ResultPane:
 
 
 def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
-    """What the guide measured for this checkpoint, or for a similar one, as bars."""
+    """What the guide measured for this checkpoint, or for a similar one, as bars; None for a text model."""
+    if task == TEXT_GENERATION:
+        return None
     measured, _ = results.published_for(checkpoint, task, lang)
     return charts.published_bars(published.rows(), measured, lang)
+
+
+def chart_update(checkpoint: str, task: str, lang: Language) -> Any:
+    """The update that shows `published_chart`, or nothing."""
+    figure = published_chart(checkpoint, task, lang)
+    return gr.update(value=figure, visible=figure is not None)

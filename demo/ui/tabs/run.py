@@ -43,7 +43,7 @@ from demo.ui.tabs.form import (
     suited,
     takes_text,
 )
-from demo.ui.tabs.result_pane import ResultPane, published_chart
+from demo.ui.tabs.result_pane import ResultPane, chart_update, published_chart
 from demo.ui.web.visitor_language import of
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -206,7 +206,7 @@ class RunTab:
             *notes,
             results.question(name, lang),
             gr.update(value=results.published_note(name, its_task, lang), visible=True),
-            gr.update(value=published_chart(name, its_task, lang), visible=True),
+            chart_update(name, its_task, lang),
         ]
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:

@@ -39,6 +39,16 @@ def test_two_runs_within_their_intervals_are_called_equal() -> None:
     )
 
 
+def test_of_four_runs_each_is_placed_beside_the_fastest_and_what_is_equal_stands_once() -> None:
+    times = {"a": 0.003, "b": 0.001, "c": 0.002, "d": 0.004}
+    runs = [run(name, seconds, 10.0, threads=place) for place, (name, seconds) in enumerate(times.items(), 1)]
+    text = told(*runs)
+    for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.01")):
+        assert f"B is {ratio} times as fast as {other}." in text
+    table = comparison(runs, ENGLISH)[1]
+    assert 'colspan="4">shapes-vit</td>' in table.replace("<bdi>", "").replace("</bdi>", "")
+
+
 @pytest.mark.parametrize("changes", [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}])
 def test_no_winner_is_named_among_runs_of_other_work(changes: dict[str, Any]) -> None:
     assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
