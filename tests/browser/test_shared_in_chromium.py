@@ -73,6 +73,7 @@ def test_repeat_this_here_fills_the_form_and_back_returns(chromium: Any, address
     page.locator("#shared-table").get_by_role("link", name="Repeat this here").first.click()
     page.locator("#top .question", has_text="detr-resnet-50").wait_for()
     page.wait_for_function("document.activeElement.id === 'run'")
+    assert "detr-resnet-50" in page.url  # a reload fills the form again
     page.go_back()
     page.locator("#shared-table tbody tr").first.wait_for()
     assert "tab=shared" in page.url and page.title().startswith("Shared")

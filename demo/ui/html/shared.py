@@ -152,7 +152,7 @@ _COLUMNS = (
     ("row_speedup", "figure"),
     ("column_with", ""),
     ("history_started", ""),
-    ("tab_run", ""),
+    ("tab_run", "here"),
 )
 
 

@@ -82,6 +82,10 @@ window.address = (() => {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     tab('run')?.click();
+    if (link.dataset.follow === 'fill') {  // so that a reload fills the form again
+      history.replaceState(history.state, '', link.search);
+      window.tellTheSpace?.(here());
+    }
     follow(link.search, link.dataset.follow);
   });
 

@@ -22,7 +22,7 @@ from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
-from demo.ui.web.visitor_language import label, of
+from demo.ui.web.visitor_language import label, of, written
 
 ALL = ""
 """The value of a filter that lets everything through."""
@@ -48,6 +48,8 @@ class PublishedTab:
     def __init__(self, tab: gr.Tab) -> None:
         rows = published.tables().rows
         with gr.Column(elem_id="published"):
+            heading = written(lambda lang: f'<h2 class="display small">{lang.html("published_heading")}</h2>')
+            gr.HTML(heading, apply_default_css=False)
             with gr.Row(elem_id="published-filters", equal_height=False):
                 choices = _choices(rows, FIRST["subset"], ENGLISH)
                 names = (("subset", "published_table"), ("gpu", "gpu"), ("batch_size", "batch_size"), ("task", "task"))
@@ -241,7 +243,7 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
 
 _COLUMNS = (
     ("column_model", ""),
-    ("tab_run", ""),
+    ("tab_run", "here"),
     ("gpu", ""),
     ("column_batch", "figure"),
     ("column_eager", "figure"),
