@@ -34,7 +34,8 @@ LIBRARIES = {
 
 
 def sources() -> list[Path]:
-    return [*sorted((ROOT / "demo").rglob("*.py")), ROOT / "app.py"]
+    # A template is a program that runs elsewhere.
+    return [*sorted(file for file in (ROOT / "demo").rglob("*.py") if "_template" not in file.name), ROOT / "app.py"]
 
 
 def _room(file: Path) -> str:

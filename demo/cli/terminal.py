@@ -21,7 +21,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
 from demo.present import advice, details, same_answer, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
-from demo.present.snippet import snippet
+from demo.present.script import snippet
 from demo.store import published
 from demo.store.measured import current_commit
 
@@ -131,7 +131,7 @@ def report(result: RunResult) -> str:
         ]
         sections.append([ENGLISH.plain("take_next"), *(line for text in texts for line in _bullet(text))])
     if sentences.outcome(result) == "faster":
-        lines = [f"  {line}" for line in snippet(result).split("\n")]
+        lines = [f"  {line}" for line in snippet(result).splitlines()]
         sections.append([f"{ENGLISH.plain('take_code')}:", *lines])
     if summary := sentences.summary(result):
         sections.append([summary])

@@ -80,10 +80,12 @@ def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) 
     assert "stage=1" not in tab.url
 
 
-def test_the_address_opens_the_stage_and_keeps_it(tab: Any, served: Any) -> None:
-    tab.goto(f"{served[0]}?stage=1")
-    tab.locator("#stage-bar").wait_for()
-    assert not tab.locator("#fields").is_visible()
+def test_the_address_opens_the_stage(chromium: Any, served: Any) -> None:
+    page = chromium.new_page()
+    page.goto(f"{served[0]}?stage=1")
+    page.locator("#stage-bar").wait_for()
+    assert not page.locator("#fields").is_visible()
+    page.close()
 
 
 def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -> None:

@@ -16,9 +16,8 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import markdown
 from demo.present.advice import next_steps, start_seconds
-from demo.present.script import literal, needs_folder, script
+from demo.present.script import literal, needs_folder, script, snippet
 from demo.present.sentences import outcome
-from demo.present.snippet import snippet
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs.form import find_picture
@@ -87,8 +86,8 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: st
         files.append(_download(lang.html("take_script_link"), f"{name}.py", f"data:text/x-python;base64,{data}"))
         words = lang.html("take_script_words")
         if needs_folder(result.spec):
-            words += f" {lang.html('take_script_folder', checkpoint=result.spec.checkpoint)}"
-        if result.spec.sees_picture:
+            words += f" {lang.html('take_code_folder')}"
+        if uploads(result):
             words += f" {lang.html('take_script_picture')}"
         pieces.append(_piece(lang, "script", lang.plain("take_script"), words, source))
     if result.speedup is not None:

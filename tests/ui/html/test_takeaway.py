@@ -24,8 +24,7 @@ from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import markdown
-from demo.present.script import script
-from demo.present.snippet import snippet
+from demo.present.script import script, snippet
 from demo.ui.html import takeaway
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -115,9 +114,9 @@ BASH = ["bash", "--norc", "-i"]
 PYTHON = [sys.executable, "-I", "-"]
 
 
-def test_the_script_says_that_a_picture_of_ones_own_and_bundled_weights_have_to_be_named() -> None:
-    sentence = "Name yours with --image: without it a grey one of the same size is used."
-    weights = "The weights of shapes-vit come with the project"
+def test_the_script_says_what_stands_in_for_a_picture_of_ones_own_and_where_bundled_weights_lie() -> None:
+    sentence = "A grey picture of the same size stands in for yours."
+    weights = "Start it in the project's folder"
     assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
     for spec in (SPECS["changed"], dataclasses.replace(ok_result().spec, weights="random")):
         assert weights not in takeaway.section(ok_result(spec=spec), ENGLISH)

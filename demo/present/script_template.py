@@ -1,0 +1,243 @@
+# {% if timed %}
+"""Times one model with and without torch.compile, as a run of "Worth compiling?" did, and prints what both see.
+
+Eager and compiled are called in turns. The interval of their ratio is what `python -m demo run` is for.
+"""
+
+# {% endif %}
+# {% if timed and layers %}
+import copy
+# {% endif %}
+# {% if nulls %}
+import json
+# {% endif %}
+# {% if aot or waiting %}
+import os
+# {% endif %}
+# {% if text and random %}
+import re
+# {% endif %}
+# {% if own %}
+import runpy
+# {% endif %}
+# {% if timed %}
+import statistics
+import timeit
+# {% endif %}
+# {% if random and (text or zero_shot) %}
+import zlib
+# {% endif %}
+
+# {% for name, value in waiting %}
+os.environ.setdefault(fill("name"), fill("value"))  # before torch: how long waiting threads spin, as in the run
+# {% endfor %}
+import torch
+# {% if not own or layers %}
+import transformers
+# {% endif %}
+# {% if spec.sees_picture %}
+from PIL import Image, ImageOps
+# {% endif %}
+
+DEVICE, DTYPE, BATCH_SIZE = fill("device"), fill("dtype"), fill("spec.batch_size")
+torch.set_grad_enabled(False)
+# {% if spec.threads %}
+torch.set_num_threads(fill("spec.threads"))
+# {% elif gave_way %}
+torch.set_num_threads(fill("gave_way"))  # as in the run: other programs kept cores busy
+# {% endif %}
+# {% if spec.freezing %}
+torch._inductor.config.freezing = True
+# {% endif %}
+# {% if spec.dynamic == "on" and not aot %}
+torch.fx.experimental._config.use_duck_shape = False
+# {% endif %}
+# {% if spec.dtype == "tf32" %}
+torch.set_float32_matmul_precision("high")
+# {% elif device == "cuda" %}
+torch.backends.cudnn.allow_tf32 = False
+# {% endif %}
+# {% if own %}
+model, inputs = runpy.run_path(fill("file"))[fill("function")]()
+# {% elif built_in %}
+config = transformers.AutoConfig.for_model(**fill("config"))  # fmt: skip
+# {% if spec.sees_picture %}
+processor = transformers.fill("processor")(**fill("processing"))  # fmt: skip
+# {% endif %}
+# {% else %}
+# {% if needs_folder %}
+# Start it in the project's folder, or name another one.
+# {% endif %}
+source, files = fill("source"), fill("files")
+# {% if spec.sees_picture %}
+processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
+# {% endif %}
+# {% if reads_text and not random %}
+tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
+# {% endif %}
+# {% if nulls %}
+entries = json.dumps(transformers.PreTrainedConfig.get_config_dict(source, **files)[0])
+entries = json.loads(entries, object_hook=lambda part: {n: v for n, v in part.items() if v is not None})
+config = transformers.AutoConfig.for_model(**entries)
+# {% elif config %}
+config = transformers.AutoConfig.for_model(**fill("config"))  # fmt: skip
+keys = fill("keys")  # fmt: skip
+# {% elif random %}
+config = transformers.AutoConfig.from_pretrained(source, **files)
+# {% endif %}
+# {% endif %}
+# {% if kinds %}
+kinds = fill("kinds")
+kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
+# {% elif not own %}
+kind = transformers.fill("kind")
+# {% endif %}
+# {% if random %}
+torch.manual_seed(0)
+model = kind.from_config(fill("arguments")).to(DTYPE)
+# {% elif not own %}
+model = kind.from_pretrained(source, fill("arguments"), **files)
+# {% endif %}
+model = model.to(fill("place")).eval()
+# {% if own %}
+
+
+def moved(tensor):
+    return tensor.to(DEVICE, DTYPE if tensor.dtype == torch.float32 else None)
+
+
+model, inputs = model.to(DTYPE), torch.utils._pytree.tree_map_only(torch.Tensor, moved, inputs)
+arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
+inputs = inputs if isinstance(inputs, dict) else {}
+
+# {% elif text %}
+
+# {% if random %}
+words, known = ["<bos>", *re.findall(r"\w+|[^\w\s]", fill("spec.prompt"))], fill("vocabulary")  # fmt: skip
+ids = torch.tensor([[zlib.crc32(word.encode()) % known for word in fill("made_up")]])  # each word's checksum
+# {% else %}
+ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]  # fmt: skip
+# {% endif %}
+prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
+length = prompt.shape[1] + fill("spec.tokens")
+cache = transformers.StaticCache(config=model.config, max_cache_len=length)
+cache.layers = [transformers.cache_utils.StaticLayer(length) for _ in cache.layers]  # no sliding window counts in it
+model(prompt[:, :1], past_key_values=cache, use_cache=True)  # once in eager, which lays the cache out
+
+
+def write(one):
+    cache.reset()  # in place: compiled calls go on using its tensors
+    tokens, written = prompt, []
+    for _ in range(fill("spec.tokens")):
+        logits = one(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        tokens = logits[:, -1].argmax(-1, keepdim=True)
+        written.append(tokens[0].item())
+    return written
+
+
+# {% else %}
+
+# {% if picture %}
+picture = Image.open(fill("picture"))
+# {% else %}
+picture = Image.new("RGB", fill("size"), "grey")  # yours: Image.open("...")
+# {% endif %}
+picture = ImageOps.exif_transpose(picture).convert("RGB")
+inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
+# {% if zero_shot %}
+queries = fill("queries")  # fmt: skip
+# {% if random %}
+ids = [[49406, *(zlib.crc32(word.encode()) % 49406 for word in query.split()[:14]), 49407] for query in queries]
+inputs["input_ids"] = torch.tensor([row + [49407] * (16 - len(row)) for row in ids])
+inputs["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (16 - len(row)) for row in ids])
+# {% else %}
+inputs |= tokenizer(queries, padding="max_length", truncation=True, max_length=16, return_tensors="pt")
+# {% endif %}
+# {% endif %}
+inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
+inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
+
+# {% endif %}
+# {% if timed or compiled_first %}
+fill("eager")  # eager first: compiled first, a model may become other graphs
+# {% endif %}
+# {% if timed %}
+start = timeit.default_timer()
+# {% endif %}
+# {% if aot %}
+options = fill("package_options")
+# {% if spec.dynamic == "on" %}
+shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for name, value in inputs.items()}
+# {% endif %}
+program = torch.export.export(model, fill("exported"))
+torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
+compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process
+# {% elif layers %}
+# {% if timed %}
+compiled = copy.deepcopy(model, {id(one): one for one in (*model.parameters(), *model.buffers())})  # the same weights
+# {% else %}
+compiled = model  # its layers are compiled in place
+# {% endif %}
+marked = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
+for layer in [one for one in marked if not any(inner in marked for inner in one.modules() if inner is not one)]:
+    layer.compile(fill("compile_arguments"))
+# {% else %}
+compiled = torch.compile(model, fill("compile_arguments"))
+# {% endif %}
+# {% if not timed %}
+outputs = fill("compiled")
+# {% if text and not random %}
+print(tokenizer.decode(outputs, skip_special_tokens=True))
+# {% endif %}
+# {% if warm %}
+# The next start is as quick as told if the folder TORCHINDUCTOR_CACHE_DIR is kept.
+# {% endif %}
+# {% else %}
+fill("compiled")
+print(f"First compiled call, with all that was compiled for it: {timeit.default_timer() - start:.1f} s.")
+
+calls = {"eager": lambda: fill("eager"), "compiled": lambda: fill("compiled")}
+# {% if device == "cuda" %}
+calls = {name: lambda call=call: (call(), torch.cuda.synchronize()) for name, call in calls.items()}
+# {% endif %}
+slowest = max(min(timeit.repeat(call, number=1, repeat=6)) for call in calls.values())  # six calls: warmed up
+count, times, end = max(2, min(12, round(0.06 / slowest))), {"eager": [], "compiled": []}, timeit.default_timer() + 5
+while len(times["compiled"]) < 10 or timeit.default_timer() < end:
+    for name, call in calls.items():  # after a switch some calls settle, and are not counted
+        times[name] += timeit.repeat(call, number=1, repeat=count + count // 2)[count // 2 :]
+slow, fast = (1000 * statistics.median(seconds) for seconds in times.values())
+print(f"Eager {slow:.3g} ms, compiled {fast:.3g} ms a call, ratio {slow / fast:.2f}. The run said:")
+print(fill("then"))  # fmt: skip
+# {% if decoded %}
+outputs = {"eager": fill("eager"), "compiled": fill("compiled")}
+# {% endif %}
+# {% if decoded == "text" %}
+for name, output in outputs.items():
+    print(name, repr(tokenizer.decode(output, skip_special_tokens=True)))
+# {% elif decoded %}
+names, sizes = model.config.id2label or {}, [picture.size[::-1]] * BATCH_SIZE
+for name, output in outputs.items():
+    # {% if half %}
+    output = type(output)(**{part: value.float() for part, value in output.items() if torch.is_tensor(value)})
+    # {% endif %}
+    # {% if decoded == "labels" %}
+    scores, labels = output.logits[0].softmax(-1).sort(descending=True)
+    seen = [(names.get(label, label), round(score, 3)) for label, score in zip(labels.tolist()[:5], scores.tolist())]
+    # {% elif decoded == "boxes" %}
+    found = processor.post_process_object_detection(output, threshold=fill("threshold"), target_sizes=sizes)[0]
+    found = zip(found["labels"].tolist(), found["scores"].tolist(), found["boxes"].tolist())
+    # {% if zero_shot %}
+    names = dict(enumerate(queries))
+    # {% endif %}
+    seen = [(names.get(label, label), round(score, 3), [round(edge) for edge in box]) for label, score, box in found]
+    # {% elif decoded == "semantic" %}
+    found = processor.post_process_semantic_segmentation(output, target_sizes=sizes)[0]
+    seen = [(names.get(at, at), f"{(found == at).double().mean():.1%}") for at in found.unique().tolist()]
+    # {% else %}
+    found = processor.fill("decoder")(output, target_sizes=sizes)[0]["segments_info"]
+    seen = [(names.get(part["label_id"], part["label_id"]), round(part["score"], 3)) for part in found]
+    # {% endif %}
+    print(name, seen)
+# {% endif %}
+# {% endif %}
