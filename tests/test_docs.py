@@ -18,7 +18,7 @@ from demo.cli import space_hardware
 from demo.cli.main import main
 from demo.core import catalog, limits
 from demo.core import format as fmt
-from demo.core.spec import OPTIONS, Option
+from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
@@ -127,9 +127,8 @@ def test_the_checks_run_the_readmes_test_command() -> None:
 # Every page
 
 
-@pytest.mark.parametrize(
-    ("page", "heading", "results"),
-    [
+def test_every_decimal_figure_was_measured() -> None:
+    for page, heading, results in [
         (README, "A result", ("default_run", "reruns", "ways")),
         (
             ROOT / "docs" / "measuring.md",
@@ -138,15 +137,12 @@ def test_the_checks_run_the_readmes_test_command() -> None:
         ),
         (ROOT / "docs" / "page.md", "Speed of the page", ("page_start", "first_view")),
         (SECURITY, "Measured under load", ("load", "soak", "kills")),
-    ],
-    ids=["README", "measuring", "page", "SECURITY"],
-)
-def test_every_decimal_figure_was_measured(page: Path, heading: str, results: tuple[str, ...]) -> None:
-    files = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in results]
-    tables = [file.read_text(encoding="utf-8") for file in files if file.exists()]
-    measured = {figure for table in tables for figure in re.findall(r"\d+(?:\.\d+)+", table)}
-    figures = re.findall(r"\d+(?:\.\d+)+", _section(page.read_text(encoding="utf-8"), heading))
-    assert figures and [figure for figure in figures if figure not in measured] == []
+    ]:
+        files = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in results]
+        tables = [file.read_text(encoding="utf-8") for file in files if file.exists()]
+        measured = {figure for table in tables for figure in re.findall(r"\d+(?:\.\d+)+", table)}
+        figures = re.findall(r"\d+(?:\.\d+)+", _section(page.read_text(encoding="utf-8"), heading))
+        assert figures and [figure for figure in figures if figure not in measured] == []
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
@@ -246,17 +242,17 @@ def test_every_command_line_of_the_pages_can_be_typed() -> None:
         assert given <= _options(command) | {"--help", "--version"}, line
 
 
-@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
-def test_the_row_of_an_option_has_its_values_bounds_and_default(option: Option) -> None:
-    section = _section(_text("command-line.md"), "run")
-    row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
-    assert row is not None
-    if option.kind == "choice":
-        assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
-    if option.kind in ("whole", "number"):
-        low, high = (f"{bound:,.10g}".replace(",", " ") for bound in (option.low, option.high))
-        assert f" {low} to {high}" in row[1]
-        assert option.default is None or f"default {option.default:g}" in row[1]
+def test_the_row_of_an_option_has_its_values_bounds_and_default() -> None:
+    for option in OPTIONS.values():
+        section = _section(_text("command-line.md"), "run")
+        row = re.search(rf"^\| `{option.flags[0]}` \| (.+) \|$", section, re.MULTILINE)
+        assert row is not None
+        if option.kind == "choice":
+            assert tuple(value for value in _spans(row[1]) if not value.startswith("--")) == option.values
+        if option.kind in ("whole", "number"):
+            low, high = (f"{bound:,.10g}".replace(",", " ") for bound in (option.low, option.high))
+            assert f" {low} to {high}" in row[1]
+            assert option.default is None or f"default {option.default:g}" in row[1]
 
 
 # Settings

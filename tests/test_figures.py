@@ -135,69 +135,71 @@ def stated(text: str, spellings: Iterable[str]) -> list[str]:
     return [one for one in spellings if re.search(rf"(?<![\d.]){re.escape(one)}", text)]
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-def test_the_samples_have_their_verdicts_and_medians_of_another_quotient(kind: str) -> None:
-    result = RESULTS[kind]
-    assert result.eager is not None and result.compiled is not None and result.speedup is not None
-    assert sentences.outcome(result) == kind
-    if kind != "same":
-        medians = result.eager.median_seconds / result.compiled.median_seconds
-        assert abs(medians / result.speedup.ratio - 1) > 0.02
+def test_the_samples_have_their_verdicts_and_medians_of_another_quotient() -> None:
+    for kind in RESULTS:
+        result = RESULTS[kind]
+        assert result.eager is not None and result.compiled is not None and result.speedup is not None
+        assert sentences.outcome(result) == kind
+        if kind != "same":
+            medians = result.eager.median_seconds / result.compiled.median_seconds
+            assert abs(medians / result.speedup.ratio - 1) > 0.02
 
 
 SHOWS_THE_PRICE = {"report of the terminal", "Markdown", "headline of the page", "compare", "break-even chart"}
 
 
-@pytest.mark.parametrize("place", sorted(SHOWS_THE_PRICE))
-def test_when_compiling_has_paid_is_told_alike_with_two_digits(place: str) -> None:
-    result = RESULTS["faster"]
-    even = result.own_break_even
-    assert even is not None and even.calls is not None and even.low is not None and even.high is not None
-    low, high = (sentences.grouped(fmt.two_digits(calls)) for calls in (even.low, even.high))
-    text = re.sub("[\N{FIRST STRONG ISOLATE}-\N{POP DIRECTIONAL ISOLATE}]", "", html.unescape(PLACES[place](result)))
-    assert low != high and f"{low} to {high} calls".replace("\N{NARROW NO-BREAK SPACE}", " ") in re.sub(
-        "[\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]", " ", text
-    )
-    assert sentences.grouped(even.calls) not in text or even.calls < 100
+def test_when_compiling_has_paid_is_told_alike_with_two_digits() -> None:
+    for place in sorted(SHOWS_THE_PRICE):
+        result = RESULTS["faster"]
+        even = result.own_break_even
+        assert even is not None and even.calls is not None and even.low is not None and even.high is not None
+        low, high = (sentences.grouped(fmt.two_digits(calls)) for calls in (even.low, even.high))
+        text = re.sub(
+            "[\N{FIRST STRONG ISOLATE}-\N{POP DIRECTIONAL ISOLATE}]", "", html.unescape(PLACES[place](result))
+        )
+        assert low != high and f"{low} to {high} calls".replace("\N{NARROW NO-BREAK SPACE}", " ") in re.sub(
+            "[\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]", " ", text
+        )
+        assert sentences.grouped(even.calls) not in text or even.calls < 100
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", ["same", "unsure", "void"])
-def test_a_ratio_that_is_not_known_is_stated_nowhere(kind: str, place: str) -> None:
-    result = RESULTS[kind]
-    text = html.unescape(PLACES[place](result))
-    assert stated(text, ratios_of(result)) == []
-    paid = result.break_even(31.2)
-    assert paid is not None and (paid.calls is None or f"{sentences.grouped(paid.calls)} calls" not in text)
-    if place in TELLING:
-        words_of_it = {"same": "o difference", "unsure": "oo noisy to tell", "void": "recompiled while timed"}
-        assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
+def test_a_ratio_that_is_not_known_is_stated_nowhere() -> None:
+    for place in PLACES:
+        for kind in ["same", "unsure", "void"]:
+            result = RESULTS[kind]
+            text = html.unescape(PLACES[place](result))
+            assert stated(text, ratios_of(result)) == []
+            paid = result.break_even(31.2)
+            assert paid is not None and (paid.calls is None or f"{sentences.grouped(paid.calls)} calls" not in text)
+            if place in TELLING:
+                words_of_it = {"same": "o difference", "unsure": "oo noisy to tell", "void": "recompiled while timed"}
+                assert words_of_it[kind] in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 
 
-@pytest.mark.parametrize("kind", ["faster", "slower"])
-def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer(kind: str) -> None:
-    known = RESULTS[kind].speedup
-    assert known is not None
-    short = {
-        fmt.estimate(known.ratio, known.low, known.high),
-        fmt.estimate(1 / known.ratio, 1 / known.high, 1 / known.low),
-    }
-    for place in TELLING:
-        assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
+def test_a_ratio_that_is_known_is_told_wherever_there_is_an_answer() -> None:
+    for kind in ["faster", "slower"]:
+        known = RESULTS[kind].speedup
+        assert known is not None
+        short = {
+            fmt.estimate(known.ratio, known.low, known.high),
+            fmt.estimate(1 / known.ratio, 1 / known.high, 1 / known.low),
+        }
+        for place in TELLING:
+            assert stated(html.unescape(PLACES[place](RESULTS[kind])), ratios_of(RESULTS[kind]) | short), place
 
 
-@pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.code)
-@pytest.mark.parametrize("kind", ["same", "unsure", "void"])
-def test_no_language_states_it_either(kind: str, language: object) -> None:
-    result = RESULTS[kind]
-    pages = [
-        results.headline(result, language),  # type: ignore[arg-type]
-        "".join(comparison.comparison([result, result], language)),  # type: ignore[arg-type]
-        comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
-        heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
-        sections.whole(result, language),  # type: ignore[arg-type]
-    ]
-    assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
+def test_no_language_states_it_either() -> None:
+    for language in LANGUAGES.values():
+        for kind in ["same", "unsure", "void"]:
+            result = RESULTS[kind]
+            pages = [
+                results.headline(result, language),  # type: ignore[arg-type]
+                "".join(comparison.comparison([result, result], language)),  # type: ignore[arg-type]
+                comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
+                heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
+                sections.whole(result, language),  # type: ignore[arg-type]
+            ]
+            assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
 
 
 SHOWS_LATENCIES = set(PLACES) - {"sections", "summary", "sweep's value", "script", "history of the terminal", "guide"}
@@ -205,51 +207,53 @@ OWN_NAMES = {"report of the terminal", "Markdown", "takeaway"}
 """Where the medians stand too, as medians."""
 
 
-@pytest.mark.parametrize("place", sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}))
-@pytest.mark.parametrize("kind", RESULTS)
-def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up(kind: str, place: str) -> None:
-    result = RESULTS[kind]
-    text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
-    assert result.eager is not None and result.compiled is not None
-    for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
-        shown, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
-        assert shown in text
-        assert shown == median or (median in text) is (place in OWN_NAMES)
+def test_the_latencies_that_are_shown_are_those_whose_quotient_is_the_speed_up() -> None:
+    for place in sorted(SHOWS_LATENCIES - {"trace chart", "break-even chart"}):
+        for kind in RESULTS:
+            result = RESULTS[kind]
+            text = html.unescape(PLACES[place](result)).replace("\N{NO-BREAK SPACE}", " ")
+            assert result.eager is not None and result.compiled is not None
+            for variant, side in (("eager", result.eager), ("compiled", result.compiled)):
+                shown, median = fmt.latency(result.latencies[variant]), fmt.latency(side.median_seconds)
+                assert shown in text
+                assert shown == median or (median in text) is (place in OWN_NAMES)
 
 
-@pytest.mark.parametrize("changes", [{}, {"protocol": "as published"}, {"interleaved": False}, {"odd": True}], ids=str)
-@pytest.mark.parametrize("kind", RESULTS)
-def test_the_quotient_of_the_latencies_is_the_speed_up(kind: str, changes: dict[str, object]) -> None:
-    result = RESULTS[kind]
-    if "protocol" in changes:
-        result = dataclasses.replace(result, spec=dataclasses.replace(result.spec, protocol="as published"))
-    elif "interleaved" in changes:
-        result = dataclasses.replace(result, interleaved=False)
-    elif changes:
-        assert result.eager is not None
-        times = dataclasses.replace(result.eager, wall_seconds=result.eager.wall_seconds[:-13])
-        result = dataclasses.replace(result, eager=times)
-    assert result.speedup is not None
-    assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(result.speedup.ratio, rel=1e-9)
-    requests = result.request_seconds
-    assert requests is not None and requests[0] - requests[1] == pytest.approx(
-        result.latencies["eager"] - result.latencies["compiled"]
-    )
+def test_the_quotient_of_the_latencies_is_the_speed_up() -> None:
+    for changes in [{}, {"protocol": "as published"}, {"interleaved": False}, {"odd": True}]:
+        for kind in RESULTS:
+            result = RESULTS[kind]
+            if "protocol" in changes:
+                result = dataclasses.replace(result, spec=dataclasses.replace(result.spec, protocol="as published"))
+            elif "interleaved" in changes:
+                result = dataclasses.replace(result, interleaved=False)
+            elif changes:
+                assert result.eager is not None
+                times = dataclasses.replace(result.eager, wall_seconds=result.eager.wall_seconds[:-13])
+                result = dataclasses.replace(result, eager=times)
+            assert result.speedup is not None
+            assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(
+                result.speedup.ratio, rel=1e-9
+            )
+            requests = result.request_seconds
+            assert requests is not None and requests[0] - requests[1] == pytest.approx(
+                result.latencies["eager"] - result.latencies["compiled"]
+            )
 
 
-@pytest.mark.parametrize("kind", RESULTS)
-@pytest.mark.parametrize("form", ["JSON", "export", "sweep's export"])
-def test_figures_for_other_programs_agree_and_carry_their_verdict(form: str, kind: str) -> None:
-    result = RESULTS[kind]
-    data = result.to_json()
-    assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
-    flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
-    row = {"JSON": flat, "export": export.row(result), "sweep's export": record(cell(result))}[form]
-    assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
-    assert row["verdict"] == ("unsure" if kind == "void" else kind)
-    assert (row["break_even_calls"] is None) is (kind != "faster")
-    if form == "JSON":
-        assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
+def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
+    for kind in RESULTS:
+        for form in ["JSON", "export", "sweep's export"]:
+            result = RESULTS[kind]
+            data = result.to_json()
+            assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
+            flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
+            row = {"JSON": flat, "export": export.row(result), "sweep's export": record(cell(result))}[form]
+            assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
+            assert row["verdict"] == ("unsure" if kind == "void" else kind)
+            assert (row["break_even_calls"] is None) is (kind != "faster")
+            if form == "JSON":
+                assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
 
 
 def test_a_result_that_was_stored_before_shows_the_same_figures() -> None:
@@ -269,39 +273,36 @@ def test_a_variant_without_the_other_has_its_median() -> None:
 # While it runs
 
 
-@pytest.mark.parametrize("kind", ["faster", "slower", "same", "unsure"])
-def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_beside_it(kind: str) -> None:
-    result = RESULTS[kind]
-    said = terminal.progress_text(timing(result))
-    page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
-    for text in (said, page):
-        assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
-    vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
-    assert "too early to tell" in terminal.progress_text(vague) and "Too early to tell" in progress.strip(
-        vague, result.spec, ENGLISH
-    )
-    for text in (terminal.progress_text(vague), progress.strip(vague, result.spec, ENGLISH)):
-        assert "2.00×" not in text and "44900" not in text
-    assert result.speedup is not None
-    assert ("× ±" in said) is not result.speedup.vague
+def test_progress_tells_a_ratio_only_where_it_is_known_and_of_the_latencies_beside_it() -> None:
+    for kind in ["faster", "slower", "same", "unsure"]:
+        result = RESULTS[kind]
+        said = terminal.progress_text(timing(result))
+        page = re.sub(r"<[^>]*>", " ", progress.strip(timing(result), result.spec, ENGLISH))
+        for text in (said, page):
+            assert all(fmt.latency(seconds) in text for seconds in result.latencies.values())
+        vague = dataclasses.replace(timing(result), speedup=Interval(2.0, 0.2, 900.0))
+        assert "too early to tell" in terminal.progress_text(vague) and "Too early to tell" in progress.strip(
+            vague, result.spec, ENGLISH
+        )
+        for text in (terminal.progress_text(vague), progress.strip(vague, result.spec, ENGLISH)):
+            assert "2.00×" not in text and "44900" not in text
+        assert result.speedup is not None
+        assert ("× ±" in said) is not result.speedup.vague
 
 
 # The last line
 
 
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [
+def test_a_report_ends_with_one_line_that_can_be_quoted() -> None:
+    for kind, told in [
         ("faster", r"Tesla T4: compiled ran 1\.\d\d ± 0\.\d\d times faster than eager"),
         ("slower", r"Tesla T4: compiled ran 1\.\d\d ± 0\.\d\d times slower than eager"),
         ("same", r"Tesla T4: no difference \(\d\.\d+ to \d\.\d+×\), compiled against eager"),
         ("unsure", r"Tesla T4: too noisy to tell \(\d\.\d+ to \d\.\d+×\), compiled against eager"),
-    ],
-)
-def test_a_report_ends_with_one_line_that_can_be_quoted(kind: str, told: str) -> None:
-    last = terminal.report(RESULTS[kind]).splitlines()[-1]
-    assert re.fullmatch(rf"google/vit-base-patch16-224 on {told} \(within one process: .*\)", last)
-    assert "compiled ran" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
+    ]:
+        last = terminal.report(RESULTS[kind]).splitlines()[-1]
+        assert re.fullmatch(rf"google/vit-base-patch16-224 on {told} \(within one process: .*\)", last)
+        assert "compiled ran" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
 
 
 def test_a_report_tells_what_was_asked_when_and_of_which_picture() -> None:
@@ -327,14 +328,16 @@ RESTS: dict[str, RunResult] = {
 STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "takeaway", "compare")
 
 
-@pytest.mark.parametrize("rests", RESTS)
-def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on(rests: str) -> None:
-    for place in STATING:
-        assert rests in html.unescape(PLACES[place](RESTS[rests])), place
-    page = (
-        results.headline(RESTS[rests], ENGLISH) + sections_of(RESTS[rests]) + share.section(RESTS[rests], True, ENGLISH)
-    )
-    assert html.unescape(page).count(rests) == 1  # said once on the page
+def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() -> None:
+    for rests in RESTS:
+        for place in STATING:
+            assert rests in html.unescape(PLACES[place](RESTS[rests])), place
+        page = (
+            results.headline(RESTS[rests], ENGLISH)
+            + sections_of(RESTS[rests])
+            + share.section(RESTS[rests], True, ENGLISH)
+        )
+        assert html.unescape(page).count(rests) == 1  # said once on the page
 
 
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:

@@ -20,9 +20,9 @@ from demo.core.result import RunResult
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 
 
-@pytest.mark.parametrize(("width", "height", "other"), [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))])
-def test_the_other_proportions_differ_from_those_of_the_picture(width: int, height: int, other: Any) -> None:
-    assert in_other_proportions(Image.new("RGB", (width, height))).size == other
+def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
+    for width, height, other in [(40, 30, (30, 40)), (30, 40, (40, 30)), (40, 40, (40, 30))]:
+        assert in_other_proportions(Image.new("RGB", (width, height))).size == other
 
 
 def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from typing import Any
 
-import pytest
 from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
@@ -22,9 +21,8 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, 70.0, 300.0, **more))
 
 
-@pytest.mark.parametrize(
-    ("samples", "words"),
-    [
+def test_each_disturbance_is_told_in_one_sentence() -> None:
+    for samples, words in [
         ([HostSample(0.0, 0.2), HostSample(0.5, 0.4)], "30 % of the processor busy"),
         ([gpu(foreign_processes=2)], "Other processes that used this GPU as well: 2."),
         ([gpu(1.9e9), gpu(1.5e9)], "between 1500 and 1900 MHz"),
@@ -32,33 +30,34 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
         ([gpu(throttle_reasons=("thermal",))], "because it was hot (70 °C)"),
         ([gpu(throttle_reasons=("power",))], "power limit"),
         ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
-    ],
-)
-def test_each_disturbance_is_told_in_one_sentence(samples: list[HostSample], words: str) -> None:
-    (caveat,) = caveats.of_machine(samples)
-    assert words in caveat.text
+    ]:
+        (caveat,) = caveats.of_machine(samples)
+        assert words in caveat.text
 
 
 BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
 
 
-@pytest.mark.parametrize(
-    ("samples", "spreads", "unsettled", "warnings"),
-    [
+def test_noise_of_one_cause_is_told_once() -> None:
+    for samples, spreads, unsettled, warnings in [
         (
             BUSY,
             {"eager": 0.31, "compiled": 0.12},
             ["eager", "compiled"],
-            ["The calls vary widely (the middle half spans, as a share of the median: eager 31 %, compiled 12 %): "
-             "other programs kept 30 % of the processor busy while it was timed."],
+            [
+                "The calls vary widely (the middle half spans, as a share of the median: eager 31 %, compiled 12 %): "
+                "other programs kept 30 % of the processor busy while it was timed."
+            ],
         ),
         (
             [],
             {"compiled": 0.12},
             ["eager"],
-            ["The calls vary widely (the middle half spans, as a share of the median: compiled 12 %): the machine's "
-             "speed was not steady.",
-             "Not settled when the warm-up ended (eager): the last three calls were more than 10 % apart."],
+            [
+                "The calls vary widely (the middle half spans, as a share of the median: compiled 12 %): the machine's "
+                "speed was not steady.",
+                "Not settled when the warm-up ended (eager): the last three calls were more than 10 % apart.",
+            ],
         ),
         (
             BUSY[:0],
@@ -66,12 +65,8 @@ BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
             ["eager", "compiled"],
             ["Not settled when the warm-up ended (eager, compiled): the last three calls were more than 10 % apart."],
         ),
-    ],
-)  # fmt: skip
-def test_noise_of_one_cause_is_told_once(
-    samples: list[HostSample], spreads: dict[str, float], unsettled: list[str], warnings: list[str]
-) -> None:
-    assert [one.text for one in caveats.of_machine(samples, spreads, unsettled)] == warnings
+    ]:
+        assert [one.text for one in caveats.of_machine(samples, spreads, unsettled)] == warnings
 
 
 def test_a_quiet_machine_is_not_talked_about() -> None:
@@ -79,9 +74,8 @@ def test_a_quiet_machine_is_not_talked_about() -> None:
     assert caveats.of_machine([]) == []
 
 
-@pytest.mark.parametrize(
-    ("compilation", "words"),
-    [
+def test_what_the_compiled_model_really_was_is_told() -> None:
+    for compilation, words in [
         (Compilation(1.0, "cold", 0), "captured no graph at all"),
         (
             Compilation(1.0, "cold", 2, (GraphBreak("print", "a.py:1"),)),
@@ -92,23 +86,18 @@ def test_a_quiet_machine_is_not_talked_about() -> None:
             Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)),
             "1. The first: a.py:1 in f, a loop.",
         ),
-    ],
-)
-def test_what_the_compiled_model_really_was_is_told(compilation: Compilation, words: str) -> None:
-    (caveat,) = caveats.of_timing(ok_result(compilation=compilation))
-    assert words in caveat.text
+    ]:
+        (caveat,) = caveats.of_timing(ok_result(compilation=compilation))
+        assert words in caveat.text
 
 
-@pytest.mark.parametrize(
-    ("cores", "free", "told"),
-    [
+def test_busy_cores_are_counted() -> None:
+    for cores, free, told in [
         (2, 1, "Cores that others keep busy: 1 of 2. Threads used for the timing: 1."),
         (8, 5, "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."),
-    ],
-)
-def test_busy_cores_are_counted(cores: int, free: int, told: str) -> None:
-    machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
-    assert caveats.of_cores(machine).text == told
+    ]:
+        machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
+        assert caveats.of_cores(machine).text == told
 
 
 def test_a_core_that_is_often_taken_is_told() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 import torch
 
 from demo.backend import failures
@@ -12,9 +9,8 @@ from demo.core import catalog
 from demo.core.result import RunResult
 
 
-@pytest.mark.parametrize(
-    ("phase", "error", "asked", "change"),
-    [
+def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
+    for phase, error, asked, change in [
         ("time", torch.OutOfMemoryError("no room"), {"batch_size": 64}, {"batch_size": 16, "dtype": "bfloat16"}),
         ("time", torch.OutOfMemoryError("no room"), {"batch_size": 2}, {"batch_size": 1, "dtype": "bfloat16"}),
         ("time", torch.OutOfMemoryError("no room"), {"dtype": "float16"}, {}),
@@ -46,19 +42,15 @@ from demo.core.result import RunResult
         ("warm up", ValueError("Input image size (48*48)"), {"dtype": "float32"}, {}),
         ("warm up", ValueError("Input image size (48*48)"), {"dtype": "float16"}, {"dtype": "float32"}),
         ("check", RuntimeError("no processor"), {"dtype": "float16"}, {}),
-    ],
-)
-def test_a_remedy_hands_over_the_settings_that_it_names(
-    phase: str, error: Exception, asked: dict[str, Any], change: dict[str, Any]
-) -> None:
-    spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
-    status, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
-    memory = isinstance(error, torch.OutOfMemoryError) or "memory" in str(error)
-    expected = "out_of_memory" if memory else "compile_failed" if phase == "compile" else "failed"
-    assert (status, failure.change) == (expected, change)
-    for name, value in change.items():
-        named = f"{name} {asked[name]}" if asked.get(name) not in (None, True) else name.replace("_", " ")
-        assert str(value) in failure.remedy or named in failure.remedy
+    ]:
+        spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
+        status, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
+        memory = isinstance(error, torch.OutOfMemoryError) or "memory" in str(error)
+        expected = "out_of_memory" if memory else "compile_failed" if phase == "compile" else "failed"
+        assert (status, failure.change) == (expected, change)
+        for name, value in change.items():
+            named = f"{name} {asked[name]}" if asked.get(name) not in (None, True) else name.replace("_", " ")
+            assert str(value) in failure.remedy or named in failure.remedy
 
 
 def test_only_what_was_asked_for_is_said_to_be_left_out() -> None:

@@ -8,10 +8,10 @@ import torch
 from demo.backend import passes
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)])
-def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model(seconds: float, calls: int):
-    assert passes.device_calls(seconds, passes.DEVICE_CALLS) == calls
-    assert passes.device_calls(seconds, 7) == min(7, calls)
+def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model():
+    for seconds, calls in [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)]:
+        assert passes.device_calls(seconds, passes.DEVICE_CALLS) == calls
+        assert passes.device_calls(seconds, 7) == min(7, calls)
 
 
 def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:

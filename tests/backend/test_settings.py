@@ -70,23 +70,18 @@ def test_threads_are_set() -> None:
     assert torch.get_num_threads() == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "device", "free", "threads"),
-    [
+def test_auto_threads_are_those_that_have_a_free_core() -> None:
+    for asked, device, free, threads in [
         (None, "cpu", 1, 1),
         (None, "cpu", 2, 2),
         (None, "cpu", 8, 2),  # torch's own number is never raised
         (None, "cpu", None, 2),
         (2, "cpu", 1, 2),
         (None, "cuda", 1, 2),
-    ],
-)
-def test_auto_threads_are_those_that_have_a_free_core(
-    asked: int | None, device: str, free: int | None, threads: int
-) -> None:
-    torch.set_num_threads(2)
-    assert settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
-    assert torch.get_num_threads() == threads
+    ]:
+        torch.set_num_threads(2)
+        assert settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
+        assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize(
@@ -107,19 +102,19 @@ def test_how_threads_wait_is_read_from_the_environment(
     assert settings.spinning() == told
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, attention: str) -> None:
-    asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
-    loaded = models.load(asked, CPU)
-    batch = predictions.to_batch({"pixel_values": torch.zeros(1, 3, 16, 16)}, asked, CPU)
-    assert settings.in_force(loaded.model, batch) == {
-        "attention": attention,
-        "memory format": "channels last" if channels_last else "contiguous",
-        "weights": "bfloat16",
-        "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
-        "spinning": settings.spinning(),
-    }
+def test_what_is_in_force_is_read_back_from_the_model() -> None:
+    for channels_last in [False, True]:
+        for attention in ["eager", "sdpa"]:
+            asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
+            loaded = models.load(asked, CPU)
+            batch = predictions.to_batch({"pixel_values": torch.zeros(1, 3, 16, 16)}, asked, CPU)
+            assert settings.in_force(loaded.model, batch) == {
+                "attention": attention,
+                "memory format": "channels last" if channels_last else "contiguous",
+                "weights": "bfloat16",
+                "matrix products": f"float32 precision {torch.get_float32_matmul_precision()}",
+                "spinning": settings.spinning(),
+            }
 
 
 def test_an_attention_that_the_model_lacks_is_refused_with_the_way_out() -> None:

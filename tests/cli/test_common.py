@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from demo.cli import sweep
 from demo.cli.common import given_options
 from demo.cli.main import parser
@@ -16,22 +12,22 @@ from demo.core.spec import OPTIONS
 GIVEN = {"whole": "20", "number": "0.1", "queries": "a cat", "passage": "A cat\nsat, "}
 
 
-@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
-def test_run_takes_every_option_of_a_run(option: Any) -> None:
-    value = GIVEN.get(option.kind, option.values[-1] if option.values else None)
-    for flag in option.flags:
-        options = parser().parse_args(["run", flag, *([] if value is None else [value])])
-        assert given_options(options) == {option.name: True if value is None else value}
+def test_run_takes_every_option_of_a_run() -> None:
+    for option in OPTIONS.values():
+        value = GIVEN.get(option.kind, option.values[-1] if option.values else None)
+        for flag in option.flags:
+            options = parser().parse_args(["run", flag, *([] if value is None else [value])])
+            assert given_options(options) == {option.name: True if value is None else value}
 
 
-@pytest.mark.parametrize("flag", ["--max-seconds", "--most-seconds"])
-def test_the_longest_timing_has_a_name_and_an_older_one(flag: str) -> None:
-    run = parser().parse_args(["run", "--checkpoint", "shapes-vit", flag, "7"])
-    assert catalog.make_spec(**asked(run)).most_seconds == 7.0
-    (cell,) = sweep.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
-    assert cell.most_seconds == 7.0
-    saved = sweep.grid(parser().parse_args(["cache", "save", "file", "--checkpoint", "shapes-vit", flag, "7"]))
-    assert saved.settings == {"most_seconds": "7"}
+def test_the_longest_timing_has_a_name_and_an_older_one() -> None:
+    for flag in ["--max-seconds", "--most-seconds"]:
+        run = parser().parse_args(["run", "--checkpoint", "shapes-vit", flag, "7"])
+        assert catalog.make_spec(**asked(run)).most_seconds == 7.0
+        (cell,) = sweep.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
+        assert cell.most_seconds == 7.0
+        saved = sweep.grid(parser().parse_args(["cache", "save", "file", "--checkpoint", "shapes-vit", flag, "7"]))
+        assert saved.settings == {"most_seconds": "7"}
 
 
 def test_queries_given_one_by_one_are_the_same_as_with_commas() -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from demo.cli.space_hardware import HARDWARE, ZERO_GPU, for_space
 from demo.core import limits
 
@@ -25,6 +23,6 @@ def test_the_readme_suggests_the_hardware_it_is_sent_to_where_that_can_be_sugges
     assert for_space("app.py", "torch==2.13.0", ZERO_GPU) == "torch==2.13.0"
 
 
-@pytest.mark.parametrize("name", HARDWARE)
-def test_the_settings_of_each_hardware_are_allowed(name: str) -> None:
-    assert limits.read({"SPACE_ID": "somebody/space", **HARDWARE[name].settings})
+def test_the_settings_of_each_hardware_are_allowed() -> None:
+    for name in HARDWARE:
+        assert limits.read({"SPACE_ID": "somebody/space", **HARDWARE[name].settings})

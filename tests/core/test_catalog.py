@@ -165,9 +165,8 @@ def test_the_model_runs_once_and_gives_the_published_number_of_classes(checkpoin
     assert shapes.items() >= expected[checkpoint.id].items()
 
 
-@pytest.mark.parametrize(
-    ("id", "count", "some"),
-    [
+def test_the_labels_are_the_published_ones() -> None:
+    for id, count, some in [
         (
             "google/vit-base-patch16-224",
             1000,
@@ -183,14 +182,12 @@ def test_the_model_runs_once_and_gives_the_published_number_of_classes(checkpoin
         ("facebook/detr-resnet-50", 91, {0: "N/A", 1: "person", 17: "cat", 75: "remote", 90: "toothbrush"}),
         ("facebook/detr-resnet-101", 91, {83: "N/A"}),
         ("microsoft/conditional-detr-resnet-50", 91, {63: "couch"}),
-    ],
-)
-def test_the_labels_are_the_published_ones(id: str, count: int, some: dict[int, str]) -> None:
-    checkpoint = catalog.find(id)
-    assert checkpoint is not None
-    labels = config_of(checkpoint).id2label
-    assert list(labels) == list(range(count))
-    assert {number: labels[number] for number in some} == some
+    ]:
+        checkpoint = catalog.find(id)
+        assert checkpoint is not None
+        labels = config_of(checkpoint).id2label
+        assert list(labels) == list(range(count))
+        assert {number: labels[number] for number in some} == some
 
 
 @by_id(GUIDE)
@@ -364,9 +361,8 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
         catalog.make_spec(str(tmp_path / "no"), "image-classification", folders=True)
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
+def test_bad_input_is_answered_with_a_sentence() -> None:
+    for asked, said in [
         ({"checkpoint": ""}, "No checkpoint was given"),
         ({"checkpoint": "vit-base-patch16-224"}, "Did you mean google/vit-base-patch16-224"),
         ({"checkpoint": "owner/name/more", "task": "object-detection"}, "Unknown checkpoint"),
@@ -379,8 +375,6 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
         ({"checkpoint": "shapes-vit", "batch_size": 1.5}, "Batch size must be a whole number"),
         ({"checkpoint": "shapes-vit", "batch_size": -1}, "Batch size must be a whole number"),
         ({"checkpoint": "shapes-vit", "iterations": "many"}, "timed calls must be a whole number"),
-    ],
-)
-def test_bad_input_is_answered_with_a_sentence(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(said)):
-        catalog.make_spec(**asked)
+    ]:
+        with pytest.raises(BadInput, match=re.escape(said)):
+            catalog.make_spec(**asked)

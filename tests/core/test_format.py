@@ -1,15 +1,13 @@
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.core import format as fmt
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_a_latency_has_about_three_digits_and_a_unit() -> None:
+    for seconds, text in [
         (0.00000413, "0.0041 ms"),
         (0.0000197, "0.020 ms"),
         (0.000431, "0.43 ms"),
@@ -19,54 +17,56 @@ from demo.core import format as fmt
         (0.9994, "999 ms"),
         (0.9996, "1.00 s"),
         (2.6, "2.60 s"),
-    ],
-)
-def test_a_latency_has_about_three_digits_and_a_unit(seconds: float, text: str) -> None:
-    assert fmt.latency(seconds) == text
+    ]:
+        assert fmt.latency(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.42, "0.4 s"), (12.3, "12 s"), (60, "60 s"), (260, "4 min 20 s"), (300, "5 min")]
-)
-def test_a_duration_reads_as_one_would_say_it(seconds: float, text: str) -> None:
-    assert fmt.duration(seconds) == text
+def test_a_duration_reads_as_one_would_say_it() -> None:
+    for seconds, text in [(0.42, "0.4 s"), (12.3, "12 s"), (60, "60 s"), (260, "4 min 20 s"), (300, "5 min")]:
+        assert fmt.duration(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.9, "0.9 s"), (28.3, "28 s"), (260, "4 min 20 s"), (2530, "42 min"), (12_600, "3.5 h"), (432_000, "120 h")],
-)
-def test_an_amount_of_work_may_be_hours(seconds: float, text: str) -> None:
-    assert fmt.work_time(seconds) == text
+def test_an_amount_of_work_may_be_hours() -> None:
+    for seconds, text in [
+        (0.9, "0.9 s"),
+        (28.3, "28 s"),
+        (260, "4 min 20 s"),
+        (2530, "42 min"),
+        (12_600, "3.5 h"),
+        (432_000, "120 h"),
+    ]:
+        assert fmt.work_time(seconds) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(2.294, "2.29×"), (12.34, "12.3×"), (0.098, "0.10×"), (1.0, "1.00×")])
-def test_a_ratio_carries_its_sign(value: float, text: str) -> None:
-    assert fmt.ratio(value) == text
+def test_a_ratio_carries_its_sign() -> None:
+    for value, text in [(2.294, "2.29×"), (12.34, "12.3×"), (0.098, "0.10×"), (1.0, "1.00×")]:
+        assert fmt.ratio(value) == text
 
 
 def test_an_interval_names_both_ends_and_the_unit_once() -> None:
     assert fmt.ratio_interval(1.409, 1.452) == "1.41 to 1.45×"
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.58, "58 %"), (0.004, "0.4 %"), (1.0, "100 %"), (-0.54, "-54 %"), (0.0994, "9.9 %"), (0.0996, "10 %")],
-)
-def test_a_share_is_a_percentage(share: float, text: str) -> None:
-    assert fmt.percent(share) == text
+def test_a_share_is_a_percentage() -> None:
+    for share, text in [
+        (0.58, "58 %"),
+        (0.004, "0.4 %"),
+        (1.0, "100 %"),
+        (-0.54, "-54 %"),
+        (0.0994, "9.9 %"),
+        (0.0996, "10 %"),
+    ]:
+        assert fmt.percent(share) == text
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (812_000, "812 kB"), (1_230_000_000, "1.23 GB"), (5e12, "5000 GB")]
-)
-def test_bytes_are_counted_in_decimal_units(count: float, text: str) -> None:
-    assert fmt.size(count) == text
+def test_bytes_are_counted_in_decimal_units() -> None:
+    for count, text in [(0, "0 B"), (999, "999 B"), (812_000, "812 kB"), (1_230_000_000, "1.23 GB"), (5e12, "5000 GB")]:
+        assert fmt.size(count) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(86_567_656, "86.6 M"), (431_080, "431 k"), (1_000_000, "1.00 M")])
-def test_parameters_are_counted_in_thousands_or_millions(count: int, text: str) -> None:
-    assert fmt.parameters(count) == text
+def test_parameters_are_counted_in_thousands_or_millions() -> None:
+    for count, text in [(86_567_656, "86.6 M"), (431_080, "431 k"), (1_000_000, "1.00 M")]:
+        assert fmt.parameters(count) == text
 
 
 def test_a_rate_is_a_number_of_three_digits() -> None:
@@ -88,9 +88,8 @@ def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
     assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_letters_marks_and_composed_emoji_stay_as_they_are() -> None:
+    for text in [
         "\U0001f469\u200d\U0001f4bb",
         "❤\ufe0f\u200d\U0001f525",
         "می\u200cخواهم",
@@ -100,15 +99,22 @@ def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
         "a\u00a0b",
         "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
         "\U0001fae9",
-    ],
-)
-def test_letters_marks_and_composed_emoji_stay_as_they_are(text: str) -> None:
-    assert fmt.printable(text) == fmt.redact(text) == text
+    ]:
+        assert fmt.printable(text) == fmt.redact(text) == text
 
 
-@pytest.mark.parametrize(
-    "hidden",
-    ["\u202e", "\u2066", "\u200b", "\ufeff", "\x1b", "\x9b", "\x00", "\u2028", "\u200d", "\u3164", "\U000e0041"],
-)
-def test_what_turns_text_around_or_cannot_be_seen_is_replaced(hidden: str) -> None:
-    assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"
+def test_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
+    for hidden in [
+        "\u202e",
+        "\u2066",
+        "\u200b",
+        "\ufeff",
+        "\x1b",
+        "\x9b",
+        "\x00",
+        "\u2028",
+        "\u200d",
+        "\u3164",
+        "\U000e0041",
+    ]:
+        assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"

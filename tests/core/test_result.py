@@ -87,9 +87,8 @@ def test_a_run_that_recompiled_while_timing_is_void() -> None:
     assert speedup.verdict == "unsure"
 
 
-@pytest.mark.parametrize(
-    ("threads", "free", "verdict"),
-    [
+def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure() -> None:
+    for threads, free, verdict in [
         (2, (2.0, 2.0), "faster"),
         (2, (1.9, 1.0, 2.0, 2.0, 2.0), "faster"),  # taken for a moment
         (2, (None, 1.5, 1.4), "unsure"),
@@ -97,17 +96,13 @@ def test_a_run_that_recompiled_while_timing_is_void() -> None:
         (8, (2.0, 1.9), "faster"),  # more threads than cores, as asked; none was taken
         (1, (0.9, 0.8), "faster"),
         (1, (0.1, 0.0, 0.05), "unsure"),  # below one core there are no fewer threads to give way to
-    ],
-)
-def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure(
-    threads: int, free: tuple[float | None, ...], verdict: str
-) -> None:
-    samples = tuple(HostSample(number / 2, 0.3, None, left) for number, left in enumerate(free))
-    machine = dataclasses.replace(ok_result().environment, threads=threads, free_cores=2)
-    result = ok_result(environment=machine, machine_states=samples)
-    assert result.speedup is not None and result.speedup.verdict == verdict
-    assert result.crowded == (verdict == "unsure")
-    assert RunResult.from_json(json.loads(result.dumps())) == result
+    ]:
+        samples = tuple(HostSample(number / 2, 0.3, None, left) for number, left in enumerate(free))
+        machine = dataclasses.replace(ok_result().environment, threads=threads, free_cores=2)
+        result = ok_result(environment=machine, machine_states=samples)
+        assert result.speedup is not None and result.speedup.verdict == verdict
+        assert result.crowded == (verdict == "unsure")
+        assert RunResult.from_json(json.loads(result.dumps())) == result
 
 
 def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None:

@@ -47,9 +47,8 @@ def test_a_spec_of_garbage_is_refused_with_a_sentence(values: dict[str, Any]) ->
     assert str(refusal.value).strip().endswith(".")
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "allowed"),
-    [
+def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
+    for field, value, allowed in [
         ("task", "image-captioning", "object-detection"),
         ("batch_size", 0, "from 1 to"),
         ("batch_size", -1, "from 1 to"),
@@ -62,31 +61,29 @@ def test_a_spec_of_garbage_is_refused_with_a_sentence(values: dict[str, Any]) ->
         ("weights", "none", "random"),
         ("fullgraph", 1, "true or false"),
         ("iterations", 1, str(MIN_ITERATIONS)),
-    ],
-)
-def test_a_refusal_says_what_was_given_and_what_is_allowed(field: str, value: Any, allowed: str) -> None:
-    with pytest.raises(BadInput) as refusal:
-        RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})
-    assert repr(value) in str(refusal.value)
-    assert allowed in str(refusal.value)
+    ]:
+        with pytest.raises(BadInput) as refusal:
+            RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})
+        assert repr(value) in str(refusal.value)
+        assert allowed in str(refusal.value)
 
 
-@pytest.mark.parametrize("checkpoint", ["", "   ", None, 7])
-def test_a_spec_without_a_checkpoint_is_refused(checkpoint: Any) -> None:
-    with pytest.raises(BadInput, match="No checkpoint"):
-        RunSpec(checkpoint, "image-classification")
+def test_a_spec_without_a_checkpoint_is_refused() -> None:
+    for checkpoint in ["", "   ", None, 7]:
+        with pytest.raises(BadInput, match="No checkpoint"):
+            RunSpec(checkpoint, "image-classification")
 
 
-@pytest.mark.parametrize("text", [("",), (" ",), ["a cat"], "a cat", (1,)])
-def test_text_queries_are_a_tuple_of_texts_that_say_something(text: Any) -> None:
-    with pytest.raises(BadInput, match="text queries"):
-        RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
+def test_text_queries_are_a_tuple_of_texts_that_say_something() -> None:
+    for text in [("",), (" ",), ["a cat"], "a cat", (1,)]:
+        with pytest.raises(BadInput, match="text queries"):
+            RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
 
 
-@pytest.mark.parametrize("text", [("a",) * (MAX_QUERIES + 1), ("a" * (MAX_QUERY_LENGTH + 1),)])
-def test_text_queries_have_a_bound(text: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput, match=f"At most {MAX_QUERIES}"):
-        RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
+def test_text_queries_have_a_bound() -> None:
+    for text in [("a",) * (MAX_QUERIES + 1), ("a" * (MAX_QUERY_LENGTH + 1),)]:
+        with pytest.raises(BadInput, match=f"At most {MAX_QUERIES}"):
+            RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
 
 
 def test_a_refusal_of_a_huge_value_stays_short() -> None:
@@ -100,9 +97,8 @@ def test_auto_becomes_the_device_that_was_used() -> None:
     assert spec.on("cpu") == RunSpec("shapes-vit", "image-classification", batch_size=2, device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_the_settings_check_themselves():
+    for changes, words in [
         ({"precision": 0.0}, "precision must be a number from 0.001 to 0.2"),
         ({"precision": "fine"}, "precision"),
         ({"precision": float("nan")}, "precision"),
@@ -122,16 +118,13 @@ def test_auto_becomes_the_device_that_was_used() -> None:
         ({"compiler": "aot", "mode": "max-autotune"}, "or compiler jit"),
         ({"compiler": "tvm"}, "compiler"),
         ({"dynamic": True}, "dynamic"),
-    ],
-)
-def test_the_settings_check_themselves(changes, words):
-    with pytest.raises(BadInput, match=words):
-        RunSpec("shapes-vit", "image-classification", **changes)
+    ]:
+        with pytest.raises(BadInput, match=words):
+            RunSpec("shapes-vit", "image-classification", **changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_prompt_and_tokens_check_themselves() -> None:
+    for changes, words in [
         ({"prompt": ""}, "Text generation needs a prompt, the text to go on from. Give one."),
         ({"prompt": " \n\t"}, "Text generation needs a prompt"),
         ({"prompt": None}, "The prompt is a text. Given: None."),
@@ -145,12 +138,10 @@ def test_the_settings_check_themselves(changes, words):
         ({"scope": "layers"}, "choose scope model"),
         ({"task": "image-classification"}, "only models that write text take prompt. Leave that out"),
         ({"task": "object-detection", "prompt": "", "tokens": 9}, "only models that write text take tokens"),
-    ],
-)
-def test_prompt_and_tokens_check_themselves(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput) as refusal:
-        RunSpec(**{"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A", **changes})
-    assert words in str(refusal.value) and len(str(refusal.value)) < 200
+    ]:
+        with pytest.raises(BadInput) as refusal:
+            RunSpec(**{"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A", **changes})
+        assert words in str(refusal.value) and len(str(refusal.value)) < 200
 
 
 def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
@@ -190,7 +181,7 @@ def test_departures_are_the_options_that_are_not_at_their_default() -> None:
     assert spec.departures() == {"mode": "lite", "threads": 2}
 
 
-@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.default is not None])
-def test_only_an_option_that_may_be_left_out_takes_none(name: str) -> None:
-    with pytest.raises(BadInput):
-        RunSpec("shapes-vit", "image-classification", **{name: None})
+def test_only_an_option_that_may_be_left_out_takes_none() -> None:
+    for name in [name for name, option in OPTIONS.items() if option.default is not None]:
+        with pytest.raises(BadInput):
+            RunSpec("shapes-vit", "image-classification", **{name: None})

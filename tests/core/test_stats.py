@@ -91,10 +91,10 @@ def test_drift_that_both_of_a_pair_share_cancels() -> None:
     assert (found.low, found.ratio, found.high) == (pytest.approx(2.0), pytest.approx(2.0), pytest.approx(2.0))
 
 
-@pytest.mark.parametrize(("slow", "fast"), [([], []), ([1.0], [1.0]), ([1.0, 2.0], [1.0])])
-def test_fewer_than_two_pairs_are_refused(slow: list[float], fast: list[float]) -> None:
-    with pytest.raises(ValueError, match="paired blocks"):
-        stats.paired_ratio(slow, fast)
+def test_fewer_than_two_pairs_are_refused() -> None:
+    for slow, fast in [([], []), ([1.0], [1.0]), ([1.0, 2.0], [1.0])]:
+        with pytest.raises(ValueError, match="paired blocks"):
+            stats.paired_ratio(slow, fast)
 
 
 def test_the_half_width_is_the_larger_side() -> None:
@@ -133,9 +133,8 @@ NOISY = Interval(1.08, 0.98, 1.19)
 WIDE = Interval(1.0, 0.6, 1.67)
 
 
-@pytest.mark.parametrize(
-    ("speedup", "control", "expected"),
-    [
+def test_the_verdict() -> None:
+    for speedup, control, expected in [
         (Interval(1.43, 1.41, 1.45), QUIET, "faster"),
         (Interval(0.10, 0.09, 0.11), QUIET, "slower"),
         (Interval(1.0, 0.99, 1.01), QUIET, "same"),
@@ -149,10 +148,8 @@ WIDE = Interval(1.0, 0.6, 1.67)
         (Interval(1.20, 1.17, 1.23), NOISY, "faster"),
         (Interval(0.80, 0.78, 0.82), NOISY, "slower"),
         (Interval(1.43, 1.41, 1.45), None, "faster"),
-    ],
-)
-def test_the_verdict(speedup: Interval, control: Interval | None, expected: str) -> None:
-    assert stats.verdict(speedup, control) == expected
+    ]:
+        assert stats.verdict(speedup, control) == expected
 
 
 def test_a_verdict_and_its_opposite_are_symmetric() -> None:
@@ -179,9 +176,9 @@ def test_break_even_rounds_up_to_whole_calls() -> None:
     assert stats.break_even_calls(10.01, 0.5, 0.25) == 41
 
 
-@pytest.mark.parametrize("compiled", [0.3, 0.4])
-def test_compiling_never_pays_where_it_does_not_save(compiled: float) -> None:
-    assert stats.break_even_calls(10, 0.3, compiled) is None
+def test_compiling_never_pays_where_it_does_not_save() -> None:
+    for compiled in [0.3, 0.4]:
+        assert stats.break_even_calls(10, 0.3, compiled) is None
 
 
 def test_the_interval_is_wider_for_few_blocks_than_the_bare_percentile() -> None:
@@ -217,19 +214,19 @@ def test_one_control_block_is_too_few():
     assert stats.control_ratio([1.0] * 8, [1.0] * 4, 4) is None
 
 
-@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.706), (1.5, 6.0), (4, 2.776), (30, 2.042), (1000, 1.962)])
-def test_students_t_is_that_of_the_printed_tables(freedom: float, quantile: float) -> None:
-    assert stats.t_quantile(freedom) == pytest.approx(quantile, abs=0.0005 if float(freedom).is_integer() else 0.1)
+def test_students_t_is_that_of_the_printed_tables() -> None:
+    for freedom, quantile in [(1, 12.706), (1.5, 6.0), (4, 2.776), (30, 2.042), (1000, 1.962)]:
+        assert stats.t_quantile(freedom) == pytest.approx(quantile, abs=0.0005 if float(freedom).is_integer() else 0.1)
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
-def test_the_interval_keeps_its_word_for_few_blocks_and_for_many(count: int) -> None:
-    rng = np.random.default_rng(count)
-    covered = 0
-    for _ in range(2_000):
-        interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
-        covered += interval.low <= 1.3 <= interval.high
-    assert 0.935 <= covered / 2_000 <= 0.965
+def test_the_interval_keeps_its_word_for_few_blocks_and_for_many() -> None:
+    for count in [2, 3, 5, 9, 10, 12, 40]:
+        rng = np.random.default_rng(count)
+        covered = 0
+        for _ in range(2_000):
+            interval = stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), np.ones(count))
+            covered += interval.low <= 1.3 <= interval.high
+        assert 0.935 <= covered / 2_000 <= 0.965
 
 
 def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
@@ -242,23 +239,25 @@ def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
     return found
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3, 5, 9])
-@pytest.mark.parametrize("deviation", [0.005, 0.05])
-def test_the_interval_holds_for_reruns_where_their_spread_is_known(processes: int, deviation: float) -> None:
-    intervals = [stats.rerun_ratio(_reruns(processes, deviation, seed), deviation, math.inf) for seed in range(400)]
-    covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
-    assert 0.92 <= covered <= 0.985
+def test_the_interval_holds_for_reruns_where_their_spread_is_known() -> None:
+    for processes in [1, 2, 3, 5, 9]:
+        for deviation in [0.005, 0.05]:
+            intervals = [
+                stats.rerun_ratio(_reruns(processes, deviation, seed), deviation, math.inf) for seed in range(400)
+            ]
+            covered = np.mean([interval.low <= 1.37 <= interval.high for interval in intervals])
+            assert 0.92 <= covered <= 0.985
 
 
-@pytest.mark.parametrize("deviation", [0.005, 0.025, 0.08])
-@pytest.mark.parametrize("freedom", [10, math.inf])
-def test_a_further_process_makes_the_answer_sharper(deviation: float, freedom: float) -> None:
-    pools = [_reruns(9, deviation, seed) for seed in range(100)]
-    widths = [
-        np.median([stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for pool in pools])
-        for count in range(1, 10)
-    ]
-    assert all(wider > narrower for wider, narrower in itertools.pairwise(widths))
+def test_a_further_process_makes_the_answer_sharper() -> None:
+    for deviation in [0.005, 0.025, 0.08]:
+        for freedom in [10, math.inf]:
+            pools = [_reruns(9, deviation, seed) for seed in range(100)]
+            widths = [
+                np.median([stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for pool in pools])
+                for count in range(1, 10)
+            ]
+            assert all(wider > narrower for wider, narrower in itertools.pairwise(widths))
 
 
 def test_a_spread_known_from_few_runs_widens_the_interval() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import pytest
 from samples import measurement, ok_result, text_result
 
 from demo.core import format as fmt
@@ -32,9 +31,8 @@ def of(**asked: Any) -> RunResult:
 BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said", "why"),
-    [
+def test_worth_is_counted_from_what_each_start_really_costs() -> None:
+    for changes, said, why in [
         ({}, "Worth it from about 20 000 calls after each start", "20 s: the first call, with an empty compile cache"),
         (
             {"compilation": BOTH},
@@ -54,28 +52,26 @@ BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
             "",
         ),
         ({"compilation": None}, "", ""),
-    ],
-)
-def test_worth_is_counted_from_what_each_start_really_costs(changes: dict[str, Any], said: str, why: str) -> None:
-    one = result(**{"eager": measurement(0.002), "compiled": measurement(0.001)} | changes)
-    assert advice.worth(one, ENGLISH).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
-    told = advice.worth_why(one, ENGLISH)
-    assert why in told and bool(why) is bool(told)
+    ]:
+        one = result(**{"eager": measurement(0.002), "compiled": measurement(0.001)} | changes)
+        assert advice.worth(one, ENGLISH).replace("\N{NARROW NO-BREAK SPACE}", " ") == said
+        told = advice.worth_why(one, ENGLISH)
+        assert why in told and bool(why) is bool(told)
 
 
-@pytest.mark.parametrize("lang", LANGUAGES.values(), ids=LANGUAGES)
-def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens(lang: Any) -> None:
-    times = tuple(0.001 * (1 + 0.1 * (call // 4 % 3)) for call in range(48))
-    one = of()
-    one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
-    even = one.break_even(20.0)
-    assert even is not None and even.low is not None and even.high is not None
-    low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
-    assert low < high and len(str(low).rstrip("0")) <= 2
-    said = advice.worth(one, lang)
-    assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
-    text = text_result(compilation=Compilation(20.0, "cold", 1))
-    assert ("tokens" in advice.worth(text, ENGLISH)) and "calls" not in advice.worth(text, ENGLISH)
+def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
+    for lang in LANGUAGES.values():
+        times = tuple(0.001 * (1 + 0.1 * (call // 4 % 3)) for call in range(48))
+        one = of()
+        one = dataclasses.replace(one, compiled=dataclasses.replace(one.compiled, wall_seconds=times))
+        even = one.break_even(20.0)
+        assert even is not None and even.low is not None and even.high is not None
+        low, high = fmt.two_digits(even.low), fmt.two_digits(even.high)
+        assert low < high and len(str(low).rstrip("0")) <= 2
+        said = advice.worth(one, lang)
+        assert grouped(low) in said and grouped(high) in said and grouped(even.calls or 0) not in said
+        text = text_result(compilation=Compilation(20.0, "cold", 1))
+        assert ("tokens" in advice.worth(text, ENGLISH)) and "calls" not in advice.worth(text, ENGLISH)
 
 
 def test_a_start_costs_what_the_kept_cache_leaves_of_it() -> None:

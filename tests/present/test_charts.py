@@ -129,11 +129,11 @@ def test_the_batch_size_stands_in_the_title() -> None:
     assert "batch of 16" in latency_bars(result(measured(0.02), measured(0.01), spec=spec), ENGLISH).layout.title.text
 
 
-@pytest.mark.parametrize(("status", "word"), [("out_of_memory", "out of memory"), ("failed", "not timed")])
-def test_a_variant_without_times_has_a_word_instead_of_a_bar(status: str, word: str) -> None:
-    for missing in (None, measured()):
-        figure = latency_bars(result(measured(0.02), missing, status=status), ENGLISH)
-        assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0
+def test_a_variant_without_times_has_a_word_instead_of_a_bar() -> None:
+    for status, word in [("out_of_memory", "out of memory"), ("failed", "not timed")]:
+        for missing in (None, measured()):
+            figure = latency_bars(result(measured(0.02), missing, status=status), ENGLISH)
+            assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0
 
 
 def test_the_longest_line_lies_within_the_scale() -> None:
@@ -204,12 +204,10 @@ def test_oom_of_the_guide_is_written_out() -> None:
     assert texts(figure)[:4] == ["20.0 ms", "out of memory", "out of memory", "out of memory"]
 
 
-@pytest.mark.parametrize(
-    "other", [{"subset": "nightly"}, {"batch_size": 4}, {"mode": "reduce-overhead"}, {"checkpoint": "google/beit"}]
-)
-def test_rows_of_another_setting_are_not_mixed_in(other: dict) -> None:
-    figure = published_bars([row("T4", 0.02, 0.01), row("T4", 7.0, 6.0, **other)], "google/vit", ENGLISH)
-    assert figure.data[0].x == pytest.approx([20, 10])
+def test_rows_of_another_setting_are_not_mixed_in() -> None:
+    for other in [{"subset": "nightly"}, {"batch_size": 4}, {"mode": "reduce-overhead"}, {"checkpoint": "google/beit"}]:
+        figure = published_bars([row("T4", 0.02, 0.01), row("T4", 7.0, 6.0, **other)], "google/vit", ENGLISH)
+        assert figure.data[0].x == pytest.approx([20, 10])
 
 
 def test_a_checkpoint_that_the_guide_lacks_has_no_figure() -> None:
@@ -219,24 +217,24 @@ def test_a_checkpoint_that_the_guide_lacks_has_no_figure() -> None:
 # All of them
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_figure_carries_no_theme_of_its_own(number: int) -> None:
-    layout = figures()[number].layout
-    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
-    assert layout.showlegend is False and layout.template.layout.to_plotly_json() == {}
+def test_a_figure_carries_no_theme_of_its_own() -> None:
+    for number in range(5):
+        layout = figures()[number].layout
+        assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+        assert layout.showlegend is False and layout.template.layout.to_plotly_json() == {}
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_figure_fits_a_phone_and_lets_a_finger_scroll_past(number: int) -> None:
-    layout = figures()[number].layout
-    assert layout.width is None and layout.margin.l + layout.margin.r <= 240
-    assert layout.dragmode is False and layout.xaxis.fixedrange and layout.yaxis.fixedrange
-    assert all(len(line) <= 52 for line in layout.annotations[-1].text.split("<br>"))
+def test_a_figure_fits_a_phone_and_lets_a_finger_scroll_past() -> None:
+    for number in range(5):
+        layout = figures()[number].layout
+        assert layout.width is None and layout.margin.l + layout.margin.r <= 240
+        assert layout.dragmode is False and layout.xaxis.fixedrange and layout.yaxis.fixedrange
+        assert all(len(line) <= 52 for line in layout.annotations[-1].text.split("<br>"))
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_figure_is_strict_json(number: int) -> None:
-    json.loads(figures()[number].to_json(), parse_constant=lambda name: pytest.fail(name))
+def test_a_figure_is_strict_json() -> None:
+    for number in range(5):
+        json.loads(figures()[number].to_json(), parse_constant=lambda name: pytest.fail(name))
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:

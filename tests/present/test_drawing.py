@@ -136,34 +136,34 @@ SEEN_AS = {
 }
 
 
-@pytest.mark.parametrize("vision", SEEN_AS)
-def test_colours_of_objects_stay_apart_from_each_other_and_from_the_variants(vision: str) -> None:
-    objects = [cielab(colour, SEEN_AS[vision]) for colour in PALETTE]
-    variants = [cielab(colour, SEEN_AS[vision]) for colour in (EAGER, COMPILED, COMPILED_ON_DARK)]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(objects, 2)) > 24
-    assert min(np.linalg.norm(a - b) for a in objects for b in variants) > 16
+def test_colours_of_objects_stay_apart_from_each_other_and_from_the_variants() -> None:
+    for vision in SEEN_AS:
+        objects = [cielab(colour, SEEN_AS[vision]) for colour in PALETTE]
+        variants = [cielab(colour, SEEN_AS[vision]) for colour in (EAGER, COMPILED, COMPILED_ON_DARK)]
+        assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(objects, 2)) > 24
+        assert min(np.linalg.norm(a - b) for a in objects for b in variants) > 16
 
 
-@pytest.mark.parametrize("colour", [*PALETTE, EAGER, COMPILED, CHANGED, palette.INK])
-def test_text_is_readable_on_every_chip(colour: str) -> None:
-    assert contrast(text_on(colour), colour) >= 4.5
+def test_text_is_readable_on_every_chip() -> None:
+    for colour in [*PALETTE, EAGER, COMPILED, CHANGED, palette.INK]:
+        assert contrast(text_on(colour), colour) >= 4.5
 
 
 # The canvas
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_of_picture_can_be_drawn_on(shape: tuple[int, int]) -> None:
-    width, height = shape
-    whole = np.ones((height, width), bool)
-    for seen in (
-        Predictions(labels=(Label("a thing with quite a long name", 0.5),)),
-        boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1)),
-        Predictions(segments=(segment("wall", whole), segment("door", whole, 0.5))),
-    ):
-        image = draw(preview(*shape), info(*shape), {"eager": seen}, "eager")
-        assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
-        assert max(image.size) <= MAX_ASPECT * min(image.size)
+def test_every_shape_of_picture_can_be_drawn_on() -> None:
+    for shape in SHAPES:
+        width, height = shape
+        whole = np.ones((height, width), bool)
+        for seen in (
+            Predictions(labels=(Label("a thing with quite a long name", 0.5),)),
+            boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1)),
+            Predictions(segments=(segment("wall", whole), segment("door", whole, 0.5))),
+        ):
+            image = draw(preview(*shape), info(*shape), {"eager": seen}, "eager")
+            assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
+            assert max(image.size) <= MAX_ASPECT * min(image.size)
 
 
 def test_a_small_picture_is_enlarged_pixel_by_pixel() -> None:
@@ -287,12 +287,12 @@ def test_plain_labels_use_the_page_s_typeface() -> None:
     assert fonts.font_for("fenêtre (à Genève), 5-button", 24).getname() == ("IBM Plex Sans", "Regular")
 
 
-@pytest.mark.parametrize("label", ["кошка", "猫"])
-def test_a_label_in_another_script_is_not_drawn_as_empty_boxes(label: str) -> None:
-    if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
-        pytest.skip("this machine has no font for it")
-    font = fonts.font_for(label, 24)
-    assert all(fonts._has_letter(font, letter) for letter in label)
+def test_a_label_in_another_script_is_not_drawn_as_empty_boxes() -> None:
+    for label in ["кошка", "猫"]:
+        if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
+            pytest.skip("this machine has no font for it")
+        font = fonts.font_for(label, 24)
+        assert all(fonts._has_letter(font, letter) for letter in label)
 
 
 # Segments
@@ -412,12 +412,12 @@ def test_a_single_changed_pixel_can_be_seen(written: list[Written]) -> None:
     assert [mark.text for mark in written] == ["under 0.1 % of the pixels differ"]
 
 
-@pytest.mark.parametrize("seen_by", [0, 1])
-def test_a_segment_that_only_one_variant_saw_is_a_difference(seen_by: int) -> None:
-    sides = [Predictions(segments=()), Predictions(segments=())]
-    sides[seen_by] = Predictions(segments=(segment("cat", half()),))
-    image = difference(preview(), info(), *sides)
-    assert image is not None and image.getpixel((100, 100)) == rgb(CHANGED) != image.getpixel((500, 100))
+def test_a_segment_that_only_one_variant_saw_is_a_difference() -> None:
+    for seen_by in [0, 1]:
+        sides = [Predictions(segments=()), Predictions(segments=())]
+        sides[seen_by] = Predictions(segments=(segment("cat", half()),))
+        image = difference(preview(), info(), *sides)
+        assert image is not None and image.getpixel((100, 100)) == rgb(CHANGED) != image.getpixel((500, 100))
 
 
 def test_an_object_that_split_in_two_is_a_difference_though_no_label_changed() -> None:

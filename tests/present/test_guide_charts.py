@@ -54,24 +54,24 @@ def figures() -> list[go.Figure]:
 # The figures are the table's
 
 
-@pytest.mark.parametrize(("gpu", "batch_size"), SETTINGS)
-def test_the_durations_are_the_tables(gpu: str, batch_size: int) -> None:
-    table = rows(gpu, batch_size)
-    figure = durations(table, ENGLISH)
-    scale = 1 if figure.layout.title.text.endswith(", s</b>") else 1e3
-    eager, compiled = figure.data
-    assert eager.x == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
-    assert compiled.x == pytest.approx([(row.compiled_seconds or 0) * scale for row in table])
-    assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext] == [row.model for row in table]
-    assert (eager.marker.color, compiled.marker.color) == (EAGER, COMPILED)
+def test_the_durations_are_the_tables() -> None:
+    for gpu, batch_size in SETTINGS:
+        table = rows(gpu, batch_size)
+        figure = durations(table, ENGLISH)
+        scale = 1 if figure.layout.title.text.endswith(", s</b>") else 1e3
+        eager, compiled = figure.data
+        assert eager.x == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
+        assert compiled.x == pytest.approx([(row.compiled_seconds or 0) * scale for row in table])
+        assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext] == [row.model for row in table]
+        assert (eager.marker.color, compiled.marker.color) == (EAGER, COMPILED)
 
 
-@pytest.mark.parametrize(("gpu", "batch_size"), SETTINGS)
-def test_the_improvements_are_the_tables(gpu: str, batch_size: int) -> None:
-    table = rows(gpu, batch_size)
-    figure = improvements(table, ENGLISH)
-    assert figure.data[0].x == pytest.approx([(row.saved or 0) * 100 for row in table])
-    assert len(texts(figure)) == len(table) + 1
+def test_the_improvements_are_the_tables() -> None:
+    for gpu, batch_size in SETTINGS:
+        table = rows(gpu, batch_size)
+        figure = improvements(table, ENGLISH)
+        assert figure.data[0].x == pytest.approx([(row.saved or 0) * 100 for row in table])
+        assert len(texts(figure)) == len(table) + 1
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
@@ -129,26 +129,26 @@ def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
     assert "†" not in source(durations(rows(task="image-classification"), ENGLISH))
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_every_chart_has_a_title_with_a_unit_and_a_source(number: int) -> None:
-    figure = figures()[number]
-    assert re.search(r", (ms|s|%|×)</b>$", figure.layout.title.text)
-    assert "Source: the Transformers guide on torch.compile" in source(figure)
-    assert "torch 2.0.1, mode default" in source(figure)
+def test_every_chart_has_a_title_with_a_unit_and_a_source() -> None:
+    for number in range(5):
+        figure = figures()[number]
+        assert re.search(r", (ms|s|%|×)</b>$", figure.layout.title.text)
+        assert "Source: the Transformers guide on torch.compile" in source(figure)
+        assert "torch 2.0.1, mode default" in source(figure)
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_chart_fits_a_phone_and_carries_no_theme(number: int) -> None:
-    layout = figures()[number].layout
-    assert layout.width is None and layout.margin.l + layout.margin.r <= 290
-    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)" and layout.showlegend is False
-    assert layout.dragmode is False and layout.xaxis.fixedrange and layout.yaxis.fixedrange
-    assert all(len(line) <= 52 for line in layout.annotations[-1].text.split("<br>"))
+def test_a_chart_fits_a_phone_and_carries_no_theme() -> None:
+    for number in range(5):
+        layout = figures()[number].layout
+        assert layout.width is None and layout.margin.l + layout.margin.r <= 290
+        assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)" and layout.showlegend is False
+        assert layout.dragmode is False and layout.xaxis.fixedrange and layout.yaxis.fixedrange
+        assert all(len(line) <= 52 for line in layout.annotations[-1].text.split("<br>"))
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_chart_is_strict_json(number: int) -> None:
-    json.loads(figures()[number].to_json(), parse_constant=lambda name: pytest.fail(name))
+def test_a_chart_is_strict_json() -> None:
+    for number in range(5):
+        json.loads(figures()[number].to_json(), parse_constant=lambda name: pytest.fail(name))
 
 
 def luminance(colour: str) -> float:
@@ -157,11 +157,11 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@pytest.mark.parametrize("paper", ["#f4f3ee", "#0e1013"])
-@pytest.mark.parametrize("colour", guide_charts.PALETTE)
-def test_every_line_s_colour_is_seen_on_both_papers(colour: str, paper: str) -> None:
-    low, high = sorted((luminance(colour), luminance(paper)))
-    assert (high + 0.05) / (low + 0.05) >= 3
+def test_every_line_s_colour_is_seen_on_both_papers() -> None:
+    for paper in ["#f4f3ee", "#0e1013"]:
+        for colour in guide_charts.PALETTE:
+            low, high = sorted((luminance(colour), luminance(paper)))
+            assert (high + 0.05) / (low + 0.05) >= 3
 
 
 def test_no_gpu_has_the_colour_of_eager_or_compiled_and_each_its_shape() -> None:

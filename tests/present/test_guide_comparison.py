@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from samples import failed_result, measurement, ok_result
 
 from demo.cli import terminal
@@ -35,9 +34,9 @@ def test_the_same_batch_and_mode_are_taken_where_the_guide_has_them() -> None:
     ]
 
 
-@pytest.mark.parametrize(("asked", "taken"), [(1, 1), (2, 1), (3, 4), (7, 4), (8, 4), (9, 16), (256, 16)])
-def test_the_nearest_batch_is_taken_by_ratio_and_of_two_the_smaller(asked: int, taken: int) -> None:
-    assert {row.batch_size for row in nearest_rows(run(batch_size=asked).spec, published.rows())} == {taken}
+def test_the_nearest_batch_is_taken_by_ratio_and_of_two_the_smaller() -> None:
+    for asked, taken in [(1, 1), (2, 1), (3, 4), (7, 4), (8, 4), (9, 16), (256, 16)]:
+        assert {row.batch_size for row in nearest_rows(run(batch_size=asked).spec, published.rows())} == {taken}
 
 
 def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
@@ -74,26 +73,21 @@ def test_a_void_run_is_called_one_and_gives_no_ratio() -> None:
     assert not any("here" in sentence for sentence in void.sentences)
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
+    for result in [
         ok_result(),
         run("somebody/model"),
         failed_result(status="crashed", spec=run().spec, failure=Failure("time", "It crashed.", "Try again.")),
         failed_result(status="cancelled", spec=run().spec),
-    ],
-    ids=["bundled", "unknown", "crashed", "cancelled"],
-)
-def test_where_there_is_nothing_to_compare_nothing_is_said(result: RunResult) -> None:
-    assert compare_with_guide(result, published.rows(), ENGLISH) is None
+    ]:
+        assert compare_with_guide(result, published.rows(), ENGLISH) is None
 
 
 # Nothing is compared that differs without saying so
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_each_difference_is_said_and_only_where_there_is_one() -> None:
+    for changes, said in [
         ({"batch_size": 8}, "The batch sizes differ: 8 here, 4 in the guide"),
         ({"mode": "max-autotune"}, "The compile modes differ: max-autotune here, default in the guide"),
         ({"dtype": "bfloat16"}, "The number formats differ: bfloat16 here, float32 in the guide"),
@@ -102,11 +96,9 @@ def test_where_there_is_nothing_to_compare_nothing_is_said(result: RunResult) ->
         ({"weights": "random"}, "The weights are random here and trained in the guide"),
         ({"channels_last": True}, "The memory formats differ"),
         ({"attention": "eager"}, "The attention implementations differ: eager here"),
-    ],
-)
-def test_each_difference_is_said_and_only_where_there_is_one(changes: dict[str, Any], said: str) -> None:
-    assert any(said in difference for difference in found(run(**changes)).differences)
-    assert not any(said in difference for difference in found(run()).differences)
+    ]:
+        assert any(said in difference for difference in found(run(**changes)).differences)
+        assert not any(said in difference for difference in found(run()).differences)
 
 
 def test_another_batch_or_mode_stands_in_the_sentence_itself() -> None:
@@ -125,13 +117,13 @@ def test_the_guides_own_recipe_is_no_difference() -> None:
     assert not any("The timing differs" in text for text in found(run(protocol="as published")).differences)
 
 
-@pytest.mark.parametrize(("size", "differs"), [((640, 480), False), ((480, 640), True), ((1280, 720), True)])
-def test_a_picture_of_another_shape_is_said_of_a_model_that_keeps_it(size: tuple[int, int], differs: bool) -> None:
-    image = ImageInfo("a.png", *size, "00" * 32, "/9j/")
-    keeps = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", device="cuda"), image=image)
-    squeezes = ok_result(spec=run().spec, image=image)
-    assert any("shapes differ" in text for text in found(keeps).differences) is differs
-    assert not any("shapes differ" in text for text in found(squeezes).differences)
+def test_a_picture_of_another_shape_is_said_of_a_model_that_keeps_it() -> None:
+    for size, differs in [((640, 480), False), ((480, 640), True), ((1280, 720), True)]:
+        image = ImageInfo("a.png", *size, "00" * 32, "/9j/")
+        keeps = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", device="cuda"), image=image)
+        squeezes = ok_result(spec=run().spec, image=image)
+        assert any("shapes differ" in text for text in found(keeps).differences) is differs
+        assert not any("shapes differ" in text for text in found(squeezes).differences)
 
 
 def test_a_terminal_gets_every_sentence() -> None:

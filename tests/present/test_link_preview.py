@@ -6,30 +6,25 @@ import dataclasses
 import re
 from xml.etree import ElementTree
 
-import pytest
 from page_support import HOSTILE, noisy_result
 from samples import ENVIRONMENT, GPU, failed_result, full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import link_preview, palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.mark.parametrize(
-    ("result", "title"),
-    [
+def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run() -> None:
+    for result, title in [
         (ok_result(), "shapes-vit 2.00× faster"),
         (ok_result(compiled=measurement(0.004)), "shapes-vit 2.00× slower"),
         (noisy_result(), "shapes-vit: too noisy to tell"),
         (ok_result(compiled=measurement(0.002)), "shapes-vit: no difference"),
         (failed_result(), "owlvit-base-patch32: Out of memory"),
-    ],
-)
-def test_the_title_of_the_window_tells_the_answer_and_no_ratio_of_an_unsure_run(result: RunResult, title: str) -> None:
-    assert link_preview.title(result, ENGLISH) == title
+    ]:
+        assert link_preview.title(result, ENGLISH) == title
 
 
 def test_what_no_page_can_hold_is_left_out() -> None:
@@ -65,9 +60,8 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
         assert len(link_preview.description(failed_result(failure=endless), lang)) == link_preview.MAX_SENTENCE
 
 
-@pytest.mark.parametrize(
-    ("result", "words", "colour"),
-    [
+def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outside() -> None:
+    for result, words, colour in [
         (full_result(), "2.00× faster on Tesla T4", palette.COMPILED),
         (ok_result(compiled=measurement(0.004)), "2.00× slower on Example CPU", palette.EAGER),
         (ok_result(compiled=measurement(0.002)), "no difference on Example CPU", palette.PAD),
@@ -81,28 +75,27 @@ def test_the_sentence_has_answer_interval_device_and_versions_in_every_language(
             '2.00× faster on "& <img src=x onerror=alert(1)><script>aler…',
             palette.COMPILED,
         ),
-    ],
-)
-def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outside(
-    result: RunResult, words: str, colour: str
-) -> None:
-    source = link_preview.badge(result)
-    badge = ElementTree.fromstring(source)
-    assert {element.tag.removeprefix(SVG) for element in badge.iter()} == {"svg", "title", "g", "rect", "text"}
-    assert not re.search(r"href|url\(|<script|<style", source)
-    about, answer = badge.iter(f"{SVG}text")
-    assert (about.text, answer.text) == ("torch.compile", words)
-    assert badge.get("role") == "img" and badge.get("aria-label") == badge.findtext(f"{SVG}title")
-    assert words in (badge.get("aria-label") or "")
-    fields = list(badge.iter(f"{SVG}rect"))
-    assert fields[1].get("fill") == colour
-    assert palette.contrast(answer.get("fill") or "", colour) >= 4.5
-    for text, field in zip((about, answer), fields, strict=True):
-        start, end = float(field.get("x", 0)), float(field.get("x", 0)) + float(field.get("width", 0))
-        assert (
-            start + 5 <= float(text.get("x", 0)) < float(text.get("x", 0)) + float(text.get("textLength", 0)) <= end - 5
-        )
-    assert float(badge.get("width", 0)) == end
+    ]:
+        source = link_preview.badge(result)
+        badge = ElementTree.fromstring(source)
+        assert {element.tag.removeprefix(SVG) for element in badge.iter()} == {"svg", "title", "g", "rect", "text"}
+        assert not re.search(r"href|url\(|<script|<style", source)
+        about, answer = badge.iter(f"{SVG}text")
+        assert (about.text, answer.text) == ("torch.compile", words)
+        assert badge.get("role") == "img" and badge.get("aria-label") == badge.findtext(f"{SVG}title")
+        assert words in (badge.get("aria-label") or "")
+        fields = list(badge.iter(f"{SVG}rect"))
+        assert fields[1].get("fill") == colour
+        assert palette.contrast(answer.get("fill") or "", colour) >= 4.5
+        for text, field in zip((about, answer), fields, strict=True):
+            start, end = float(field.get("x", 0)), float(field.get("x", 0)) + float(field.get("width", 0))
+            assert (
+                start + 5
+                <= float(text.get("x", 0))
+                < float(text.get("x", 0)) + float(text.get("textLength", 0))
+                <= end - 5
+            )
+        assert float(badge.get("width", 0)) == end
 
 
 def test_of_a_model_on_this_machine_no_folder_is_told() -> None:

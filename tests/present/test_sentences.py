@@ -6,7 +6,6 @@ import dataclasses
 import html
 import re
 
-import pytest
 from samples import BOXES, failed_result, measurement, ok_result
 
 from demo.cli import terminal
@@ -27,17 +26,13 @@ def compiled_at(seconds: float) -> RunResult:
     return ok_result(compiled=measurement(seconds))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "sentence"),
-    [
+def test_the_headline_tells_a_win_a_loss_and_a_draw_in_one_sentence() -> None:
+    for seconds, sentence in [
         (0.001, "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"),
         (0.01, "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
         (0.002, "Compiled makes no difference, 2.04 ms → 2.04 ms"),
-    ],
-    ids=["win", "loss", "draw"],
-)
-def test_the_headline_tells_a_win_a_loss_and_a_draw_in_one_sentence(seconds: float, sentence: str) -> None:
-    assert sentences.headline(compiled_at(seconds)) == sentence
+    ]:
+        assert sentences.headline(compiled_at(seconds)) == sentence
 
 
 def test_the_headline_of_a_void_run_makes_no_claim() -> None:
@@ -52,19 +47,15 @@ def test_the_headline_of_a_failure_is_its_message() -> None:
     assert sentences.headline_parts(failed_result(), ENGLISH) is None
 
 
-@pytest.mark.parametrize(
-    ("broken", "sentence", "interval"),
-    [
+def test_what_a_graph_break_costs_is_a_sentence_of_its_own() -> None:
+    for broken, sentence, interval in [
         (0.0015, "The graph breaks make compiled 1.50× slower", "slow-down 1.500 to 1.500×, 95 % confidence"),
         (0.0005, "The graph breaks make compiled 2.00× faster", "speed-up 2.000 to 2.000×, 95 % confidence"),
         (0.001, "The graph breaks make no difference", "slow-down 1.000 to 1.000×, 95 % confidence"),
-    ],
-    ids=["costs", "gains", "nothing"],
-)
-def test_what_a_graph_break_costs_is_a_sentence_of_its_own(broken: float, sentence: str, interval: str) -> None:
-    result = dataclasses.replace(compiled_at(0.001), with_break=measurement(broken))
-    assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
-    assert sentences.break_interval(result, ENGLISH) == interval
+    ]:
+        result = dataclasses.replace(compiled_at(0.001), with_break=measurement(broken))
+        assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
+        assert sentences.break_interval(result, ENGLISH) == interval
 
 
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
@@ -81,14 +72,14 @@ def test_the_interval_of_a_loss_is_a_slow_down_so_that_its_digits_tell_something
     assert sentences.interval(compiled_at(0.001), ENGLISH) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-5, 1e-4, 1e-3, 0.02])
-def test_the_summary_never_claims_a_width_of_zero(noise: float) -> None:
-    restless = tuple(0.001 * (1 + noise * (call % 7)) for call in range(48))
-    eager = dataclasses.replace(measurement(0.002), wall_seconds=(0.002,) * 48)
-    compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
-    text = sentences.summary(ok_result(eager=eager, compiled=compiled, control_times=eager))
-    assert re.search(r"compiled ran \d\.\d+( ± 0\.\d*[1-9]\d*)? times faster than eager \(within one", text), text
-    assert ("±" in text) is (noise >= 1e-4)
+def test_the_summary_never_claims_a_width_of_zero() -> None:
+    for noise in [0.0, 1e-5, 1e-4, 1e-3, 0.02]:
+        restless = tuple(0.001 * (1 + noise * (call % 7)) for call in range(48))
+        eager = dataclasses.replace(measurement(0.002), wall_seconds=(0.002,) * 48)
+        compiled = dataclasses.replace(measurement(0.001), wall_seconds=restless)
+        text = sentences.summary(ok_result(eager=eager, compiled=compiled, control_times=eager))
+        assert re.search(r"compiled ran \d\.\d+( ± 0\.\d*[1-9]\d*)? times faster than eager \(within one", text), text
+        assert ("±" in text) is (noise >= 1e-4)
 
 
 def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() -> None:
@@ -130,23 +121,20 @@ def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
     assert {name: why for name, _, why in rows(result)}["Graph break 1"].endswith("User-inserted graph break.")
 
 
-@pytest.mark.parametrize(
-    ("with_break", "told"),
-    [
+def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
+    for with_break, told in [
         (0.00125, "make compiled 1.25× slower (1.250 to 1.250×)"),
         (0.001, "make no difference (1.000 to 1.000×)"),
         (0.0008, "make compiled 1.25× faster (0.800 to 0.800×)"),
-    ],
-)
-def test_what_the_added_break_costs_is_told_wherever_a_run_is(with_break: float, told: str) -> None:
-    broken = dataclasses.replace(ok_result().spec, graph_break=True)
-    result = ok_result(spec=broken, with_break=measurement(with_break))
-    page = " ".join(re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(result, ENGLISH)).split())
-    for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
-        assert f"The graph breaks {told}" in text
-    assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
-    void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
-    assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
+    ]:
+        broken = dataclasses.replace(ok_result().spec, graph_break=True)
+        result = ok_result(spec=broken, with_break=measurement(with_break))
+        page = " ".join(re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(result, ENGLISH)).split())
+        for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
+            assert f"The graph breaks {told}" in text
+        assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
+        void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
+        assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
 
 
 def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> None:
@@ -178,18 +166,14 @@ def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     assert sentences.compiled_first(ok_result(), ENGLISH) == []
 
 
-@pytest.mark.parametrize(
-    ("task", "told"),
-    [
+def test_agreement_says_what_was_compared() -> None:
+    for task, told in [
         ({"top5_agreement": 1.0}, "Eager and compiled agree: the five likeliest labels are the same."),
         ({"top5_agreement": 0.6}, "Eager and compiled agree: 60 % of the labels are shared."),
         ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks are the same."),
         ({}, "Eager and compiled agree."),
-    ],
-    ids=["same", "some", "masks", "nothing compared"],
-)
-def test_agreement_says_what_was_compared(task: dict[str, float], told: str) -> None:
-    assert same_answer.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
+    ]:
+        assert same_answer.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
 
 def test_two_empty_pictures_are_not_called_a_match() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from samples import full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH
@@ -22,9 +21,8 @@ def gpu_machine(name: str) -> HostInfo:
     return dataclasses.replace(MACHINE, gpu=name)
 
 
-@pytest.mark.parametrize(
-    ("changes", "machine", "doubt"),
-    [
+def test_a_choice_that_is_known_to_be_pointless_gets_a_word() -> None:
+    for changes, machine, doubt in [
         ({"mode": "reduce-overhead"}, MACHINE, "no cuda graphs on a cpu"),
         ({"dtype": "float16"}, MACHINE, "float16 on a cpu"),
         ({"dtype": "tf32"}, MACHINE, "no tf32"),
@@ -33,28 +31,21 @@ def gpu_machine(name: str) -> HostInfo:
         ({"device": "cuda", "dtype": "tf32"}, gpu_machine("Tesla V100-SXM2-16GB"), "no tf32"),
         ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA GeForce RTX 2080 Ti"), "no bfloat16"),
         ({"device": "cuda", "threads": 4}, gpu_machine("NVIDIA A100-SXM4-80GB"), "threads on a gpu"),
-    ],
-)
-def test_a_choice_that_is_known_to_be_pointless_gets_a_word(
-    changes: dict[str, object], machine: HostInfo, doubt: str
-) -> None:
-    assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
-    assert '<p class="doubt">' in results.forecast(None, None, [doubt], ENGLISH)
+    ]:
+        assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
+        assert '<p class="doubt">' in results.forecast(None, None, [doubt], ENGLISH)
 
 
-@pytest.mark.parametrize(
-    ("changes", "machine"),
-    [
+def test_a_sensible_choice_gets_none() -> None:
+    for changes, machine in [
         ({}, MACHINE),
         ({"dtype": "bfloat16"}, MACHINE),
         ({"device": "cuda", "mode": "reduce-overhead"}, gpu_machine("Tesla T4")),
         ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA A100-SXM4-80GB")),
         ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200")),
         ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4")),
-    ],
-)
-def test_a_sensible_choice_gets_none(changes: dict[str, object], machine: HostInfo) -> None:
-    assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == ()  # type: ignore[arg-type]
+    ]:
+        assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == ()  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_that_lost_every_time_here_is_said_to_have_lost() -> None:

@@ -45,17 +45,17 @@ def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-@pytest.mark.parametrize("cell", FORMULAS)
-def test_a_formula_becomes_a_text_and_reads_back_as_it_was(cell: str) -> None:
-    ((name, found),) = read(csv_text.written(["cell"], [{"cell": cell}]))[0].items()
-    assert found == f"'{cell}"
-    assert (name, csv_text.original(found)) == ("cell", cell)
+def test_a_formula_becomes_a_text_and_reads_back_as_it_was() -> None:
+    for cell in FORMULAS:
+        ((name, found),) = read(csv_text.written(["cell"], [{"cell": cell}]))[0].items()
+        assert found == f"'{cell}"
+        assert (name, csv_text.original(found)) == ("cell", cell)
 
 
-@pytest.mark.parametrize("value", [*HARMLESS, -0.5, 3, True, None])
-def test_numbers_and_plain_texts_stay_as_they_are(value: Any) -> None:
-    (line,) = read(csv_text.written(["a", "cell"], [{"a": 1, "cell": value}]))
-    assert line == {"a": "1", "cell": "" if value is None else str(value)}
+def test_numbers_and_plain_texts_stay_as_they_are() -> None:
+    for value in [*HARMLESS, -0.5, 3, True, None]:
+        (line,) = read(csv_text.written(["a", "cell"], [{"a": 1, "cell": value}]))
+        assert line == {"a": "1", "cell": "" if value is None else str(value)}
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\r\n＝0.e"), st.characters(exclude_categories=["Cs"]))))

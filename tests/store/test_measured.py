@@ -210,32 +210,26 @@ def test_a_checkpoint_outside_the_catalogue_is_called_by_its_last_name(tmp_path:
     assert read(tmp_path / "a.csv")[0].model == "model"
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
+def test_what_departs_from_the_guides_setting_stands_in_the_subsets_name() -> None:
+    for changes, name in [
         ({}, "measured"),
         ({"weights": "random"}, "measured"),
         ({"mode": "reduce-overhead"}, "measured reduce-overhead"),
         ({"mode": "max-autotune", "dtype": "float16"}, "measured max-autotune float16"),
         ({"channels_last": True, "attention": "sdpa"}, "measured channels-last attention-sdpa"),
         ({"threads": 1}, "measured threads-1"),
-    ],
-)
-def test_what_departs_from_the_guides_setting_stands_in_the_subsets_name(changes: dict, name: str) -> None:
-    assert subset_of(spec(**changes)) == name
+    ]:
+        assert subset_of(spec(**changes)) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
+def test_a_device_has_a_short_name() -> None:
+    for name, label in [
         ("Tesla T4", "T4"),
         ("NVIDIA H200", "H200"),
         ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
         ("AMD EPYC", "AMD EPYC"),
-    ],
-)
-def test_a_device_has_a_short_name(name: str, label: str) -> None:
-    assert device_label(name) == label
+    ]:
+        assert device_label(name) == label
 
 
 def test_the_device_stands_in_full_beside_its_short_name(tmp_path: Path) -> None:

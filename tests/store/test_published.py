@@ -59,17 +59,15 @@ def test_out_of_memory_is_a_value() -> None:
     assert all(row.compiled_seconds is None and row.speedup is None for row in missing)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "means"), [("A100", [1.449, 1.287, 1.222]), ("V100", [1.599, 1.221, 1.190]), ("T4", [1.203, 1.132, 1.157])]
-)
-def test_the_geometric_means_of_the_release_tables(gpu: str, means: list[float]) -> None:
-    for batch_size, mean in zip((1, 4, 16), means, strict=True):
-        ratios = [
-            row.speedup
-            for row in published.rows()
-            if (row.subset, row.gpu, row.batch_size) == ("release", gpu, batch_size) and row.speedup is not None
-        ]
-        assert math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) == pytest.approx(mean, abs=0.0005)
+def test_the_geometric_means_of_the_release_tables() -> None:
+    for gpu, means in [("A100", [1.449, 1.287, 1.222]), ("V100", [1.599, 1.221, 1.190]), ("T4", [1.203, 1.132, 1.157])]:
+        for batch_size, mean in zip((1, 4, 16), means, strict=True):
+            ratios = [
+                row.speedup
+                for row in published.rows()
+                if (row.subset, row.gpu, row.batch_size) == ("release", gpu, batch_size) and row.speedup is not None
+            ]
+            assert math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) == pytest.approx(mean, abs=0.0005)
 
 
 def test_every_row_names_a_checkpoint_of_the_catalogue_with_its_task_and_family() -> None:
@@ -131,15 +129,13 @@ def test_both_ends_of_the_range_are_the_guides() -> None:
     assert most.speedup == pytest.approx(7.261 / 2.187)
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "counts"), [(1, {"A100": 12, "V100": 12, "T4": 12}), (16, {"A100": 11, "V100": 10, "T4": 10})]
-)
-def test_a_mean_is_of_the_models_that_ran(batch_size: int, counts: dict[str, int]) -> None:
-    for gpu, count in counts.items():
-        rows = published.select(published.rows(), "release", gpu, batch_size)
-        assert sum(row.speedup is not None for row in rows) == count
-        product = math.prod(row.speedup for row in rows if row.speedup is not None)
-        assert published.mean_speedup(rows) == pytest.approx(product ** (1 / count))
+def test_a_mean_is_of_the_models_that_ran() -> None:
+    for batch_size, counts in [(1, {"A100": 12, "V100": 12, "T4": 12}), (16, {"A100": 11, "V100": 10, "T4": 10})]:
+        for gpu, count in counts.items():
+            rows = published.select(published.rows(), "release", gpu, batch_size)
+            assert sum(row.speedup is not None for row in rows) == count
+            product = math.prod(row.speedup for row in rows if row.speedup is not None)
+            assert published.mean_speedup(rows) == pytest.approx(product ** (1 / count))
 
 
 def test_the_mean_of_nothing_that_ran_is_none() -> None:
@@ -198,9 +194,8 @@ def test_the_sources_are_addresses() -> None:
 # The filter
 
 
-@pytest.mark.parametrize(
-    ("asked", "count"),
-    [
+def test_a_filter_keeps_what_fits_all_of_it() -> None:
+    for asked, count in [
         ({}, 136),
         ({"subset": "release", "gpu": "A100", "batch_size": 1}, 12),
         ({"gpu": "t4", "batch_size": "16"}, 13),
@@ -208,15 +203,12 @@ def test_the_sources_are_addresses() -> None:
         ({"model": "resnet-50"}, 44),
         ({"model": "OWL", "batch_size": 16}, 0),
         ({"subset": "", "gpu": "", "batch_size": "", "task": "", "model": " "}, 136),
-    ],
-)
-def test_a_filter_keeps_what_fits_all_of_it(asked: dict, count: int) -> None:
-    assert len(published.select(published.rows(), **asked)) == count
+    ]:
+        assert len(published.select(published.rows(), **asked)) == count
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
+def test_a_value_that_no_row_has_is_refused_with_those_there_are() -> None:
+    for asked, said in [
         ({"subset": "stable"}, "no subset 'stable'. They have: release, nightly, reduce-overhead"),
         ({"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
         ({"batch_size": 2}, "no batch size '2'. They have: 1, 4, 16"),
@@ -224,11 +216,9 @@ def test_a_filter_keeps_what_fits_all_of_it(asked: dict, count: int) -> None:
         ({"batch_size": True}, "no batch size 'True'"),
         ({"task": "poetry"}, "no task 'poetry'"),
         ({"model": "gpt"}, "No model of the tables is called 'gpt'"),
-    ],
-)
-def test_a_value_that_no_row_has_is_refused_with_those_there_are(asked: dict, said: str) -> None:
-    with pytest.raises(BadInput, match=said.replace(".", r"\.")):
-        published.select(published.rows(), **asked)
+    ]:
+        with pytest.raises(BadInput, match=said.replace(".", r"\.")):
+            published.select(published.rows(), **asked)
 
 
 # This project's own rows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from demo.core import catalog
@@ -61,9 +59,8 @@ def test_only_a_preset_brings_a_prompt_along() -> None:
         Grid(("shapes-gemma",)).specs()
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence() -> None:
+    for given, words in [
         ({"checkpoint": "shapes-vit"}, "'checkpoint', which means nothing"),
         ({}, "no checkpoints"),
         ({"checkpoints": ["shapes-vitt"]}, "Did you mean shapes-vit"),
@@ -77,11 +74,9 @@ def test_only_a_preset_brings_a_prompt_along() -> None:
         ({"checkpoints": ["shapes-vit", 3]}, "Unknown checkpoint '3'"),
         ({"checkpoints": [["shapes-vit"]]}, "checkpoints must be single values"),
         ({"checkpoints": "shapes-vit", "batch_sizes": [{}]}, "batch sizes must be single values"),
-    ],
-)
-def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        read_grid(given, "grid.yaml").specs()
+    ]:
+        with pytest.raises(BadInput, match=words):
+            read_grid(given, "grid.yaml").specs()
 
 
 def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
-import pytest
 from page_support import (
     HOSTILE,
     asked_by,
@@ -32,30 +30,30 @@ def test_a_caveat_is_told_once_and_noise_has_a_button_for_a_longer_run() -> None
     assert asked_by(results.headline(ok_result(warnings=("Random weights.",)), ENGLISH)) == []
 
 
-@pytest.mark.parametrize(
-    "changes", [{"most_seconds": 30.0}, {"iterations": 50}, {"protocol": "as published"}, {"checkpoint": "/srv/model"}]
-)
-def test_a_longer_run_is_offered_only_where_more_time_would_be_used(changes: dict[str, Any]) -> None:
-    spec = dataclasses.replace(ok_result().spec, **changes)
-    assert asked_by(results.headline(noisy_result(spec=spec), ENGLISH)) == []
+def test_a_longer_run_is_offered_only_where_more_time_would_be_used() -> None:
+    for changes in [
+        {"most_seconds": 30.0},
+        {"iterations": 50},
+        {"protocol": "as published"},
+        {"checkpoint": "/srv/model"},
+    ]:
+        spec = dataclasses.replace(ok_result().spec, **changes)
+        assert asked_by(results.headline(noisy_result(spec=spec), ENGLISH)) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it() -> None:
+    for change, words in [
         ({"weights": "random"}, "Weights: random"),
         ({"batch_size": 64, "dtype": "bfloat16"}, "Batch size: 64"),
         ({"fullgraph": False}, "Full graph only: off"),
         ({"mode": "default"}, "Compile mode: default"),
-    ],
-)
-def test_a_remedy_that_names_a_setting_is_a_button_that_runs_with_it(change: dict[str, Any], words: str) -> None:
-    spec = RunSpec("microsoft/resnet-50", "image-classification", 256, "max-autotune", fullgraph=True)
-    failure = Failure("load", "It failed.", "Do something else.", change)
-    html = results.failure(failed_result(spec=spec, failure=failure), ENGLISH)
-    assert words in html
-    repeated = [links.spec_of(query, "shapes-vit") for query in asked_by(html)]
-    assert repeated == [dataclasses.replace(spec, **{name: value}) for name, value in change.items()]
+    ]:
+        spec = RunSpec("microsoft/resnet-50", "image-classification", 256, "max-autotune", fullgraph=True)
+        failure = Failure("load", "It failed.", "Do something else.", change)
+        html = results.failure(failed_result(spec=spec, failure=failure), ENGLISH)
+        assert words in html
+        repeated = [links.spec_of(query, "shapes-vit") for query in asked_by(html)]
+        assert repeated == [dataclasses.replace(spec, **{name: value}) for name, value in change.items()]
 
 
 def test_a_stored_change_that_is_no_setting_gives_no_button() -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from typing import Any
 
-import pytest
 from samples import measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -49,9 +48,9 @@ def test_of_four_runs_each_is_placed_beside_the_fastest_and_what_is_equal_stands
     assert 'colspan="4">shapes-vit</td>' in table.replace("<bdi>", "").replace("</bdi>", "")
 
 
-@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}])
-def test_no_winner_is_named_among_runs_of_other_work(changes: dict[str, Any]) -> None:
-    assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
+def test_no_winner_is_named_among_runs_of_other_work() -> None:
+    for changes in [{"batch_size": 4}, {"checkpoint": "shapes-segformer"}]:
+        assert "times as fast" not in told(run("a", 0.0015, 10.0), run("b", 0.001, 10.0, **changes))
 
 
 def test_switches_are_signs_and_the_winner_is_told_in_every_language() -> None:

@@ -45,15 +45,17 @@ def test_a_run_in_which_everything_was_measured_has_every_part() -> None:
     assert list(shown(full_result())) == [section.name for section in SECTIONS]
 
 
-@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
-def test_a_result_stored_before_the_new_fields_came_still_has_its_sections(file: Path) -> None:
-    result = RunResult.from_json(json.loads(file.read_text(encoding="utf-8")))
-    told = shown(result)
-    assert {"calls", "compiled", "pays", "machine"} <= set(told)
-    assert all("None" not in text and "nan" not in text for text in told.values())
-    assert all(
-        section.figure(result, ENGLISH) is not None for section in SECTIONS if section.figure and section.name in told
-    )
+def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> None:
+    for file in OLD:
+        result = RunResult.from_json(json.loads(file.read_text(encoding="utf-8")))
+        told = shown(result)
+        assert {"calls", "compiled", "pays", "machine"} <= set(told)
+        assert all("None" not in text and "nan" not in text for text in told.values())
+        assert all(
+            section.figure(result, ENGLISH) is not None
+            for section in SECTIONS
+            if section.figure and section.name in told
+        )
 
 
 def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
@@ -68,9 +70,8 @@ def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
     assert "of eager&#x27;s time is launching kernels" in text
 
 
-@pytest.mark.parametrize(
-    ("changes", "answer"),
-    [
+def test_the_title_answers_whether_it_really_compiled() -> None:
+    for changes, answer in [
         ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
         ({"fallbacks": (GraphBreak("an unsupported call", "a.py:1 in forward"),)}, "Partly: 1 frame of it fell back"),
         ({}, "Partly: 2 graphs with 1 break between"),
@@ -78,12 +79,10 @@ def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
         ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
         ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
         ({"graphs": 1, "graph_breaks": (), "package_bytes": 5}, "Yes: the whole model is in the package, as one graph"),
-    ],
-)
-def test_the_title_answers_whether_it_really_compiled(changes: dict[str, object], answer: str) -> None:
-    text = shown(compilation(**changes))["compiled"]
-    assert text.startswith(f"Did it really compile? {answer}")
-    assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
+    ]:
+        text = shown(compilation(**changes))["compiled"]
+        assert text.startswith(f"Did it really compile? {answer}")
+        assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
 
 
 def test_breaks_recompiles_and_fallbacks_stand_with_their_place_and_reason() -> None:
@@ -260,21 +259,21 @@ def test_eager_and_compiled_keep_their_colours_and_the_filled_cache_is_dashed() 
     assert [part.line.dash for part in drawn] == ["solid", "solid", "dash"]
 
 
-@pytest.mark.parametrize("heights", [[200.0, 195.0, 190.0], [10.0, 11.0, 200.0], [200.0, 200.0, 200.0]])
-def test_labels_keep_apart_and_within_the_figure(heights: list[float]) -> None:
-    moved = sorted(height + shift for height, shift in zip(heights, charts.spread(heights), strict=True))
-    assert all(above - below >= 19.9 for below, above in itertools.pairwise(moved))
-    assert moved[-1] <= PLOT_HEIGHT + 0.1
+def test_labels_keep_apart_and_within_the_figure() -> None:
+    for heights in [[200.0, 195.0, 190.0], [10.0, 11.0, 200.0], [200.0, 200.0, 200.0]]:
+        moved = sorted(height + shift for height, shift in zip(heights, charts.spread(heights), strict=True))
+        assert all(above - below >= 19.9 for below, above in itertools.pairwise(moved))
+        assert moved[-1] <= PLOT_HEIGHT + 0.1
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.21, 0.26), (3.8, 4.7)])
-def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win(low: float, high: float) -> None:
-    drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01, ENGLISH)
-    assert ">5×<" in drawn
-    start, width = (
-        float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
-    )
-    assert 0 < start and start + width < 100 and width > 5
+def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:
+    for low, high in [(0.21, 0.26), (3.8, 4.7)]:
+        drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01, ENGLISH)
+        assert ">5×<" in drawn
+        start, width = (
+            float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
+        )
+        assert 0 < start and start + width < 100 and width > 5
 
 
 def test_the_ruler_shows_one_process_inside_the_interval_or_each_of_several_as_a_dot() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gradio.processing_utils import save_file_to_cache
@@ -152,9 +151,8 @@ def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
     assert filled[slider]["value"] == 128 <= slider.maximum == limits.current().batch
 
 
-@pytest.mark.parametrize(
-    ("link", "sentence"),
-    [
+def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
+    for link, sentence in [
         ({"batch_size": "many"}, "Batch size must be a whole number"),
         ({"batch_size": "0"}, "Batch size must be a whole number"),
         ({"mode": HOSTILE}, "Unknown compile mode"),
@@ -164,23 +162,19 @@ def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
         ({"precision": "nan"}, "precision"),
         ({"prompt": "A ring"}, "only models that write text take prompt"),
         ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_a_link_with_a_bad_value_is_answered_with_a_sentence(link: dict[str, str], sentence: str) -> None:
-    page = Page(answering(ok_result()))
-    (shown,) = opened(page, **link)
-    assert sentence in stage_of(page, shown)
-    assert HOSTILE not in stage_of(page, shown)
-    # what the link names stands in the form: Run times that, or is refused again
-    fields = page.run_tab.form.inputs
-    assert shown[fields["checkpoint"]]["value"] == link.get("checkpoint", "shapes-vit")
-    assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
+    ]:
+        page = Page(answering(ok_result()))
+        (shown,) = opened(page, **link)
+        assert sentence in stage_of(page, shown)
+        assert HOSTILE not in stage_of(page, shown)
+        # what the link names stands in the form: Run times that, or is refused again
+        fields = page.run_tab.form.inputs
+        assert shown[fields["checkpoint"]]["value"] == link.get("checkpoint", "shapes-vit")
+        assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-@pytest.mark.parametrize(
-    ("link", "held"),
-    [
+def test_of_a_refused_link_the_form_takes_what_it_can() -> None:
+    for link, held in [
         (
             {"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"},
             ("object-detection", "google/owlvit-base-patch32", 1, "bfloat16"),
@@ -195,19 +189,16 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence(link: dict[str, str
         ),
         ({"checkpoint": "x" * 5000}, ("image-classification", "x" * links.MAX_NAMED, 1, "float32")),
         ({"checkpoint": " ", "batch_size": "4"}, ("image-classification", "shapes-vit", 4, "float32")),
-    ],
-)
-def test_of_a_refused_link_the_form_takes_what_it_can(link: dict[str, str], held: tuple[Any, ...]) -> None:
-    page = Page(answering(ok_result()))
-    (shown,) = opened(page, **link)
-    assert "The link cannot be followed" in stage_of(page, shown)
-    fields = page.run_tab.form.inputs
-    assert tuple(shown[fields[name]]["value"] for name in ("task", "checkpoint", "batch_size", "dtype")) == held
+    ]:
+        page = Page(answering(ok_result()))
+        (shown,) = opened(page, **link)
+        assert "The link cannot be followed" in stage_of(page, shown)
+        fields = page.run_tab.form.inputs
+        assert tuple(shown[fields[name]]["value"] for name in ("task", "checkpoint", "batch_size", "dtype")) == held
 
 
-@pytest.mark.parametrize(
-    ("link", "held"),
-    [
+def test_a_link_to_text_generation_fills_prompt_and_tokens() -> None:
+    for link, held in [
         ({"task": "text-generation"}, ("shapes-gemma", catalog.PROMPT, 64)),
         (
             {"task": "text-generation", "checkpoint": "a/b", "prompt": "A ring\nand", "tokens": "8"},
@@ -215,23 +206,20 @@ def test_of_a_refused_link_the_form_takes_what_it_can(link: dict[str, str], held
         ),
         ({"checkpoint": "google/gemma-2b", "prompt": "A ring", "tokens": "1"}, ("google/gemma-2b", "A ring", 64)),
         ({"checkpoint": "shapes-gemma", "prompt": " ", "mode": "no"}, ("shapes-gemma", catalog.PROMPT, 64)),
-    ],
-    ids=["the task alone", "all", "tokens refused", "mode refused"],
-)
-def test_a_link_to_text_generation_fills_prompt_and_tokens(link: dict[str, str], held: tuple[Any, ...]) -> None:
-    page = Page(answering(ok_result()))
-    (filled,) = opened(page, **link)
-    fields = page.run_tab.form.inputs
-    assert filled[fields["task"]]["value"] == "text-generation"
-    assert tuple(filled[fields[name]]["value"] for name in ("checkpoint", "prompt", "tokens")) == held
+    ]:
+        page = Page(answering(ok_result()))
+        (filled,) = opened(page, **link)
+        fields = page.run_tab.form.inputs
+        assert filled[fields["task"]]["value"] == "text-generation"
+        assert tuple(filled[fields[name]]["value"] for name in ("checkpoint", "prompt", "tokens")) == held
 
 
-@pytest.mark.parametrize("asked", [{}, {"text": " "}, {"text": "a dog"}])
-def test_a_link_to_a_zero_shot_detector_shows_what_it_looks_for(asked: dict[str, str]) -> None:
-    page = Page(answering(ok_result()))
-    (filled,) = opened(page, checkpoint="google/owlvit-base-patch32", **asked)
-    text = filled[page.run_tab.form.inputs["text"]]
-    assert text["visible"] and text["value"] == ("a dog" if asked.get("text", " ").strip() else "a lion, a tree")
+def test_a_link_to_a_zero_shot_detector_shows_what_it_looks_for() -> None:
+    for asked in [{}, {"text": " "}, {"text": "a dog"}]:
+        page = Page(answering(ok_result()))
+        (filled,) = opened(page, checkpoint="google/owlvit-base-patch32", **asked)
+        text = filled[page.run_tab.form.inputs["text"]]
+        assert text["visible"] and text["value"] == ("a dog" if asked.get("text", " ").strip() else "a lion, a tree")
 
 
 def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:
@@ -246,17 +234,11 @@ def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history:
 FIRST = {"gpu": "A100", "model": ""}
 
 
-@pytest.mark.parametrize(
-    ("query", "fields", "shown"),
-    [
+def test_a_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold() -> None:
+    for query, fields, shown in [
         ("", ("T4", "vit"), {"gpu": "T4", "model": "vit"}),
         ("", (None, None), FIRST),
         ("?published_gpu=V100&shared_gpu=T4", ("T4", "vit"), {"gpu": "V100", "model": ""}),
         ("?published_model=" + "a" * 999, ("T4", None), {"gpu": "A100", "model": "a" * links.MAX_SEARCH}),
-    ],
-    ids=["fields", "not drawn yet", "linked", "too long"],
-)
-def test_a_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold(
-    query: str, fields: tuple[str | None, ...], shown: dict[str, str]
-) -> None:
-    assert links.chosen_or_linked("published", query, fields, FIRST) == shown
+    ]:
+        assert links.chosen_or_linked("published", query, fields, FIRST) == shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from samples import ok_result
 
 from demo.core import catalog
@@ -12,15 +11,15 @@ from demo.ui.page import Page
 from demo.ui.tabs import form, stage_mode
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-@pytest.mark.parametrize("number", stage_mode.NUMBERS)
-def test_a_preset_fills_the_form_with_a_valid_spec(gpu: bool, number: int) -> None:
-    page = Page(FakeRunner(lambda *_: ok_result()))
-    values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
-    chosen = stage_mode.presets(gpu, loadable=False)[number - 1].values
-    assert set(chosen) <= set(values)
-    spec, _ = form.read(values | chosen)
-    assert spec == catalog.make_spec(**chosen)
+def test_a_preset_fills_the_form_with_a_valid_spec() -> None:
+    for gpu in [False, True]:
+        for number in stage_mode.NUMBERS:
+            page = Page(FakeRunner(lambda *_: ok_result()))
+            values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
+            chosen = stage_mode.presets(gpu, loadable=False)[number - 1].values
+            assert set(chosen) <= set(values)
+            spec, _ = form.read(values | chosen)
+            assert spec == catalog.make_spec(**chosen)
 
 
 def test_without_a_gpu_every_preset_works_offline() -> None:
