@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,12 +57,6 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
     assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
 
 
-def test_a_gpu_that_answers_nothing_is_survived() -> None:
-    silent = monitor.Nvml(nvml(), None)
-    assert silent.sample() == GpuSample(None, None, None, None, (), 0)
-    assert silent.energy_joules() is None
-
-
 def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
     class NVMLLibraryMismatchError(Exception):
         """As nvidia-ml-py has it: not an NVMLError."""
@@ -74,17 +67,6 @@ def test_a_driver_that_is_older_than_nvml_s_python_is_survived() -> None:
     old = nvml(ClockInfo=1410)
     old.nvmlDeviceGetComputeRunningProcesses = unversioned
     assert monitor.Nvml(old, None).sample() == GpuSample(1.41e9, None, None, None, (), 0)
-
-
-def test_in_a_container_one_of_the_host_s_processes_is_this_one() -> None:
-    strangers = [SimpleNamespace(pid=-1), SimpleNamespace(pid=-2)]
-    assert monitor.Nvml(nvml(ComputeRunningProcesses=strangers), None).sample().foreign_processes == 1
-
-
-def test_without_the_driver_s_library_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert monitor.Nvml.of(torch.device("cuda")) is None
-    assert monitor.Nvml.of(CPU) is None
 
 
 def test_samples_are_half_a_second_apart() -> None:

@@ -180,19 +180,6 @@ def run_of(file: Path, function: str, **asked: Any) -> RunResult:
     return Run(Job(spec), Events(io.StringIO())).execute()
 
 
-def test_complex_numbers_and_a_model_that_cannot_be_copied_are_timed_as_they_are(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cores, "read", lambda: None)
-    subject = loaded(file, "wave")
-    assert subject.model.turn.dtype == torch.complex64 and subject.model.fine.dtype == torch.float64
-    with pytest.raises(BadInput, match="holds complex numbers"):
-        loaded(file, "wave", dtype="bfloat16")
-    result = run_of(file, "wave")
-    assert (result.status, result.parity.verdict) == ("ok", "match")
-    assert any("cannot be copied" in warning for warning in result.warnings)
-
-
 def test_a_part_that_compiles_itself_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "read", lambda: None)
     assert "calls torch.compile for a part of itself" in " ".join(run_of(file, "helped").warnings)

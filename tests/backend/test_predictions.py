@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from transformers import MobileNetV2ImageProcessorPil
 from transformers.modeling_outputs import ImageClassifierOutput, SemanticSegmenterOutput
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput, DetrSegmentationOutput
-from transformers.models.mask2former.modeling_mask2former import Mask2FormerForUniversalSegmentationOutput
 from transformers.models.maskformer.modeling_maskformer import MaskFormerForInstanceSegmentationOutput
 
 from demo.backend import models, predictions
@@ -114,21 +112,6 @@ def test_a_detr_s_masks_become_segments():
     assert {segment.label: segment.area for segment in found.segments} == pytest.approx({"left": 0.5, "right": 0.5})
 
 
-def test_two_things_of_one_label_are_two_segments_of_an_instance_model():
-    checkpoint = replace(catalog.find("facebook/mask2former-swin-tiny-coco-panoptic"), segmentation="instance")
-    masks = torch.full((1, 2, 16, 16), -10.0)
-    masks[0, 0, :, :4] = masks[0, 1, :, 8:] = 10.0
-    logits = torch.full((1, 2, 3), -10.0)
-    logits[0, :, 1] = 10.0
-    outputs = Mask2FormerForUniversalSegmentationOutput(class_queries_logits=logits, masks_queries_logits=masks)
-    asked = loaded(processor_of(checkpoint.id), checkpoint, {1: "cat"})
-    inputs = {"pixel_values": torch.zeros(1, 3, 64, 64)}
-    found = predictions.decode(asked, outputs, inputs, Image.new("RGB", (64, 64)), ())
-    assert [segment.label for segment in found.segments] == ["cat", "cat"]
-    assert [segment.area for segment in found.segments] == pytest.approx([0.5, 0.25], abs=0.01)
-    assert found.segmentation == "instance"
-
-
 def test_a_picture_of_which_the_processor_leaves_no_side_is_refused_with_both_sizes():
     asked = loaded(processor_of("facebook/detr-resnet-50"), catalog.find("facebook/detr-resnet-50"), {})
     with pytest.raises(BadInput, match=r"has 1 × 3000 pixels, .* one of 0 × 1333, .* Choose a picture whose sides"):
@@ -179,23 +162,6 @@ def test_segments_of_a_cropped_picture_land_in_its_middle():
     assert columns[320] and not columns[:150].any() and not columns[-150:].any()
 
 
-def test_a_few_stray_pixels_are_no_segment():
-    """0.2 % of 128 x 128 are 33."""
-    for pixels, found in [(30, ["most"]), (40, ["most", "speck"])]:
-        checkpoint = catalog.find("shapes-segformer")
-        logits = torch.zeros(1, 2, 128, 128)
-        logits[:, 0] = 1.0
-        logits[0, 1].view(-1)[:pixels] = 2.0
-        seen = predictions.decode(
-            loaded(processor_of("shapes-segformer"), checkpoint, {0: "most", 1: "speck"}),
-            SemanticSegmenterOutput(logits=logits),
-            {"pixel_values": torch.zeros(1, 3, 128, 128)},
-            Image.new("RGB", (128, 128)),
-            (),
-        )
-        assert [segment.label for segment in seen.segments] == found
-
-
 def test_the_padding_of_a_processor_does_not_shift_segments():
     checkpoint = catalog.find("facebook/maskformer-swin-base-ade")
     processor = processor_of(checkpoint.id)
@@ -233,8 +199,3 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it():
     (box,) = found.boxes
     assert box.label == "cat" and box.score > 0.99
     assert box.box == pytest.approx((140, 25, 200, 75))
-
-
-def test_a_crop_larger_than_the_picture_changes_nothing():
-    processor = MobileNetV2ImageProcessorPil(do_resize=False, crop_size={"height": 500, "width": 500})
-    assert predictions.crop_of(processor, 100, 80) == (0.0, 0.0, 1.0, 1.0)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 from torch._inductor import config as inductor
 
 from demo.backend import (
@@ -140,18 +139,6 @@ def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: p
     assert any("made up for the test" in warning for warning in result.warnings)
 
 
-def test_eagers_predictions_alone_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = predictions.decode, iter((1, 2))
-
-    def once(*given: Any) -> Any:
-        if next(calls) == 2:
-            raise ValueError("made up for the test")
-        return real(*given)
-
-    monkeypatch.setattr(predictions, "decode", once)
-    assert result_of().predictions is None
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
     device: str, monkeypatch: pytest.MonkeyPatch
@@ -244,16 +231,6 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
     assert told == (threads == 1)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (20, 400), (400, 20)])
-def test_odd_pictures_run_too(size: tuple[int, int], tmp_path: Path) -> None:
-    path = tmp_path / "odd.png"
-    with Image.open(SCENE) as scene:
-        scene.resize(size).save(path)
-    result = result_of(path)
-    assert is_whole(result)
-    assert (result.image.width, result.image.height) == size
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from demo.backend.text_subject import TextSubject, as_text
 from demo.core import cores
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
-from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 
@@ -197,19 +195,6 @@ def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Pa
     torch.testing.assert_close(outputs["logits"].double(), exact["logits"], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("original", [2, 10, 500])
-def test_an_answer_that_crosses_longropes_original_length_has_no_reference(folder: Path, original: int) -> None:
-    subject = loaded(folder / "gemma")
-    outputs, prompt = subject.outputs(subject.model), subject.ids.shape[1]
-    subject.model.config.rope_parameters |= {"rope_type": "longrope", "original_max_position_embeddings": original}
-    crossed = prompt <= original < prompt + TOKENS
-    assert crossed == (original == 10)
-    other = {"logits": outputs["logits"] + 0.1}
-    found = parity.compare(outputs, outputs, other, "float32", parity.float64_reference(subject, None), None)
-    assert found.verdict == ("not comparable" if crossed else "differ")
-    assert ("longrope" in found.reason) == crossed
-
-
 @pytest.mark.parametrize(
     ("dtype", "place", "verdict"),
     [("float32", None, "match"), ("float32", 3, "differ"), ("bfloat16", 3, "match")],
@@ -245,15 +230,6 @@ def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kin
     assert "猫" in told.pieces and "\ufffd" not in told.text
 
 
-def test_a_mark_adds_nothing_and_half_a_character_at_the_end_is_left_out(folder: Path) -> None:
-    tokenizer = loaded(folder / "llama").loaded.tokenizer
-    a, b = (tokenizer.convert_tokens_to_ids(letter) for letter in "ab")
-    blank, end, half = (tokenizer.convert_tokens_to_ids(name) for name in ("▁", "</s>", "<0xF0>"))
-    told = as_text(tokenizer, [a, end, blank, b, half])
-    assert (told.text, told.pieces) == ("a b", ("a", "", " ", "b", ""))
-    assert as_text(tokenizer, []) == Predictions(text="", pieces=(), token_ids=())
-
-
 # What is refused
 
 
@@ -279,26 +255,12 @@ def test_a_state_that_is_no_cache_of_keys_and_values_is_refused(folder: Path) ->
     assert "mamba keeps a state that is no cache of keys and values" in refused(folder / "mamba")
 
 
-def test_entries_of_an_older_config_count_and_its_number_format_does_not(tmp_path: Path) -> None:
-    model = loaded(tiny_text.written(tmp_path / "far", "llama", rope_theta=10_000_000)).model
-    assert model.config.rope_parameters["rope_theta"] == 10_000_000
-    assert model.dtype == torch.float32  # "torch_dtype" says float16
-
-
 def test_a_model_whose_masks_do_not_fit_a_static_cache_is_refused(tmp_path: Path) -> None:
     """GPT-Neo's local attention counts from the end of the cache: over a longer one than its window it is wrong."""
     neo = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
     neo |= {"num_heads": 2, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 64}
     wrong = tiny_text.written(tmp_path / "neo", "gpt2", **neo, window_size=8, intermediate_size=32)
     assert "neo does not write token by token over a static cache" in refused(wrong)
-
-
-@pytest.mark.parametrize("weights", ["pretrained", "random"])
-def test_an_encoder_is_refused(folder: Path, tmp_path: Path, weights: str) -> None:
-    assert "is a BertForMaskedLM, which does not do text generation here" in refused(folder / "bert", weights=weights)
-    unnamed = tiny_text.written(tmp_path / "unnamed", "bert", architectures=None)
-    said = refused(unnamed, weights=weights)
-    assert "unnamed does not write token by token" in said and "its steps differ from a call without a cache" in said
 
 
 def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_random(tmp_path: Path) -> None:
@@ -385,11 +347,3 @@ def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
     monkeypatch.setattr(ways, "compiled", compiled)
     precompile.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
     assert lengths == [8, 1, 1]
-
-
-def test_a_copy_of_the_model_leaves_the_decoding_alone(folder: Path) -> None:
-    """As the twin that a graph break or a capture is tried with."""
-    subject = loaded(folder / "gpt2")
-    answer, _ = subject.decoding.answer(subject.model)
-    subject.once(copy.deepcopy(subject.model))
-    assert subject.decoding.token[0, 0] == answer[0] and subject.decoding.step == 0

@@ -166,22 +166,10 @@ def _unfold(tab: Any) -> None:
     tab.locator("#figure-calls .main-svg").first.wait_for()
 
 
-def one_over_the_other(tab: Any) -> None:
-    tab.locator("#run").click()
-    tab.locator("#seen input[value=over]").check(force=True)
-    tab.locator("#seen .slide input[type=range]").wait_for()
-
-
 def refusal(tab: Any) -> None:
     _batch(tab, REFUSED)
     tab.locator("#run").click()
     tab.locator("#notice .problem").wait_for()
-
-
-def failure(tab: Any) -> None:
-    _batch(tab, FAILING)
-    tab.locator("#run").click()
-    tab.locator("#top .problem").wait_for()
 
 
 def history(tab: Any) -> None:
@@ -228,11 +216,6 @@ def stage_before(tab: Any) -> None:
     tab.locator("#stage-words .chosen").wait_for()
 
 
-def stage_during(tab: Any) -> None:
-    stage_before(tab)
-    during(tab)
-
-
 def stage_after(tab: Any) -> None:
     stage_before(tab)
     tab.locator("#run").click()
@@ -251,20 +234,14 @@ def _batch(tab: Any, size: int) -> None:
 
 STATES = (
     before,
-    before_text,
     during,
     after,
     after_text,
-    one_over_the_other,
     refusal,
-    failure,
     history,
     published,
     shared,
-    sweep_before,
     sweep_after,
-    stage_before,
-    stage_during,
     stage_after,
 )
 

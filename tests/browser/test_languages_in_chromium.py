@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
-expect = pytest.importorskip("playwright.sync_api").expect
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""
 
@@ -85,7 +83,7 @@ def outside(tab: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     ("browser", "said"),
-    [("en-US", ("en", "ltr")), ("ja-JP", ("ja", "ltr")), ("zh-Hans-CN", ("zh-CN", "ltr")), ("fr-FR", ("en", "ltr"))],
+    [("zh-Hans-CN", ("zh-CN", "ltr")), ("fr-FR", ("en", "ltr"))],
 )
 def test_the_browser_chooses(visitor: Any, browser: str, said: tuple[str, str]) -> None:
     assert language_of(visitor(browser=browser)) == said
@@ -106,21 +104,7 @@ def test_the_switch_chooses_and_is_remembered(visitor: Any, address: str) -> Non
     assert language_of(tab) == ("ar", "rtl")
 
 
-def test_the_switch_waits_for_the_enter_key_of_whoever_steps_through_it(visitor: Any) -> None:
-    tab = visitor()
-    tab.get_by_label("Language").focus()
-    tab.keyboard.press("ArrowDown")
-    tab.keyboard.press("ArrowDown")
-    assert tab.evaluate("document.documentElement.lang") == "en"
-    assert tab.locator("#language").input_value() == "ja"
-    with tab.expect_navigation():
-        tab.keyboard.press("Enter")
-    greeted(tab)
-    assert language_of(tab) == ("ja", "ltr")
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
+@pytest.mark.parametrize(("code", "width"), [("ja", 1440), ("zh-CN", 390), ("ar", 390)])
 def test_a_run_is_told_in_the_language_and_fits(visitor: Any, code: str, width: int) -> None:
     texts = LANGUAGES[code].texts
     tab = visitor(f"?lang={code}", width=width)
@@ -155,45 +139,3 @@ def test_arabic_puts_the_form_on_the_right_and_leaves_figures_and_charts_as_they
             return range.getBoundingClientRect().left; }); }"""
     )
     assert len(places) == 5 and places == sorted(places)
-
-
-def test_the_bar_of_a_run_fills_as_the_language_is_read(visitor: Any) -> None:
-    for code, direction in (("ar", "rtl"), ("ja", "ltr")):
-        tab = visitor(f"?lang={code}")
-        tab.locator("#run").click()
-        expect(tab.locator("#live .progress")).to_have_css("direction", direction, timeout=PATIENCE)
-
-
-def test_what_the_lists_say_of_their_entries_is_translated(visitor: Any) -> None:
-    texts = LANGUAGES["ja"].texts
-    tab = visitor("?lang=ja")
-    tab.locator("#checkpoint input").click()
-    entry = tab.locator("#form .options li", has_text="shapes-vit")
-    assert entry.evaluate("e => getComputedStyle(e, '::after').content") == f'"{texts["note_bundled"]}"'
-    tab.get_by_role("tab", name=texts["tab_sweep"]).click()
-    for value in ("pretrained", "random"):
-        tab.locator("#sweep-form .segmented").get_by_text(texts[f"choice_{value}"], exact=True).wait_for()
-
-
-def test_the_charts_before_and_after_a_run_are_spoken_in_the_visitors_language(visitor: Any) -> None:
-    tab = visitor("?lang=ar")
-    texts = LANGUAGES["ar"].texts
-    chart = tab.locator('#chart .js-plotly-plot[role="img"]')
-    expect(chart).to_have_attribute("aria-label", re.compile(texts["chart_title"]), timeout=PATIENCE)
-    tab.locator("#run").click()
-    expect(chart).to_have_attribute("aria-label", re.compile(texts["chart_latency"]), timeout=PATIENCE)
-
-
-def test_what_is_not_translated_is_marked_as_english(visitor: Any) -> None:
-    tab = visitor("?lang=ar")
-    texts = LANGUAGES["ar"].texts
-    tab.get_by_role("tab", name=texts["tab_sweep"]).click()
-    tab.get_by_text(texts["sweep_question"]).wait_for()
-    batch_sizes = tab.locator("#sweep-form input").nth(1)
-    batch_sizes.fill("many")
-    batch_sizes.press("Enter")
-    tab.locator("#sweep-start").click()
-    refusal = tab.get_by_text("Batch size must be a whole number").first
-    refusal.wait_for()
-    assert refusal.evaluate("e => e.closest('[lang]').lang") == "en"
-    assert refusal.evaluate("e => getComputedStyle(e).direction") == "ltr"

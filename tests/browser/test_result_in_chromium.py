@@ -185,16 +185,6 @@ def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
         assert box["y"] + box["height"] <= size[1]
 
 
-def test_a_text_query_that_is_missing_is_told_before_the_run(tab: Any) -> None:
-    tab.get_by_label("Detection", exact=True).check(force=True)
-    tab.get_by_text("shapes-rtdetr?").wait_for()
-    tab.get_by_role("combobox", name="Checkpoint").click()
-    tab.get_by_role("option", name="google/owlvit-base-patch32").click()
-    field = tab.get_by_label("What to look for")
-    field.fill("")
-    tab.locator("#forecast").get_by_text("Give it one or more text queries").wait_for()
-
-
 def test_the_masthead_copies_the_link_to_the_forms_settings_or_the_open_tab(tab: Any, address: str) -> None:
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
@@ -219,51 +209,10 @@ def test_the_masthead_copies_the_link_to_the_forms_settings_or_the_open_tab(tab:
     assert copied() == f"{outer}?tab=published"
 
 
-def test_masthead_tabs_and_the_run_button_stay_in_view_while_the_result_scrolls(tab: Any) -> None:
-    answered(tab)
-    tab.evaluate("window.scrollTo(0, 700)")
-    tab.wait_for_function("window.scrollY > 600")
-    for part in ("#masthead", "#rooms > .tab-wrapper", "#run"):
-        box = tab.locator(part).bounding_box()
-        assert 0 <= box["y"] and box["y"] + box["height"] <= 900, part
-
-
-def test_in_colours_of_the_visitor_s_own_bars_and_choices_can_still_be_seen(tab: Any) -> None:
-    answered(tab)
-    tab.emulate_media(forced_colors="active")
-
-    def background(selector: str) -> str:
-        colour: str = tab.locator(selector).first.evaluate("part => getComputedStyle(part).backgroundColor")
-        return colour
-
-    assert background(".headline .lane-name.eager i") == "rgb(230, 159, 0)"
-    assert background(".ruler .within") == background(".headline .lane-name.compiled i") == "rgb(0, 114, 178)"
-    assert background(".ruler .range") not in (background(".ruler .within"), background(".ruler .axis"))
-    assert background(".segmented label.selected") != background(".segmented label:not(.selected)")
-
-
 def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(tab: Any) -> None:
     answered(tab)
     tab.evaluate("window.scrollTo(0, 700)")
     tab.wait_for_function("window.scrollY > 600")
     run(tab)
     tab.wait_for_timeout(1500)  # it glides
-    assert tab.evaluate("window.scrollY") == 0
-
-
-def test_whoever_presses_run_by_keyboard_has_cancel_one_step_away(tab: Any) -> None:
-    tab.locator("#run:not([disabled])").press("Enter")
-    tab.locator("#cancel:not([disabled])").wait_for()
-    tab.keyboard.press("Shift+Tab")
-    assert tab.evaluate("document.activeElement.id") == "cancel"
-    tab.keyboard.press("Enter")
-    tab.locator("#run:not([disabled])").wait_for()
-    tab.keyboard.press("Shift+Tab")
-    assert tab.evaluate("document.activeElement.id") in ("run", "run-when-quiet")  # the latter on a busy machine
-
-
-def test_what_gets_the_focus_beside_the_stage_does_not_move_the_page(tab: Any) -> None:
-    answered(tab)
-    tab.locator("#run").focus()
-    tab.wait_for_timeout(300)
     assert tab.evaluate("window.scrollY") == 0

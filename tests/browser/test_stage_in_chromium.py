@@ -126,7 +126,7 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     assert said.is_visible() and not tab.locator(".live").is_visible()
 
 
-@pytest.mark.parametrize("typed", [("ق", "ي", "٢"), ("к", "в", "2"), ("r", "d", "é")], ids=("ar", "ru", "azerty"))
+@pytest.mark.parametrize("typed", [("ق", "ي", "٢"), ("r", "d", "é")], ids=("ar", "azerty"))
 def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: Any, typed: tuple[str, ...]) -> None:
     _, specs = served
     _enter(tab)
@@ -145,7 +145,7 @@ def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: A
     assert len(specs) == before + 1
 
 
-@pytest.mark.parametrize(("width", "height"), [(1024, 768), (801, 700)])
+@pytest.mark.parametrize(("width", "height"), [(801, 700)])
 def test_a_small_projector_has_a_way_to_the_stage_and_back(
     chromium: Any, served: Any, shots: Path, width: int, height: int
 ) -> None:
@@ -259,57 +259,3 @@ def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, ser
     tab.locator("#fields").wait_for()
     assert "stage=1" not in tab.url
     assert tab.evaluate("document.activeElement.dataset.stage") == "on"
-
-
-def test_nothing_on_the_stage_has_a_tooltip(tab: Any) -> None:
-    _enter(tab)
-    titled = (
-        "[...document.querySelectorAll('[title]')].filter(part => part.checkVisibility()).map(part => part.outerHTML)"
-    )
-    assert tab.evaluate(titled) == []
-    assert not tab.locator(".js-plotly-plot").first.is_visible()
-
-
-def test_a_preset_puts_back_what_it_does_not_name(tab: Any, served: Any) -> None:
-    tab.get_by_label("number input for Batch size").fill("7")
-    tab.get_by_label("number input for Batch size").press("Tab")
-    _enter(tab)
-    tab.keyboard.press("1")
-    tab.locator("#stage-words").get_by_text("Segformer on this machine").wait_for()
-    tab.locator("#preset-1[aria-pressed=true]").wait_for()
-    tab.get_by_role("button", name="Exit stage mode").click()
-    assert tab.get_by_label("number input for Batch size").input_value() == "1"
-    assert tab.get_by_label("Checkpoint").input_value() == "shapes-segformer"
-    tab.get_by_label("number input for Batch size").fill("7")
-    tab.get_by_label("number input for Batch size").press("Tab")
-    tab.locator("#preset-1[aria-pressed=false]").wait_for(state="attached")  # the form is another run now
-
-
-def test_the_figure_is_saved_and_snippets_are_copied_by_keyboard(tab: Any, served: Any, tmp_path: Path) -> None:
-    address, _ = served
-    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    tab.get_by_role("button", name="Run", exact=True).click()
-    tab.locator("#fold-take .label-wrap").press("Enter", timeout=30_000)
-    tab.locator("#takeaway .takeaway").wait_for()
-    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
-        with tab.expect_download() as download:
-            tab.get_by_role("button", name=f"The figure as {kind.upper()}").press("Enter")
-        file = tmp_path / download.value.suggested_filename
-        download.value.save_as(file)
-        assert file.suffix == f".{kind}" and file.read_bytes().startswith(start)
-    assert b"Latency of one call" in next(tmp_path.glob("*.svg")).read_bytes()
-    tab.locator("#takeaway summary", has_text="curl").press("Enter")
-    button = tab.get_by_role("button", name="Copy the curl")
-    button.press("Enter")
-    tab.get_by_role("button", name="Copied").wait_for()
-    copied = tab.evaluate("navigator.clipboard.readText()")
-    assert copied == tab.locator("#take-curl").text_content()
-    assert f"SERVER={address.rstrip('/')}\n" in copied
-    tab.locator("#takeaway summary", has_text="For your traffic").press("Enter")
-    month = tab.locator("#takeaway .traffic output")
-    tab.get_by_label("Calls a day").fill("1000000")
-    assert month.inner_text().startswith("Compiling saves")
-    tab.get_by_label("Restarts a day").fill("1000000")
-    assert month.inner_text().startswith("Compiling costs") and "price" not in month.inner_text()
-    tab.get_by_label("Price of the machine an hour").fill("2")
-    assert "At that price:" in month.inner_text()

@@ -129,17 +129,6 @@ def test_a_reload_in_the_middle_of_a_run_brings_it_back_to_be_watched_and_cancel
     tab.locator("#run:not([disabled])").wait_for()
 
 
-def test_a_closed_tab_ends_no_run_and_its_result_waits_for_the_visitor(visitor: Any, served: Any) -> None:
-    tab = visitor()
-    run(tab, 7)
-    context = tab.context
-    tab.close()
-    again = context.new_page()
-    opened(again, served[0])
-    again.locator(HEADLINE).wait_for()
-    assert "batch 7" in again.locator("#top .kicker").inner_text()
-
-
 class Cable:
     """What lies between browser and server, and can be cut: a browser set offline keeps the streams that it has."""
 
@@ -412,21 +401,7 @@ def test_on_a_phone_a_link_to_a_run_and_an_opened_run_show_the_answer_and_not_th
     assert in_front(tab)
 
 
-def test_a_run_opened_from_far_down_the_list_is_shown_from_its_beginning(visitor: Any) -> None:
-    tab = visitor()
-    tab.set_viewport_size({"width": 1440, "height": 500})
-    tab.get_by_role("tab", name="History").click()
-    tab.locator("#runs a[data-run=slower]").wait_for()
-    tab.evaluate("scrollTo(0, 150)")
-    tab.wait_for_function("scrollY > 100")
-    tab.locator("#runs a[data-run=slower]").dispatch_event("click")
-    tab.locator(HEADLINE).wait_for(state="visible")
-    tab.wait_for_timeout(1500)  # it glides
-    assert tab.evaluate("scrollY") == 0
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1920])
+@pytest.mark.parametrize(("theme", "width"), [("dark", 390), ("light", 1920)])
 def test_the_history_fits_every_width(visitor: Any, shots: Path, width: int, theme: str) -> None:
     tab = visitor(f"?__theme={theme}", width)
     tab.get_by_role("tab", name="History").click()

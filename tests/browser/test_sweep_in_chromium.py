@@ -110,17 +110,3 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew(tab: Any, monkeypatch: py
     tab.locator("#sweep-start:not([disabled])").wait_for()
     tab.locator("#sweep-map button[data-place]").nth(0).click()
     tab.locator("#sweep-opened .headline").wait_for()
-
-
-def test_what_scrolls_under_the_tabs_does_not_show_through(tab: Any) -> None:
-    tab.set_viewport_size({"width": 1440, "height": 800})
-    tab.mouse.move(1400, 790)
-    tab.wait_for_timeout(500)
-    bar = tab.locator("#rooms > .tab-wrapper").bounding_box()
-    before = tab.screenshot(clip=bar)
-    first = tab.locator("#sweep-form [data-testid=block-info]").first
-    tab.evaluate("down => scrollTo(0, down)", first.bounding_box()["y"] - bar["y"] - 10)
-    tab.wait_for_timeout(500)
-    label = first.bounding_box()
-    assert bar["y"] < label["y"] and label["y"] + label["height"] < bar["y"] + bar["height"]  # behind the tabs
-    assert tab.screenshot(clip=bar) == before

@@ -24,13 +24,6 @@ def test_history_lists_what_was_stored_newest_first(capsys: pytest.CaptureFixtur
     assert first.index("out_of_memory") == head.index("status")
 
 
-def test_history_as_json_is_the_stored_results(capsys: pytest.CaptureFixture[str]) -> None:
-    for result in (ok_result(), failed_result()):
-        History().append(result)
-    assert main(["history", "--json", "--limit", "1"]) == 0
-    assert json.loads(capsys.readouterr().out) == [failed_result().to_json()]
-
-
 def test_a_long_history_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(LISTED + 2):
         History().append(failed_result(id=f"r{number}"))
@@ -52,25 +45,11 @@ def test_history_shows_one_result_in_full(capsys: pytest.CaptureFixture[str], fo
     assert capsys.readouterr().out == expected + "\n"
 
 
-def test_history_without_results_says_where_they_will_be(capsys: pytest.CaptureFixture[str], data_folder: Path) -> None:
-    assert main(["history"]) == 0
-    assert str(data_folder) in capsys.readouterr().out
-    assert main(["history", "--json"]) == 0
-    assert capsys.readouterr().out == "[]\n"
-
-
 def test_a_history_that_cannot_be_read_is_a_sentence(capsys: pytest.CaptureFixture[str], data_folder: Path) -> None:
     data_folder.mkdir()
     (data_folder / "history.sqlite3").write_text("not a database, and long enough to be looked at" * 10)
     assert main(["history"]) == 1
     assert "history.sqlite3" in capsys.readouterr().err
-
-
-def test_ids_may_stand_behind_an_option() -> None:
-    for result in (ok_result(), failed_result()):
-        History().append(result)
-    assert main(["history", "delete", "--yes", ok_result().id, failed_result().id]) == 0
-    assert History().count() == 0
 
 
 def test_traffic_is_worked_out_for_one_result(capsys: pytest.CaptureFixture[str]) -> None:

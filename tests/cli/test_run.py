@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,25 +14,15 @@ from typing import Any
 
 import pytest
 from samples import failed_result, ok_result
-from scripted_runner import EXAMPLE, ROOT, RUN, ScriptedRunner
+from scripted_runner import ROOT, RUN, ScriptedRunner
 
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.runs import runner
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.sweep.grid import PICTURE
-
-
-@pytest.mark.parametrize("name", ["seen", "seen.json", "seen.json.gz", "seen.gz"])
-def test_a_trace_is_asked_of_the_run_which_is_then_profiled(scripted: Any, tmp_path: Path, name: str) -> None:
-    fake = scripted(ok_result())
-    assert main([*RUN, "--trace", str(tmp_path / name)]) == 0
-    assert fake.files.trace == tmp_path / "seen.json.gz"
-    assert fake.specs[0].profile == "on"
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.pt2"])
@@ -70,16 +59,6 @@ def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, caps
     )
 
 
-def test_a_failure_as_json_is_told_in_words_on_standard_error(
-    scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scripted(failed_result())
-    assert main([*RUN, "--json"]) == 1
-    said = capsys.readouterr()
-    assert json.loads(said.out)["status"] == "out_of_memory"
-    assert "Try 64." in said.err
-
-
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_result_that_was_not_stored_is_printed_all_the_same(
     scripted: Any, capsys: pytest.CaptureFixture[str], form: list[str]
@@ -110,17 +89,6 @@ def test_a_stored_run_ends_with_its_id_and_what_can_be_done_with_it(
     assert told == f"Stored as {result.id}: {command.format(id=result.id)}"
     asked = told.partition("python -m demo ")[2].partition(" >")[0].split()
     assert main(asked) == 0
-
-
-def test_without_an_image_the_run_takes_a_drawn_scene_and_the_report_names_it(
-    scripted: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    monkeypatch.setattr(ScriptedRunner, "run", lambda self, spec, image, *more: seen.append(image) or iter(self.events))
-    scripted(ok_result())
-    main(["run", "--checkpoint", "shapes-vit"])
-    assert seen == [PICTURE]
-    assert re.search(r"Picture +scene.png, 320 × 240", capsys.readouterr().out)
 
 
 def test_the_figures_can_be_written_as_a_table_to_paste(
@@ -156,13 +124,6 @@ def test_what_was_typed_reaches_the_runner_as_a_spec(scripted: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", [["--text", "a cat, a dog"], ["--text", "a cat", "--text", "a dog"]])
-def test_text_is_separated_by_commas_or_given_again(scripted: Any, text: list[str]) -> None:
-    fake = scripted(ok_result())
-    main(["run", "--checkpoint", "google/owlvit-base-patch32", "--image", str(EXAMPLE), *text])
-    assert fake.specs[0].text == ("a cat", "a dog")
-
-
 TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
 
 
@@ -182,58 +143,6 @@ def test_what_was_not_chosen_is_as_the_page_has_it(scripted: Any, arguments: lis
     fake = scripted(ok_result())
     assert main(["run", *arguments]) == 0
     assert fake.specs == [asked]
-
-
-def test_a_prompt_and_tokens_reach_the_runner_as_they_were_typed(scripted: Any) -> None:
-    fake = scripted(ok_result())
-    assert main([*TEXT, "--tokens", "9"]) == 0
-    assert fake.specs == [RunSpec("shapes-gemma", TEXT_GENERATION, prompt="The picture", tokens=9)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([*TEXT[:-1], ""], "Text generation needs a prompt"),
-        ([*TEXT[:-1], "  "], "Text generation needs a prompt"),
-        ([*TEXT[:-1], "half \udc80"], "half a character"),  # what the shell's bytes that are no UTF-8 become
-        ([*TEXT[:-1], "a" * 30_000], "may have 20,000 characters. Given: 30,000."),
-        ([*TEXT, "--tokens", "0"], "from 2 to 4096. Given: 0."),
-        ([*TEXT, "--tokens", "1"], "from 2 to 4096. Given: 1."),
-        ([*TEXT, "--tokens", "100000"], "from 2 to 4096. Given: 100000."),
-        ([*TEXT, "--tokens", "many"], "must be a whole number"),
-        ([*TEXT, "--image", str(EXAMPLE)], "text-generation sees no picture: leave out --image."),
-        ([*TEXT, "--image", "/no/such.png"], "text-generation sees no picture"),
-        ([*TEXT, "--channels-last"], "switch channels_last off"),
-        ([*TEXT, "--compiler", "aot"], "choose compiler jit"),
-        ([*TEXT, "--package", "model.pt2"], "choose compiler jit"),
-        ([*TEXT, "--text", "a cat"], "takes no text queries"),
-        ([*RUN, "--prompt", "The picture"], "only models that write text take prompt."),
-        ([*RUN, "--tokens", "9"], "only models that write text take tokens."),
-        (["run", "--model", __file__ + ":build", "--prompt", "The"], "only models that write text take prompt."),
-    ],
-)
-def test_what_text_generation_does_not_take_is_bad_input(
-    arguments: list[str], said: str, scripted: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake = scripted(ok_result())
-    assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert said in told.err and "Traceback" not in told.err and (told.out, fake.specs) == ("", [])
-
-
-def test_a_local_folder_is_a_checkpoint(scripted: Any, tmp_path: Path) -> None:
-    fake = scripted(ok_result())
-    main(["run", "--checkpoint", str(tmp_path), "--task", "object-detection", "--image", str(EXAMPLE)])
-    assert fake.specs[0].checkpoint == str(tmp_path)
-
-
-def test_what_only_the_worker_can_see_is_bad_input_too(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    fake = scripted(Progress("load", 0.0, 0.1), BadInput("The file is no image that can be read: x.png."))
-    assert main(RUN) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.endswith("The file is no image that can be read: x.png.\n")
-    assert fake.closed
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

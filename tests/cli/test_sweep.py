@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 import random
 import signal
@@ -15,19 +12,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from samples import ok_result
 
-from demo.cli import sweep as sweep_command
-from demo.cli.common import wanted
-from demo.cli.main import main
-from demo.core.errors import BadInput
-from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.sweep.cells import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20261121
-SPEC = ok_result().spec
 
 
 def command(data: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -66,19 +55,6 @@ def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path
     assert done.returncode == 0, done.stderr
     results = {result.spec.checkpoint: result for result in History(tmp_path / "history.sqlite3").all()}
     assert results["shapes-vit"].spec.prompt == "" and results["shapes-gemma"].spec.prompt == "The"
-
-
-@pytest.mark.parametrize("ending", [".csv", ".json"])
-def test_the_table_is_written_in_the_kind_of_its_ending(ending: str, tmp_path: Path) -> None:
-    out = tmp_path / f"table{ending}"
-    assert command(tmp_path, *GRID, "--out", str(out)).returncode == 0
-    rows = list(csv.DictReader(out.open())) if ending == ".csv" else json.loads(out.read_text())
-    assert [row["value"] for row in rows] == ["2.0×", "OOM", "2.0×"]
-    assert [int(row["batch_size"]) for row in rows] == [1, 101, 2]
-    assert float(rows[0]["eager_median_ms"]) == pytest.approx(2.04)
-    assert not rows[1]["compiled_median_ms"]
-    stored = {result.id for result in History(tmp_path / "history.sqlite3").all()}
-    assert {row["id"] for row in rows} == stored
 
 
 @pytest.mark.parametrize(
@@ -132,22 +108,6 @@ def test_a_broken_grid_file_is_refused_by_name(content: str, tmp_path: Path) -> 
     done = command(tmp_path, str(tmp_path / "grid.yaml"))
     assert done.returncode == 2
     assert "grid.yaml" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_without_pyyaml_a_grid_file_is_refused_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "grid.yaml").write_text("checkpoints: [shapes-vit]\n")
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    assert main(["sweep", str(tmp_path / "grid.yaml")]) == 2
-    assert "pip install pyyaml" in capsys.readouterr().err
-
-
-def test_a_measured_table_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(measured, "FOLDER", tmp_path / "file" / "measured")
-    with pytest.raises(BadInput, match=r"The measured table was not written: .*The results are in the store"):
-        sweep_command._kept_as_measured([Cell(SPEC, ok_result())])
 
 
 def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
@@ -216,28 +176,3 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
     assert counts == Counter(range(1, 41))
     assert len(log.read_text().splitlines()) <= 40 + 20
-
-
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_sweep_that_ended_before_its_first_value_leaves_an_earlier_table_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], fresh: bool
-) -> None:
-    out = tmp_path / "table.csv"
-    out.write_text("an earlier table")
-    spec = ok_result().spec
-    with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec)], out, fresh=fresh):
-        raise KeyboardInterrupt
-    again = "the same command without --fresh" if fresh else "the same command"
-    assert capsys.readouterr().err == f"Stopped: 0 of 1 stored; {again} resumes.\n"
-    assert out.read_text() == "an earlier table"
-    with pytest.raises(KeyboardInterrupt), sweep_command._kept([Cell(spec, ok_result())], out):
-        raise KeyboardInterrupt
-    assert "2.00×" in out.read_text()
-
-
-@pytest.mark.parametrize(("typed", "starts"), [("\n", True), ("Y\n", True), ("no\n", False), ("", False), ("y", False)])
-def test_the_end_of_the_input_is_no_answer(typed: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
-    monkeypatch.setattr("sys.stdin", terminal(typed))
-    monkeypatch.setattr("sys.stderr", terminal())
-    assert wanted() is starts

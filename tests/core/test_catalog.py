@@ -86,17 +86,6 @@ def test_ids_are_unique_and_every_task_has_a_bundled_checkpoint() -> None:
     assert {checkpoint.task for checkpoint in BUNDLED} == set(TASKS)
 
 
-def test_only_segmentation_models_say_how_they_are_decoded() -> None:
-    for checkpoint in catalog.CHECKPOINTS:
-        assert (checkpoint.segmentation is not None) == (checkpoint.task == "image-segmentation")
-
-
-def test_for_task_and_find_give_the_entries() -> None:
-    assert [checkpoint.id for checkpoint in catalog.for_task("image-segmentation")][-1] == "shapes-segformer"
-    assert catalog.find("microsoft/resnet-50") in catalog.for_task("image-classification")
-    assert catalog.find("microsoft/resnet-18") is None
-
-
 def test_importing_the_catalogue_is_cheap_and_works_from_any_folder(tmp_path: Path) -> None:
     heavy = ("torch", "transformers", "gradio", "pandas", "plotly", "PIL")
     script = (
@@ -335,11 +324,6 @@ def test_the_detrs_no_timm_keys_load_without_any_mapping(id: str, tmp_path: Path
 def test_the_task_of_a_known_checkpoint_need_not_be_given() -> None:
     spec = catalog.make_spec("facebook/detr-resnet-50", batch_size="4")
     assert (spec.task, spec.batch_size) == ("object-detection", 4)
-
-
-def test_queries_may_come_as_one_text() -> None:
-    spec = catalog.make_spec("google/owlvit-base-patch32", text="a cat, a remote control,")
-    assert spec.text == ("a cat", "a remote control")
 
 
 def test_another_model_of_the_hub_needs_its_task() -> None:

@@ -128,12 +128,6 @@ def test_one_block_gives_no_interval() -> None:
     assert ok_result(eager=measurement(0.002, blocks=1), compiled=measurement(0.001, blocks=1)).speedup is None
 
 
-def test_times_taken_one_after_the_other_need_not_be_as_many() -> None:
-    speedup = ok_result(eager=measurement(0.002, blocks=20), interleaved=False).speedup
-    assert speedup is not None
-    assert speedup.ratio == pytest.approx(2, rel=0.02)
-
-
 def test_the_control_pairs_the_blocks_that_both_have() -> None:
     steady = Measurement((0.002,) * 48, None, (), 4)
     control = ok_result(eager=steady, control_times=Measurement((0.001,) * 20, None, (), 4)).control
@@ -171,15 +165,6 @@ def test_an_old_file_always_loads() -> None:
     assert result.speedup.ratio == pytest.approx(old["speedup"]["ratio"], rel=0.05)
     assert result.eager is not None
     assert list(result.eager.wall_seconds) == old["eager"]["wall_seconds"]
-
-
-def test_compiling_pays_for_itself_sooner_the_larger_the_speed_up():
-    result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
-    found = result.break_even(10.0)
-    ratio = result.speedup.ratio
-    assert found.calls == math.ceil(10.0 / (result.latencies["eager"] * (1 - 1 / ratio)))
-    assert found.low <= found.calls <= found.high
-    assert found.images == 4 * found.calls
 
 
 def test_compiling_that_may_gain_nothing_has_no_upper_bound():

@@ -15,7 +15,7 @@ from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 from demo.present import card, fonts, sentences
-from demo.present.palette import COMPILED, EAGER, PAGE_PAPER, rgb
+from demo.present.palette import PAGE_PAPER, rgb
 
 LONG = RunSpec(
     "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,
@@ -72,28 +72,6 @@ def test_no_line_of_a_card_lies_over_another() -> None:
         bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
         assert bands[bars].tolist() == [392, 440] and bands[bars + 1].tolist() == [454, 502]
         assert len(bands) - bars == 5  # interval, foot, and the line at the edge
-
-
-def test_how_a_run_ended_lies_below_what_was_asked() -> None:
-    dark = [
-        drawn(failed_result(status=status))[:190].max(axis=2) < 150
-        for status in ("out_of_memory", "cancelled", "timed_out", "failed", "compile_failed")
-    ]
-    assert all((letters ^ dark[0]).sum() < 300 for letters in dark)  # each card has a palette of its own
-
-
-def test_letters_of_a_large_answer_do_not_lie_over_each_other() -> None:
-    """The second "o" of "Took" stands free: the first one is drawn as close to the T as it is counted."""
-    ink = (drawn(failed_result(status="timed_out"))[230:300, 40:300] != rgb(PAGE_PAPER)).any(axis=(0, 2))
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], ink, [False])).astype(int)))
-    assert [right - left < 70 for left, right in edges.reshape(-1, 2)] == [False, True, True]  # To, o, k
-
-
-def test_both_bars_stand_on_one_scale() -> None:
-    pixels = drawn(ok_result())[380:]  # below the two bars of the name
-    lengths = [int((pixels == rgb(colour)).all(axis=2).sum(axis=1).max()) for colour in (EAGER, COMPILED)]
-    assert lengths[0] == pytest.approx(2 * lengths[1], abs=2) and lengths[0] > 500
-    assert not (drawn(failed_result())[380:] == rgb(EAGER)).all(axis=2).any()
 
 
 def test_each_answer_has_a_card_of_its_own() -> None:

@@ -13,7 +13,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import BackToBack, Compilation, CompileCost, CompiledFirst, GraphBreak, Measurement
 from demo.core.outputs import EndToEnd, Parity
-from demo.core.result import STATUSES, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import details, markdown, same_answer, section_texts, sentences
 from demo.ui.html import sections
@@ -88,11 +88,6 @@ def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() ->
     assert sentences.interval(ok_result(compiled=noisy), ENGLISH) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
 
 
-def test_two_decimals_are_enough_for_a_wide_interval() -> None:
-    assert sentences.ends(1.41, 1.45) == ("1.41", "1.45×")
-    assert sentences.ends(0.998, 1.003) == ("0.998", "1.003×")
-
-
 def rows(result: RunResult) -> list[details.Row]:
     parts = [make(result, ENGLISH) for make in (details.WHY | details.COST).values()]
     return [row for part in parts if part is not None for row in part.rows]
@@ -104,21 +99,6 @@ def test_rows_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured(
     names = [name for name, _, _ in found]
     assert len(names) == len(set(names)) and "GPU clock" not in names
     assert [name for name, _, _ in rows(failed_result())] == ["CPU", "Memory", "Versions", "Whole run"]
-
-
-def test_every_graph_break_has_its_row() -> None:
-    good = ok_result()
-    assert good.compilation is not None
-    breaks = (GraphBreak("print", "a.py:1 in forward"), GraphBreak("item()", ""))
-    found = rows(dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, graph_breaks=breaks)))
-    assert ("Graph break 1", "a.py:1 in forward", "print") in found
-    assert ("Graph break 2", "dynamo did not say where", "item()") in found
-
-
-def test_the_empty_message_of_an_added_graph_break_is_not_shown() -> None:
-    added = GraphBreak("Call to torch._dynamo.graph_break(): User-inserted graph break. Message: None", "a.py:1")
-    result = ok_result(compilation=Compilation(1.0, "cold", 2, graph_breaks=(added,)))
-    assert {name: why for name, _, why in rows(result)}["Graph break 1"].endswith("User-inserted graph break.")
 
 
 def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
@@ -185,18 +165,9 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     assert same_answer.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
 
 
-def test_every_status_has_its_words() -> None:
-    told = [sentences.status(failed_result(status=status), ENGLISH) for status in STATUSES]
-    assert len(set(told)) == len(STATUSES) and "Out of memory" in told
-
-
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:
     assert [sentences.count(n, "call", ENGLISH) for n in (0, 1, 2)] == ["no calls", "1 call", "2 calls"]
     assert sentences.count(13997, "call", ENGLISH) == "13\N{NARROW NO-BREAK SPACE}997 calls"
-
-
-def test_a_rate_names_what_it_counts() -> None:
-    assert sentences.rate(694.2, ok_result().spec, ENGLISH) == "694 images/s"
 
 
 def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
@@ -283,16 +254,3 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "GPU power 250 W",
     ):
         assert text in html.unescape(told), (text, told)
-
-
-def test_what_was_asked_names_everything_that_is_not_the_default() -> None:
-    spec = RunSpec("shapes-vit", "image-classification", batch_size=4)
-    assert sentences.asked(spec, ENGLISH) == "shapes-vit · batch 4 · default · float32"
-    special = dataclasses.replace(
-        spec, weights="random", protocol="as published", channels_last=True, attention="eager",
-        threads=1, cache="empty", scope="layers", freezing=True, dynamic="on", another_size=True,
-    )  # fmt: skip
-    assert sentences.asked(special, ENGLISH).removeprefix(sentences.asked(spec, ENGLISH)) == (
-        " · random weights · as published · eager attention · 1 thread · empty cache · compiled by layers · dynamic on"
-        " · channels last · freezing · another size"
-    )

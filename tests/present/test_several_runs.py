@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 
 import numpy as np
@@ -13,8 +12,7 @@ from samples import failed_result, measurement, ok_result
 from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Measurement
-from demo.present.figure import room
-from demo.present.several_runs import STACKS, calls_over_time, reruns, stacks, timeline
+from demo.present.several_runs import STACKS, calls_over_time, reruns, timeline
 
 SPEEDUPS = np.exp(np.random.default_rng(4).normal(0.3, 0.04, 40)).tolist()
 
@@ -44,17 +42,6 @@ def test_the_band_is_the_interval_of_the_mean_and_every_value_is_told() -> None:
     json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
 
 
-def test_equal_speed_ups_stand_on_each_other() -> None:
-    assert stacks([1.2, 1.2, 1.2], 0.01) == ([1.2] * 3, [0, 1, 2])
-    figure = reruns(ok_result(), [1.2] * 3, stats.Interval(1.2, 1.1, 1.3), ENGLISH)
-    assert figure.layout.xaxis.range[0] < 1.2 < figure.layout.xaxis.range[1]
-
-
-def test_a_column_is_narrower_than_a_dot() -> None:
-    columns, levels = stacks([1.0, 1.009, 1.011, 1.5], 0.01)
-    assert columns == pytest.approx([1.0045, 1.0045, 1.011, 1.5]) and levels == [0, 1, 0, 0]
-
-
 # Two runs
 
 
@@ -72,14 +59,6 @@ def test_each_block_of_both_runs_stands_where_it_was_timed() -> None:
     assert eager.y[:3] == pytest.approx([2, 2.04, 2.08])
 
 
-def test_lines_differ_without_colour() -> None:
-    figure = calls_over_time([FAST, SLOW], ENGLISH)
-    assert figure is not None
-    assert len({(line.line.dash, line.marker.symbol) for line in figure.data}) == 4
-    signs = {note.text.split(">")[1].split("<")[0] for note in figure.layout.annotations[:-1]}
-    assert len(signs) == 4
-
-
 def test_runs_of_very_different_scale_share_a_logarithmic_axis_and_it_is_said() -> None:
     figure = calls_over_time([FAST, SLOW], ENGLISH)
     alike = calls_over_time([FAST, FAST], ENGLISH)
@@ -91,30 +70,6 @@ def test_runs_of_very_different_scale_share_a_logarithmic_axis_and_it_is_said() 
     assert figure.layout.xaxis.range[1] >= max(max(line.x) for line in figure.data)
     ticks = [float(tick) for tick in figure.layout.yaxis.ticktext]
     assert len(ticks) >= 2 and all(10**low <= tick <= 10**high for tick in ticks)
-
-
-def test_a_much_longer_run_leaves_the_other_its_width_and_their_lengths_are_said() -> None:
-    figure, alike = calls_over_time([FAST, SLOW], ENGLISH), calls_over_time([FAST, FAST], ENGLISH)
-    assert figure is not None and alike is not None
-    assert all(max(line.x) == pytest.approx(100) for line in figure.data)
-    took = "each run from its first timed call to its last; A took 0.1 s, B 10.0 s"
-    assert took in figure.layout.meta["aloud"] and "seconds of timed calls" in alike.layout.meta["aloud"]
-
-
-def test_names_at_the_ends_do_not_cover_each_other_and_have_room() -> None:
-    figure = calls_over_time([FAST, FAST], ENGLISH)
-    assert figure is not None
-    notes = figure.layout.annotations[:-1]
-    low, high = figure.layout.yaxis.range
-    heights = sorted(200 * (note.y - low) / (high - low) + note.yshift for note in notes)
-    assert all(above - below >= 19.9 for below, above in itertools.pairwise(heights))
-    assert figure.layout.margin.r >= room(["A compiled"])
-
-
-def test_figures_of_each_line_are_told() -> None:
-    figure = calls_over_time([FAST, SLOW], ENGLISH)
-    assert figure is not None
-    assert "A eager: median 2.04 ms, 2.00 ms to 2.08 ms; A compiled: median" in figure.layout.meta["aloud"]
 
 
 def test_a_block_beyond_the_scale_is_counted() -> None:
@@ -131,12 +86,3 @@ def test_a_run_without_timed_calls_is_not_drawn_and_two_of_them_are_no_chart() -
     assert calls_over_time([failed_result(), failed_result(id="b")], ENGLISH) is None
     short = Measurement((0.001,), None, (0.003,), 4)
     assert timeline(ok_result(eager=short, compiled=short)) == {}
-
-
-def test_one_three_or_four_runs_have_no_such_chart() -> None:
-    assert all(calls_over_time([FAST] * count, ENGLISH) is None for count in (1, 3, 4))
-
-
-def test_variants_that_were_timed_one_after_the_other_stand_so() -> None:
-    found = timeline(ok_result(interleaved=False))
-    assert max(found["eager"][0]) < min(found["compiled"][0])

@@ -6,16 +6,15 @@ import dataclasses
 import json
 
 import pytest
-from samples import measurement, ok_result, text_result
+from samples import measurement, text_result
 
-from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Generation, Prefill
+from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
-from demo.present import advice, markdown, sentences, text_answer
-from demo.ui.html import answer, comparison, outputs, takeaway
+from demo.present import advice, sentences
+from demo.ui.html import answer, outputs, takeaway
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -55,14 +54,6 @@ def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
     assert RunResult.from_json(data) == text_result()
 
 
-def test_rows_name_what_generate_compiles_by_itself() -> None:
-    rows = {name: value for name, value, _ in text_answer.rows(text_result(), ENGLISH)}
-    assert rows["transformers' generate()"] == "20.0 ms" and rows["Key-value cache"] == "86.0 kB"
-    on_gpu = text_result(generation=Generation(3, 7, 86_016, generate_seconds=0.02, automatic_seconds=0.01))
-    assert "20.0 ms → 10.0 ms" in {value for _, value, _ in text_answer.rows(on_gpu, ENGLISH)}
-    assert text_answer.rows(dataclasses.replace(text_result(), prefill=None, generation=None), ENGLISH) == []
-
-
 def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
     page = outputs.shown(parted(), ENGLISH)
     assert page.count('class="parted"') == 2 and page.index("from token 2 on") > 0
@@ -81,15 +72,6 @@ def test_each_token_is_played_after_the_time_that_it_took() -> None:
     assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * answer.SECONDS
 
 
-def test_terminal_table_and_calls_are_those_of_a_prompt() -> None:
-    result = text_result()
-    report = terminal.report(result)
-    assert "eager writes" in report and " a red star." in report and "Time to the first token" in report
-    assert "| first token | " in markdown.of_run(result)
-    for call in (takeaway.curl(result, "http://x"), takeaway.client(result, "http://x")):
-        assert "The picture shows" in call and "PICTURE=" not in call and "image" not in call
-
-
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:
     slower = Prefill(measurement(0.005), measurement(0.05), measurement(0.005))
     assert text_result(prefill=slower).speedup.verdict == "faster"
@@ -105,9 +87,3 @@ def test_a_month_counts_whole_answers() -> None:
     start = advice.start_seconds(result)
     saved = fmt.work_time(30 * (100_000 * (eager - compiled) - start))
     assert saved in advice.month(result, 100_000, 1, None, ENGLISH)
-
-
-def test_a_picture_has_no_prompt_and_no_tokens_beside_a_text() -> None:
-    text = text_result(spec=dataclasses.replace(text_result().spec, tokens=32))
-    page = "".join(comparison.comparison([ok_result(), text], ENGLISH))
-    assert "<td>–</td><td>32</td>" in page and "<td>64</td>" not in page

@@ -12,7 +12,6 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,9 @@ from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs import cache_file, child
+from demo.runs import cache_file
 from demo.runs.runner import Runner
-from demo.sweep.grid import PICTURE, Grid
+from demo.sweep.grid import PICTURE
 
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -136,39 +135,3 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere\.cache"):
         cache_file.load(tmp_path / "nowhere.cache")
-
-
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [(cache_file, "MODULE"), (child, "LIFELINE_MODULE")],
-    ids=["while its pipe is held open", "with its pipe"],
-)
-def test_a_process_that_dies_before_it_reads_its_job_is_an_error_with_its_last_words(
-    where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The job is longer than a pipe holds: writing it at once would never end, or end the command silently with 141."""
-    monkeypatch.setattr(where, name, "tests.no_such_module")
-    monkeypatch.setattr(Grid, "specs", lambda grid, folders=False: (SPEC,) * 2000)
-    assert main(["cache", "save", str(tmp_path / "vit.cache"), "--checkpoint", "shapes-vit"]) == 1
-    assert "ended without an answer" in (told := capsys.readouterr().err) and "no_such_module" in told
-    assert not list(tmp_path.iterdir())
-
-
-def test_saving_into_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="does not exist"):
-        cache_file.save(tmp_path / "no" / "file", [SPEC], PICTURE, lambda text: None)
-
-
-def test_saving_onto_a_folder_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
-    said: list[str] = []
-    with pytest.raises(BadInput, match="is a folder"):
-        cache_file.save(tmp_path, [SPEC], PICTURE, said.append)
-    assert said == []
-
-
-@pytest.mark.parametrize("asked", [{"compiler": "aot"}, {"freezing": True}])
-def test_what_the_compile_cache_does_not_hold_is_not_saved(asked: dict[str, Any], tmp_path: Path) -> None:
-    specs = [SPEC, catalog.make_spec(checkpoint="shapes-vit", **asked)]
-    with pytest.raises(BadInput, match="is not in the compile cache"):
-        cache_file.save(tmp_path / "vit.cache", specs, PICTURE, lambda text: None)
-    assert list(tmp_path.iterdir()) == []

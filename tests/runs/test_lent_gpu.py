@@ -17,7 +17,7 @@ from samples import ok_result
 
 from demo.core import catalog
 from demo.core.errors import BadInput, WorkerDied
-from demo.core.result import Failure, Progress, RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.runs.environment import worker_environment
 from demo.runs.runner import Runner
@@ -66,15 +66,6 @@ def test_each_repeat_borrows_the_gpu_anew() -> None:
     assert result.spec.repeats == 3 and len(result.earlier) == 2
 
 
-def test_what_is_no_package_and_what_asks_for_the_cpu_keeps_to_the_worker() -> None:
-    lender = Lender(ok_result())
-    for spec in (dataclasses.replace(PACKAGE, device="cpu"), dataclasses.replace(PACKAGE, compiler="jit")):
-        assert run(lender, spec=spec).status == "crashed"  # there is no such worker
-    with pytest.raises(BadInput, match="compiler aot"):
-        run(lender, spec=dataclasses.replace(PACKAGE, compiler="jit", device="cuda"))
-    assert lender.asked == []
-
-
 def test_a_gpu_that_is_taken_back_or_silent_makes_a_result_that_says_so() -> None:
     taken = run(Lender(Progress("time", 0.6, 0.0), WorkerDied("GPU task aborted")))
     assert taken.status == "crashed" and taken.failure is not None and "GPU task aborted" in taken.failure.message
@@ -87,14 +78,6 @@ def test_where_no_gpu_is_lent_the_run_is_refused_and_not_stored(tmp_path: Path) 
     with pytest.raises(BadInput, match="quota"):
         run(Lender(BadInput("ZeroGPU's GPU did not begin: quota.")), history)
     assert history.all(10) == []
-
-
-def test_the_remedy_of_a_run_that_took_too_long_is_none_that_only_other_machines_have() -> None:
-    late = ok_result(
-        status="timed_out", failure=Failure("compile", "It took too long.", "raise WORTH_COMPILING_TIMEOUT")
-    )
-    failure = run(Lender(late)).failure
-    assert failure is not None and "WORTH_COMPILING" not in failure.remedy and "GPU of its own" in failure.remedy
 
 
 def test_a_cancel_gives_the_gpu_back() -> None:

@@ -82,16 +82,6 @@ def test_a_crash_becomes_a_stored_result_with_message_and_remedy(tmp_path, monke
     assert History(tmp_path / "history.sqlite3").get(result.id) == result
 
 
-def test_a_graph_break_is_told_with_its_reason_and_source_line(tmp_path, monkeypatch):
-    result = last(faulty("graph break", tmp_path, monkeypatch))
-    assert result.status == "ok"
-    assert result.compilation.graphs == 2
-    (graph_break,) = result.compilation.graph_breaks
-    assert "Tensor.item()" in graph_break.reason
-    assert graph_break.location.startswith("faulty_worker.py:")
-    assert any("Graph breaks: 1." in warning for warning in result.warnings)
-
-
 def test_a_recompile_while_timing_makes_the_figures_void(tmp_path, monkeypatch):
     result = last(faulty("recompiles", tmp_path, monkeypatch))
     assert result.status == "failed"
@@ -183,17 +173,6 @@ def test_a_run_past_its_limit_is_timed_out(tmp_path, monkeypatch):
     result = last(faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK, timeout_seconds=1.0))
     assert result.status == "timed_out"
     assert "WORTH_COMPILING_TIMEOUT" in result.failure.remedy
-
-
-def test_progress_comes_while_nothing_happens(tmp_path, monkeypatch, child):
-    events = faulty("hangs with a child", tmp_path, monkeypatch, module=QUICK).run(TINY, SCENE)
-    next(events)
-    child()
-    looks = [next(events) for _ in range(6)][1:]
-    events.close()
-    assert all(isinstance(look, Progress) for look in looks)
-    elapsed = [look.elapsed_seconds for look in looks if isinstance(look, Progress)]
-    assert elapsed == sorted(elapsed) and elapsed[0] < elapsed[-1]
 
 
 def test_an_unreadable_picture_is_refused_and_leaves_no_trace_in_the_history(tmp_path):

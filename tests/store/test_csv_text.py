@@ -5,11 +5,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,14 +101,3 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(made: Any, tmp_path: Pa
     cells = [cell for line in read(made(tmp_path)) for cell in line.values()]
     assert any(cell == f"'{COMMAND}" for cell in cells)
     assert [cell for cell in cells if cell != csv_text.guarded(csv_text.original(cell))] == []
-
-
-def test_parquet_and_json_hold_the_texts_as_they_are() -> None:
-    assert json.loads(export.encoded([hostile()], "json"))[0]["spec"]["checkpoint"] == COMMAND
-    assert export.table([hostile()])["checkpoint"][0] == COMMAND
-
-
-def test_the_figures_of_an_export_are_numbers_for_whoever_reads_it() -> None:
-    found = pd.read_csv(io.BytesIO(export.encoded([ok_result(), hostile()], "csv")))
-    assert found["eager_median_ms"].dtype.kind == "f" and found["eager_median_ms"][0] == pytest.approx(2.04)
-    assert found["text"][1] == f"'{COMMAND}, a cat"

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from multiprocessing import get_context
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo.core import limits
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import History
@@ -150,14 +148,6 @@ def test_a_file_that_cannot_be_written_is_searched_all_the_same(
     assert [history.count(search) for search in SEARCHES] == [len(ids) for ids in expected]
 
 
-def test_a_file_at_its_limit_is_searched_quickly(
-    history: History, looked_into: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
-    assert history.count("slower") == history.count("faster") == 4
-    assert len(looked_into) == 12
-
-
 def _killed_while_it_looks(path: Path) -> None:
     made, rows = sqlite3.connect, iter(range(5))
 
@@ -181,21 +171,6 @@ def test_a_first_search_that_is_killed_harms_nothing(history: History) -> None:
     child.join()
     assert child.exitcode == -signal.SIGKILL
     assert history.count("slower") == history.count("faster") == 4 and history.count() == 12
-
-
-def test_first_searches_at_once_find_the_same(history: History) -> None:
-    start, counts = threading.Barrier(6), []
-
-    def search() -> None:
-        start.wait()
-        counts.append(History(history.path).count("slower"))
-
-    threads = [threading.Thread(target=search) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert counts == [4] * 6
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import re
-import shlex
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -19,12 +16,10 @@ from demo.cli.autopilot import again, report
 from demo.core import agreement, catalog
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
-from demo.core.measurement import GraphBreak
 from demo.core.outputs import Box, Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Repeat
-from demo.core.stats import Interval
 from demo.store.history import History
 from demo.sweep import autopilot
 from demo.sweep.autopilot import Answer
@@ -117,14 +112,6 @@ def speed(spec: RunSpec) -> float:
     return (0.008, 0.004)[spec.dtype == "bfloat16"] - 0.001 * spec.channels_last - 0.0001 * (spec.mode == "lite")
 
 
-def test_on_a_cpu_only_settings_that_differ_there_are_tried() -> None:
-    chosen = autopilot.candidates(SPEC, MACHINE)
-    assert len(chosen) == len(set(chosen)) == 3 * 3 * 2 * 2 + 2 * 3 * 2 * 2
-    assert {(spec.compiler, spec.freezing) for spec in chosen} == {("jit", False), ("jit", True), ("aot", False)}
-    assert not {spec.dtype for spec in chosen} & {"tf32"}
-    assert len(autopilot.candidates(SPEC, dataclasses.replace(MACHINE, gpu="A GPU"))) == 5 * 4 * 2 * 2
-
-
 def test_the_fastest_setting_wins_and_is_compared_with_plain_eager_float32(tmp_path: Path) -> None:
     answer, runner = found(speed, tmp_path)
     assert answer.winner is not None and answer.ratio is not None
@@ -145,20 +132,6 @@ def test_the_modes_that_try_kernels_out_wait_for_the_last_rung_and_only_with_the
     late = [one for one in answer.tries if one.spec.mode in autopilot.LATE_MODES]
     assert {(one.rung, one.spec.dtype, one.spec.channels_last) for one in late} == {(2, "bfloat16", True)}
     assert answer.winner is not None and answer.winner.spec.mode == "max-autotune-no-cudagraphs"
-
-
-def test_freezing_and_packages_wait_as_well(tmp_path: Path) -> None:
-    answer, _ = found(lambda spec: speed(spec) / (1 if spec.cached else 2 + spec.freezing), tmp_path)
-    late = [one for one in answer.tries if not one.spec.cached]
-    assert {(one.rung, one.spec.mode, one.spec.dtype, one.spec.channels_last) for one in late} == {
-        (2, "default", "bfloat16", True)
-    }
-    assert answer.winner is not None and answer.winner.spec.freezing
-
-
-def test_where_nothing_else_was_chosen_they_do_not_wait(tmp_path: Path) -> None:
-    answer, _ = found(speed, tmp_path, ("max-autotune-no-cudagraphs",))
-    assert Counter(one.rung for one in answer.tries) == {1: 12, 2: 4}
 
 
 def test_the_forecast_counts_no_fewer_runs_than_there_are_and_few_that_autotune(tmp_path: Path) -> None:
@@ -213,18 +186,6 @@ def test_a_setting_whose_compiled_model_sees_something_else_is_dropped_although_
     assert autopilot.judge(Cell(SPEC, reference), reference, 1).dropped == ""
 
 
-def test_a_setting_whose_check_failed_is_dropped(tmp_path: Path) -> None:
-    def seconds(spec: RunSpec) -> Any:
-        if spec.dtype == "float16":
-            return lambda made: dataclasses.replace(
-                made, parity=None, predictions=None, compiled=measurement(0.0001), warnings=("Not all was examined.",)
-            )
-        return speed(spec)
-
-    answer, _ = found(seconds, tmp_path)
-    assert answer.winner is not None and answer.winner.spec.dtype != "float16"
-
-
 def test_a_setting_that_fails_is_a_try_with_its_reason(tmp_path: Path) -> None:
     def seconds(spec: RunSpec) -> Any:
         if spec.mode == "default" and spec.attention == "auto":
@@ -254,15 +215,6 @@ def test_plain_eager_is_not_beaten_by_what_is_slower(tmp_path: Path) -> None:
     answer, _ = found(lambda spec: 0.020, tmp_path)
     assert answer.verdict == "slower"
     assert "Plain eager float32 is the fastest" in report(answer)
-
-
-def test_what_fullgraph_would_do_is_told_from_the_graphs(tmp_path: Path) -> None:
-    answer, _ = found(speed, tmp_path)
-    assert "one graph already" in answer.fullgraph
-    assert answer.winner is not None and answer.winner.compilation is not None
-    broken = dataclasses.replace(answer.winner.compilation, graphs=2, graph_breaks=(GraphBreak("print", ""),))
-    other = dataclasses.replace(answer, winner=dataclasses.replace(answer.winner, compilation=broken))
-    assert "would fail" in other.fullgraph
 
 
 def test_a_search_that_is_asked_again_runs_only_the_last_comparison(tmp_path: Path) -> None:
@@ -298,13 +250,6 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
     assert "--mode lite --dtype bfloat16" in text and "--channels-last" in text
 
 
-def test_text_generation_has_neither_memory_formats_nor_packages_to_try() -> None:
-    spec = catalog.make_spec("shapes-gemma", prompt="The", tokens=9)
-    chosen = autopilot.candidates(spec, MACHINE)
-    assert {(one.prompt, one.tokens, one.compiler, one.channels_last) for one in chosen} == {("The", 9, "jit", False)}
-    assert {one.freezing for one in chosen} == {False, True} and len(chosen) == len(set(chosen))
-
-
 # The command
 
 
@@ -330,18 +275,6 @@ def commanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> in
     return main.main(["autopilot", "--checkpoint", "shapes-vit", *more])
 
 
-@pytest.mark.parametrize(("more", "typed", "runs"), [([], "no\n", False), (["--yes"], "", True), ([], "\n", True)])
-def test_a_search_of_minutes_is_asked_for_on_a_terminal(
-    more: list[str], typed: str, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
-    monkeypatch.setattr("sys.stdin", terminal(typed))
-    monkeypatch.setattr("sys.stderr", shown := terminal())
-    assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16", *more) == 0
-    assert ("Start? [Y/n]" in shown.getvalue()) is not more
-    assert bool(History(tmp_path / "data" / "history.sqlite3").all()) is runs
-
-
 def test_a_search_that_is_stopped_says_what_is_left_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -352,104 +285,3 @@ def test_a_search_that_is_stopped_says_what_is_left_of_it(
     monkeypatch.setattr("demo.cli.autopilot._followed", stopped)
     assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 130
     assert "Stopped: what was tried is stored" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("image", [None, "my photo.png"])
-def test_the_command_for_the_winner_can_be_pasted_as_it_is(image: str | None, tmp_path: Path) -> None:
-    from demo.cli.main import parser
-
-    answer, _ = found(speed, tmp_path)
-    (line,) = [line for line in report(answer, image).splitlines() if line.startswith("  python -m demo run")]
-    assert parser().parse_args(shlex.split(line)[3:]).image == image
-
-
-def test_an_interval_that_says_nothing_is_said_to_say_nothing(tmp_path: Path) -> None:
-    answer, _ = found(speed, tmp_path)
-    text = report(dataclasses.replace(answer, ratio=Interval(1.1, 0.004, 112.13)))
-    assert "112.13" not in text and "1.10×" not in text
-    assert "cannot be told" in text and "differ too much from one another" in text
-    assert "No difference" in report(dataclasses.replace(answer, ratio=Interval(1.002, 0.99, 1.01)))
-
-
-def test_the_command_forecasts_the_search_and_writes_the_winners_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "winner.py"
-    assert commanded(monkeypatch, tmp_path, "--dtype", "bfloat16", "--script", str(path)) == 0
-    told = capsys.readouterr().err
-    chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.dtype == "bfloat16"]
-    planned = sum(map(len, autopilot.planned(SPEC, chosen, MACHINE)))
-    assert f"20 settings to choose from; {planned} runs. {planned} to run: about " in told
-    assert f"The winner's script lies in {path}." in told
-    compile(path.read_text(), str(path), "exec")
-    assert "bfloat16" in path.read_text()
-
-
-def test_the_last_runs_of_a_second_search_are_forecast_since_they_are_always_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for _ in range(2):
-        assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 0
-    _, to_run = re.findall(r"(\d+) to run: about ", capsys.readouterr().err)
-    assert int(to_run) >= 2 * autopilot.ROUNDS
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [
-        ("--mode", "fastest", "default, max-autotune-no-cudagraphs, lite"),
-        ("--mode", "reduce-overhead", "default, max-autotune-no-cudagraphs, lite"),
-        ("--dtype", "int8", "float32, bfloat16, float16"),
-    ],
-)
-def test_what_cannot_be_tried_here_is_refused_before_anything_runs(
-    option: str,
-    value: str,
-    allowed: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    more = ("--mode", "lite") if option == "--mode" else ("--dtype", "bfloat16")
-    assert commanded(monkeypatch, tmp_path, *more, option, value) == 2
-    told = capsys.readouterr().err
-    assert repr(value) in told and f"Allowed: {allowed}." in told
-    assert "to choose from" not in told
-
-
-@pytest.mark.parametrize("task", [None, "image-classification"])
-def test_the_command_that_runs_the_winner_again_asks_for_exactly_that(task: str | None, tmp_path: Path) -> None:
-    """A checkpoint that is not in the list needs its task, and a GPU's machine must be told of the CPU."""
-    from demo.cli.main import parser
-    from demo.cli.run import asked
-
-    spec = catalog.make_spec(
-        str(tmp_path) if task else "shapes-vit",
-        task,
-        folders=True,
-        device="cpu",
-        mode="lite",
-        channels_last=True,
-        attention="sdpa",
-    )
-    program = ["python", "-m", "demo"]
-    words = shlex.split(again(spec))
-    assert words[:3] == program
-    assert catalog.make_spec(**asked(parser().parse_args(words[3:])), folders=True) == spec
-
-
-@pytest.mark.parametrize("prompt", ["The picture's", "-1", "--prompt", "two\n lines"])
-def test_so_does_the_command_with_a_prompt(prompt: str) -> None:
-    from demo.cli.main import parser
-    from demo.cli.run import asked
-
-    spec = catalog.make_spec("shapes-gemma", prompt=prompt, tokens=9)
-    assert catalog.make_spec(**asked(parser().parse_args(shlex.split(again(spec))[3:]))) == spec
-
-
-def test_a_script_that_could_not_be_written_is_refused_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert commanded(monkeypatch, tmp_path, "--script", str(tmp_path / "no" / "winner.py")) == 2
-    assert "does not exist. Make it, or name another file" in capsys.readouterr().err
-    assert not (tmp_path / "data").exists()

@@ -12,26 +12,21 @@ import inspect
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gradio_client import Client
 from PIL import Image
 from samples import failed_result, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.store import export
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs.published import published_table
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEN: list[bytes] = []
 """The pictures that were run on, as files."""
 mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
@@ -121,46 +116,3 @@ def test_a_tool_says_which_argument_it_does_not_take(address: str) -> None:
     for tool in ("benchmark", "history", "published_table"):
         answer = called(address, tool, nonsense=1)
         assert answer.isError and "'nonsense' was unexpected" in answer.content[0].text
-
-
-def test_a_tool_answers_with_one_row_unless_it_is_asked_for_the_whole_and_the_api_the_other_way(address: str) -> None:
-    result = ok_result(spec=RunSpec("shapes-vit", "image-classification"))
-    for asked in ({}, {"whole": False}):
-        assert ast.literal_eval(called(address, "benchmark", **asked).content[0].text) == export.row(result)
-    plain = Client(address.removesuffix("gradio_api/mcp/"), verbose=False).predict(api_name="/benchmark")
-    assert plain == result.to_json()
-
-
-def test_the_published_tables_are_a_tool(address: str) -> None:
-    answer = called(address, "published_table", gpu="T4", batch_size=16)
-    rows = ast.literal_eval(answer.content[0].text)["rows"]
-    assert rows and {row["gpu"] for row in rows} == {"T4"}
-
-
-def test_the_history_is_a_tool(address: str) -> None:
-    answer = called(address, "history", search="owlvit")
-    rows = ast.literal_eval(answer.content[0].text)
-    assert [row["id"] for row in rows] == [failed_result().id]
-
-
-def test_a_tool_refuses_bad_input_with_a_sentence(address: str) -> None:
-    answer = called(address, "history", limit=0)
-    assert answer.isError
-    assert "whole number from 1 to 200" in answer.content[0].text
-
-
-def test_without_the_extra_the_option_says_what_to_install(tmp_path: Path) -> None:
-    hide = "import sys; sys.modules['mcp'] = None; import importlib.util as u; u.find_spec = lambda name: None;"
-    for start in ("sys.argv = ['app.py', '--mcp']; import runpy; runpy.run_path('app.py', run_name='__main__')",
-                  "from demo.cli.main import main; sys.exit(main(['serve', '--mcp']))"):  # fmt: skip
-        child = subprocess.run(
-            [sys.executable, "-c", hide + start],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={"PATH": "/usr/bin:/bin", FOLDER_VARIABLE: str(tmp_path), "HOME": str(tmp_path)},
-        )
-        assert child.returncode == 2, child.stderr
-        assert 'pip install "gradio[mcp]==' in child.stderr
-        assert "Traceback" not in child.stderr

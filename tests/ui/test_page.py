@@ -20,10 +20,8 @@ from samples import ok_result
 
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.page import SESSIONS, build, launch
-from demo.ui.web import gradio_workarounds
 
 ROOT = Path(__file__).resolve().parents[2]
-VIT = "google/vit-base-patch16-224"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,11 +39,6 @@ def test_the_page_imports_neither_torch_nor_transformers() -> None:
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert child.stdout.strip() == "False []", child.stderr
-
-
-def test_no_stub_file_is_written_beside_the_sources() -> None:
-    """gradio writes a .pyi next to every class derived from a component."""
-    assert not list((ROOT / "demo").rglob("*.pyi"))
 
 
 class Served(NamedTuple):
@@ -92,14 +85,6 @@ def test_pictures_are_served_wherever_the_app_was_started_from(tmp_path: Path, m
         page.close(verbose=False)
 
 
-def test_no_change_of_a_field_is_dropped_while_an_earlier_one_is_answered(served: Served) -> None:
-    """By default gradio drops it: a picture chosen right after another one was removed was never looked at."""
-    config = json.loads(urllib.request.urlopen(f"{served.address}config").read())
-    events = [one for one in config["dependencies"] if any(event == "input" for _, event in one["targets"])]
-    assert len(events) >= 4  # task, checkpoint, picture, and Published's filters together
-    assert {one["trigger_mode"] for one in events} == {"always_last"}
-
-
 def test_the_page_asks_nothing_of_the_outside(served: Served) -> None:
     """Fonts and scripts come from this server; gradio's own page only names its home and its preview picture."""
     html = urllib.request.urlopen(served.address).read().decode()
@@ -110,7 +95,3 @@ def test_the_page_asks_nothing_of_the_outside(served: Served) -> None:
 def test_the_server_keeps_no_more_sessions_than_its_memory_is_meant_for(served: Served) -> None:
     """Each call of the API counts as a session, and gradio would keep ten thousand of them."""
     assert served.app.state_holder.capacity == SESSIONS
-
-
-def test_the_servers_queue_polls_seldom(served: Served) -> None:
-    assert served.page._queue.sleep_when_free == gradio_workarounds.POLL_SECONDS

@@ -10,7 +10,7 @@ import pytest
 from page_support import Tags
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.core.result import PHASE_DOING, PHASES, PROGRESS_CODES, Progress
+from demo.core.result import PROGRESS_CODES, Progress
 from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.ui.html import progress
@@ -70,10 +70,6 @@ def test_phases_elapsed_and_remaining_time_are_told() -> None:
     assert "5.0 s elapsed · about 2 s left" in html
 
 
-def test_every_phase_has_its_step() -> None:
-    assert tuple(progress.STEP_OF_PHASE) == tuple(PHASE_DOING) == PHASES
-
-
 def test_every_code_of_a_worker_has_words_in_every_language() -> None:
     for code in PROGRESS_CODES:
         for lang in LANGUAGES.values():
@@ -102,7 +98,3 @@ def test_a_repeat_says_which_of_how_many_runs_it_is_and_moves_nothing() -> None:
         assert told in second and told not in one
         count = [len([name for name in Tags(page).names if name not in ("bdi",)]) for page in (one, second)]
         assert count[0] == count[1]
-
-
-def test_what_is_known_so_far_is_of_this_process() -> None:
-    assert "So far 2.0× in this process, known to ±5.0 %" in progress.strip(timed(), SPEC, ENGLISH)

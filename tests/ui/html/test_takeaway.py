@@ -24,7 +24,7 @@ from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import markdown
-from demo.present.script import script, snippet
+from demo.present.script import script
 from demo.ui.html import takeaway
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
@@ -184,17 +184,6 @@ class Parts(HTMLParser):
         self.texts[self._inside] = self.texts.get(self._inside, "") + data
 
 
-def test_each_piece_has_a_button_that_copies_it_whole() -> None:
-    result = ok_result()
-    parts = Parts(takeaway.section(result, ENGLISH, address="http://here"))
-    assert parts.copies == ["take-code", "take-script", "take-table", "take-curl", "take-client"]
-    assert parts.texts["take-code"] == snippet(result)
-    assert parts.texts["take-script"] == script(result)
-    assert parts.texts["take-table"] == markdown.of_run(result)
-    assert parts.texts["take-curl"] == takeaway.curl(result, "http://here")
-    assert parts.texts["take-client"] == takeaway.client(result, "http://here")
-
-
 def test_the_script_is_a_file_to_download() -> None:
     result = ok_result()
     links = Parts(takeaway.section(result, ENGLISH)).links
@@ -225,12 +214,6 @@ def test_a_failed_run_offers_its_script_and_no_figure() -> None:
     html = takeaway.section(failed_result(), ENGLISH)
     assert "take-script" in html and "take-code" not in html and "traffic" not in html
     assert "data-figure" not in html and "take-table" not in html
-
-
-def test_variants_timed_apart_have_no_script_and_the_section_says_why() -> None:
-    html = takeaway.section(ok_result(interleaved=False), ENGLISH)
-    assert "take-script" not in html and "take-curl" in html
-    assert "one after the other" in html
 
 
 def test_a_folder_has_a_script_and_no_call_of_the_api() -> None:

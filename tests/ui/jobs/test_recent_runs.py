@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import page_support
-import pytest
 from samples import ENVIRONMENT, ok_result
 
 from demo.core.result import RunResult
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
-from demo.ui.jobs.recent_runs import MAX_RUNS, RecentRuns
+from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.page import Page
 
 
@@ -52,16 +51,6 @@ def test_what_only_the_log_beside_the_file_holds_is_a_change_too(tmp_path: Path)
         assert len(recent_runs.runs()) == 2
 
 
-def test_what_a_forecast_reads_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of least recently used rows that is read in order and is one too small never hits."""
-    history = History(tmp_path / "history.sqlite3")
-    for number in range(MAX_RUNS):
-        history.append(ok_result(id=f"run-{number}"))
-    history.all(MAX_RUNS)
-    monkeypatch.setattr(RunResult, "from_json", None)  # nothing is read again
-    assert len(history.all(MAX_RUNS)) == MAX_RUNS
-
-
 def test_a_history_that_cannot_be_read_leaves_the_forecast_without_earlier_runs(tmp_path: Path) -> None:
     broken = tmp_path / "history.sqlite3"
     broken.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
@@ -82,17 +71,3 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> No
     assert "based on 1 earlier run with these settings" in forecast(history)
     assert "rough estimate" in forecast(history, batch_size=8)
     assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(history, batch_size=8)
-
-
-def test_what_would_be_refused_is_told_instead_of_a_forecast(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
-    told = forecast(history, checkpoint="google/owlvit-base-patch32", task="object-detection", text="")
-    assert "text queries" in told and "memory" not in told
-    assert "<script>" not in forecast(history, checkpoint="<script>alert(1)</script>")
-
-
-def test_there_is_no_forecast_while_the_machine_is_unknown() -> None:
-    runner = FakeRunner(lambda *_: ok_result())
-    runner.machine = None
-    page = Page(runner)
-    assert page_support.forecast(page) == ""

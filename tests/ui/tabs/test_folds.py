@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from page_support import (
-    answering,
     opened,
     pressed,
 )
-from samples import failed_result, full_result
+from samples import full_result
 
-from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
-from demo.runs.scratch import FOLDER_PREFIX
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -70,13 +63,6 @@ def test_a_run_with_a_profile_has_its_trace_to_download_until_another_run_begins
     assert not trace.parent.exists()
 
 
-def test_auto_traces_on_a_gpu() -> None:
-    for profile, gpu, traced in [("auto", None, False), ("auto", "T4", True), ("off", "T4", False)]:
-        runner = TracingRunner(lambda *_: full_result(), machine=dataclasses.replace(MACHINE, gpu=gpu))
-        list(pressed(Page(runner), profile=profile))
-        assert (runner.asked[-1] is not None) is traced
-
-
 @pytest.mark.parametrize("on_space", [False, True])
 def test_a_package_is_to_be_taken_along_where_the_page_is_local(
     on_space: bool, monkeypatch: pytest.MonkeyPatch
@@ -87,18 +73,6 @@ def test_a_package_is_to_be_taken_along_where_the_page_is_local(
     *_, last = pressed(page, compiler="aot")
     assert file_of(page, last, "package")["visible"] is not on_space
     assert file_of(page, last)["visible"] is False
-
-
-@pytest.mark.parametrize(
-    "answer", [failed_result(), BadInput("Not that one."), RuntimeError("oh")], ids=["failed", "refused", "broken"]
-)
-def test_a_run_that_wrote_no_trace_leaves_no_folder(
-    answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    page = Page(answering(answer))
-    list(pressed(page, profile="on"))
-    assert list(tmp_path.glob(f"{FOLDER_PREFIX}*")) == []
 
 
 def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from demo.ui.html import comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import history as history_tab
-from demo.ui.tabs.history import NAMED, PAGE, HistoryTab, ListState
+from demo.ui.tabs.history import PAGE, HistoryTab
 
 SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
 
@@ -65,12 +64,6 @@ def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
     head, _, figures, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
     return (head + figures, message) if isinstance(head, str) else (head, message)
-
-
-def chart_of(page: Page, ticked: str) -> dict[str, Any]:
-    """The update of the comparison's chart of calls over time."""
-    _, chart, *_ = handler(page, of=(tab(page).compare_button, "click"))(ticked)
-    return dict(chart)
 
 
 def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
@@ -119,11 +112,6 @@ def test_a_search_leaves_what_fits_and_says_where_nothing_does(page: Page) -> No
     assert not Tags(shown(page, HOSTILE)[0]).runs_script
 
 
-def test_an_empty_history_says_so(tmp_path: Path) -> None:
-    page = Page(FakeRunner(lambda *_: ok_result()), history=History(tmp_path / "none" / "history.sqlite3"))
-    assert text(shown(page)[0]) == "No runs yet. Each one is kept here."
-
-
 def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) -> None:
     for number in range(PAGE):
         history.append(failed_result(id=f"n{number}"))
@@ -133,19 +121,6 @@ def test_a_long_history_is_shown_piece_by_piece(page: Page, history: History) ->
     html, button, _ = more(page, "", state)
     assert f"{PAGE + 3} runs" in html
     assert button["visible"] is False
-
-
-def test_the_list_does_not_grow_without_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
-    html, button, state = more(page, "", ListState(1))
-    assert "The newest 2 of 3 runs" in text(html)
-    assert button["visible"] is False
-    assert more(page, "", state)[2].most == 2
-
-
-def test_a_history_that_cannot_be_read_is_a_sentence(page: Page, history: History) -> None:
-    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
-    assert "cannot be read" in text(shown(page)[0])
 
 
 def test_texts_from_outside_cannot_become_html() -> None:
@@ -207,14 +182,6 @@ def test_two_to_four_runs_are_compared_oldest_first(page: Page) -> None:
     assert re.search(r"A 2\.00× .*B Out of memory C 0\.50×", said)
 
 
-def test_in_the_chart_a_faster_run_lies_right_of_one_and_a_slower_one_left() -> None:
-    html = "".join(comparison.comparison([ok_result(), SLOWER], ENGLISH))
-    one = float(re.findall(r'class="one" style="left:([\d.]+)%', html)[0])
-    faster, slower = (float(left) for left in re.findall(r'class="point" style="left:([\d.]+)%', html))
-    assert 0 <= slower < one < faster <= 100
-    assert slower + faster == pytest.approx(2 * one, abs=0.5)  # 0.5 and 2 are equally far from 1
-
-
 OTHERWISE: dict[str, Any] = {
     "checkpoint": "shapes-segformer", "task": "image-segmentation", "batch_size": 2, "mode": "lite", "fullgraph": True,
     "dtype": "bfloat16", "device": "cuda", "weights": "random", "text": ("a lion",), "iterations": 10,
@@ -235,18 +202,6 @@ def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_o
         assert "the differences are noise" not in html and "They differ in: " in html
 
 
-def test_when_noise_pays_for_itself_is_not_said() -> None:
-    times = tuple(0.002 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
-    noisy = ok_result(id="noisy", compiled=dataclasses.replace(ok_result().compiled, wall_seconds=times))
-    assert noisy.speedup is not None and noisy.speedup.verdict == "unsure" and noisy.speedup.ratio > 1
-    said = text("".join(comparison.comparison([ok_result(), noisy], ENGLISH)))
-    assert re.search(r"Pays for itself after about [\d\s]+ calls Too noisy to tell ", said)
-
-
-def test_equal_runs_are_said_to_differ_by_noise_only() -> None:
-    assert "the differences are noise" in "".join(comparison.comparison([ok_result(), ok_result(id="again")], ENGLISH))
-
-
 def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_noise() -> None:
     known = Spread("same runs", 0.03, 20)
     fast, slow = ok_result(spread=known), ok_result(id="slow", compiled=measurement(0.004), spread=known)
@@ -259,19 +214,6 @@ def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_nois
         html = "".join(comparison.comparison(results, ENGLISH))
         assert ("the differences are noise" in html) is noise
         assert ("differ by more than noise" in html) is not noise
-
-
-def test_the_words_at_the_ticks_do_not_lie_over_each_other() -> None:
-    for seconds in (0.04, 0.004, 0.0019, 0.001, 0.00001):
-        html, _ = comparison.comparison([ok_result(), ok_result(id="b", compiled=measurement(seconds))], ENGLISH)
-        ticks = html.partition('class="line ticks"')[2]
-        places = [float(place) for place in re.findall(r"left:([\d.]+)%", ticks)]
-        assert ">1×<" in ticks and all(after - before >= 14.9 for before, after in pairwise(places))
-
-
-def test_runs_without_figures_are_compared_too() -> None:
-    for results in [[failed_result(), failed_result(id="b")], [ok_result(), failed_result()]]:
-        assert "Out of memory" in "".join(comparison.comparison(results, ENGLISH))
 
 
 def linked(page: Page, query: str, chosen: str = "") -> tuple[Any, str, Any]:
@@ -304,26 +246,6 @@ def test_any_other_number_is_answered_with_a_sentence(ticked: str, page: Page, h
         history.append(failed_result(id=id))
     _, message = compared(page, ticked)
     assert "Select 2 to 4 runs" in text(message)
-
-
-def test_two_runs_have_a_chart_of_their_calls_over_time_and_others_a_sentence(page: Page, history: History) -> None:
-    chart = chart_of(page, f"slower {ok_result().id}")
-    assert chart["visible"] is True and len(chart["value"].data) == 4
-    assert "Compare two runs" not in text(compared(page, f"slower {ok_result().id}")[0])
-    one, failed = chart_of(page, f"slower {failed_result().id}"), failed_result(id="failed too")
-    assert [line.name for line in one["value"].data] == ["B eager", "B compiled"]
-    said = text(compared(page, f"slower {failed_result().id}")[0])
-    assert "Without timed calls, so not in a chart of calls over time: A. " in said
-    history.append(failed)
-    assert "calls over time: A, B." in text("".join(comparison.comparison([failed_result(), failed], ENGLISH)))
-    three = f"slower {failed_result().id} {ok_result().id}"
-    assert chart_of(page, three)["visible"] is False
-    assert "Compare two runs to see their calls over time in one chart." in text(compared(page, three)[0])
-
-
-def test_a_list_that_follows_the_history_changes_nothing_but_the_list(page: Page) -> None:
-    (event,) = [fn for fn in page.blocks.fns.values() if (tab(page).runs._id, "tick") in fn.targets]
-    assert set(event.outputs) == {tab(page).runs, tab(page).more_button, tab(page).shown}
 
 
 # ---- taking away
@@ -365,19 +287,6 @@ def test_ticked_ids_are_read_once_each_and_not_without_end(page: Page, monkeypat
     assert read == []
 
 
-def test_one_export_is_written_at_a_time(page: Page) -> None:
-    buttons = {button._id for button in tab(page).exports.values()}
-    writing = [fn for fn in page.blocks.fns.values() if fn.fn and fn.targets and fn.targets[0][0] in buttons]
-    assert len(writing) == 3
-    assert {fn.concurrency_id for fn in writing} == {"export"} and {fn.concurrency_limit for fn in writing} == {1}
-
-
-def test_an_export_that_fails_is_a_sentence(page: Page, history: History) -> None:
-    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
-    with pytest.raises(gr.Error, match="cannot be read"):
-        exported(page, "csv", "", "")
-
-
 # ---- deleting
 
 
@@ -398,32 +307,6 @@ def test_deleting_asks_first_and_then_removes_what_the_question_named_only(page:
     assert head == figures == "" and chart["visible"] is False
     assert "slower" not in html
     assert [result.id for result in history.all()] == [failed_result().id, ok_result().id]
-
-
-@pytest.mark.parametrize(
-    ("language", "more"), [("en", "and 2 more"), ("ar", "و 2 غيرها"), ("ja", "ほか 2 件"), ("zh-CN", "以及另外 2 次")]
-)
-def test_of_many_runs_the_question_names_the_first_and_counts_the_others(
-    language: str, more: str, page: Page, history: History
-) -> None:
-    many = [f"many{number}" for number in range(NAMED + 2)]
-    for id in many:
-        history.append(failed_result(id=id))
-    said, ids = questioned(page, " ".join(many), language)
-    assert ids.split() == many
-    assert [id for id in many if id in said] == many[:NAMED]
-    assert more in said.rpartition(many[NAMED - 1])[2]
-
-
-def test_a_run_that_somebody_else_has_deleted_is_neither_named_nor_counted_as_deleted(
-    page: Page, history: History
-) -> None:
-    history.delete(["slower"])
-    said, ids = questioned(page, f"slower {ok_result().id}")
-    assert "Delete 1 run?" in said and ids == ok_result().id
-    history.delete([ok_result().id])
-    message = deleted(page, f"{ids} {failed_result().id}")[1]
-    assert "1 run deleted. 1 run had been deleted before." in text(message)
 
 
 def test_deleting_nothing_says_what_to_tick(page: Page) -> None:
@@ -465,33 +348,3 @@ def test_an_open_list_shows_what_others_store_and_delete_and_is_not_sent_again_w
     History(history.path).delete(["slower", "another"])
     html, state = followed(page, "", state)
     assert html is not None and "2 runs" in html
-
-
-def test_a_list_follows_the_search_that_stands_in_the_field(page: Page, history: History) -> None:
-    """The answer to an earlier word may come last."""
-    state = shown(page, "owl")[2]
-    html, state = followed(page, "slower", state)
-    assert html is not None and "1 run " in html and "slower" in html
-    assert followed(page, "slower", state)[0] is None
-    history.append(failed_result(id="another"))
-    assert "1 run " in str(followed(page, "slower", state)[0])
-
-
-def test_no_run_leaves_an_open_list_because_another_has_come(
-    page: Page, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = ListState(2, 3, "")
-    history.append(ok_result(id="another", started_at="2026-11-22T10:00:00Z"))
-    html, state = followed(page, "", state)
-    assert state.most == 3 and "The newest 3 of 4 runs" in str(html) and "2.00× slower" in str(html)
-    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 3)
-    history.append(ok_result(id="one more"))
-    assert followed(page, "", state)[1].most == 3
-
-
-def test_a_list_that_cannot_be_read_is_said_once(page: Page, history: History) -> None:
-    history.path.write_bytes(b"not a database, and long enough to be looked at" * 10)
-    html, state = followed(page, "", shown(page)[2])
-    assert html is None and "cannot be read" in text(shown(page)[0])
-    history.path.unlink()
-    assert "No runs yet" in str(followed(page, "", state)[0])

@@ -19,14 +19,10 @@ from page_support import (
 )
 from samples import failed_result, ok_result
 
-from demo.core import catalog, limits
 from demo.core.outputs import ImageInfo
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -98,14 +94,6 @@ def test_a_link_to_a_run_that_is_not_here_says_so(id: str, history: History) -> 
         assert shown == []
 
 
-def test_a_link_may_name_a_task_alone_and_set_every_switch() -> None:
-    page = Page(answering(ok_result()))
-    inputs = page.run_tab.form.inputs
-    (filled,) = opened(page, task="object-detection", graph_break="1", channels_last="no")
-    assert filled[inputs["checkpoint"]]["value"] == form.checkpoints("object-detection")[0]
-    assert filled[inputs["graph_break"]]["value"] is True and filled[inputs["channels_last"]]["value"] is False
-
-
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
     page = Page(answering(ok_result()))
     link = {"checkpoint": "facebook/detr-resnet-50", "batch_size": "4", "mode": "reduce-overhead", "fullgraph": "true"}
@@ -142,13 +130,6 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
     unchanged = field_values(page)
     spec, _ = form.read(unchanged | {name: value for name, value in values.items() if value is not None})
     assert (spec.batch_size, spec.most_seconds, spec.fullgraph) == (4, 9.0, True)
-
-
-def test_the_batch_slider_takes_what_a_link_may_ask_for() -> None:
-    page = Page(answering(ok_result()))
-    slider = page.run_tab.form.inputs["batch_size"]
-    (filled,) = opened(page, batch_size="128")
-    assert filled[slider]["value"] == 128 <= slider.maximum == limits.current().batch
 
 
 def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
@@ -195,31 +176,6 @@ def test_of_a_refused_link_the_form_takes_what_it_can() -> None:
         assert "The link cannot be followed" in stage_of(page, shown)
         fields = page.run_tab.form.inputs
         assert tuple(shown[fields[name]]["value"] for name in ("task", "checkpoint", "batch_size", "dtype")) == held
-
-
-def test_a_link_to_text_generation_fills_prompt_and_tokens() -> None:
-    for link, held in [
-        ({"task": "text-generation"}, ("shapes-gemma", catalog.PROMPT, 64)),
-        (
-            {"task": "text-generation", "checkpoint": "a/b", "prompt": "A ring\nand", "tokens": "8"},
-            ("a/b", "A ring\nand", 8),
-        ),
-        ({"checkpoint": "google/gemma-2b", "prompt": "A ring", "tokens": "1"}, ("google/gemma-2b", "A ring", 64)),
-        ({"checkpoint": "shapes-gemma", "prompt": " ", "mode": "no"}, ("shapes-gemma", catalog.PROMPT, 64)),
-    ]:
-        page = Page(answering(ok_result()))
-        (filled,) = opened(page, **link)
-        fields = page.run_tab.form.inputs
-        assert filled[fields["task"]]["value"] == "text-generation"
-        assert tuple(filled[fields[name]]["value"] for name in ("checkpoint", "prompt", "tokens")) == held
-
-
-def test_a_link_to_a_zero_shot_detector_shows_what_it_looks_for() -> None:
-    for asked in [{}, {"text": " "}, {"text": "a dog"}]:
-        page = Page(answering(ok_result()))
-        (filled,) = opened(page, checkpoint="google/owlvit-base-patch32", **asked)
-        text = filled[page.run_tab.form.inputs["text"]]
-        assert text["visible"] and text["value"] == ("a dog" if asked.get("text", " ").strip() else "a lion, a tree")
 
 
 def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history: History) -> None:

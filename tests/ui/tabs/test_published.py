@@ -29,7 +29,7 @@ from demo.ui.html import guide_comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
-from demo.ui.tabs.published import FIRST, one_setting, shown
+from demo.ui.tabs.published import FIRST, shown
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -54,19 +54,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_at_first_the_a100_at_batch_1_is_shown() -> None:
-    first = view()
-    assert [line[0].split()[0] for line in lines(first["table"])] == [
-        row.model for row in published.select(published.rows(), "release", "A100", 1)
-    ]
-    assert lines(first["table"])[0][2:8] == ["A100", "1", "9.325", "7.584", "1.23×", "18.7 %"]
-
-
-def test_everything_is_all_of_the_guide(own: Path) -> None:
-    everything = view(subset="", gpu="", batch_size="")
-    assert len(lines(everything["table"])) == 136 and "136 rows" in everything["table"]
-
-
 def test_the_charts_show_the_rows_of_the_table() -> None:
     for asked in [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}]:
         now = view(**asked)
@@ -77,11 +64,6 @@ def test_the_charts_show_the_rows_of_the_table() -> None:
             assert [0.0 if cell == "OOM" else float(cell) for cell in line[4:6]] == pytest.approx(
                 [eager * scale, compiled * scale], abs=1e-3
             )
-
-
-def test_out_of_memory_is_a_value_in_the_table() -> None:
-    line = next(line for line in lines(view(gpu="T4", batch_size="16")["table"]) if line[0].startswith("DETR"))
-    assert line[4:8] == ["OOM"] * 4
 
 
 def test_a_note_stands_at_the_faulty_row() -> None:
@@ -142,26 +124,10 @@ def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pyt
     assert [spec.checkpoint for spec in found if spec] == ["some/other", "google/vit-base-patch16-224"]
 
 
-def test_faults_of_the_guide_as_a_whole_and_its_sources_stand_below() -> None:
-    table = view()["table"]
-    assert "DETR takes no text" in table and published.SOURCE in table
-
-
-def test_the_lists_offer_what_the_table_has() -> None:
-    offered = view(subset="reduce-overhead")
-    assert [value for _, value in offered["gpu"]["choices"]] == ["", "A100", "T4"]
-    assert [value for _, value in offered["batch_size"]["choices"]] == ["", "1", "4"]
-
-
 def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
     fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
     assert fallen["gpu"]["value"] == fallen["batch_size"]["value"] == ""
     assert len(lines(fallen["table"])) == 16
-
-
-def test_where_the_table_holds_more_the_charts_say_which_setting_they_show() -> None:
-    assert "here A100 at batch 1" in view(gpu="")["scope"]
-    assert view()["scope"] == ""
 
 
 def test_a_search_narrows_table_and_charts() -> None:
@@ -186,29 +152,6 @@ def test_the_downloads_hold_the_rows_of_the_table() -> None:
     assert len(list(csv.DictReader(io.StringIO(text)))) == len(rows) == len(lines(table)) == 11
 
 
-def test_a_measured_table_is_a_choice_of_its_own(own: Path) -> None:
-    write(own / "h200.csv", {}, {"batch_size": "4"})
-    assert ("Measured", "measured") in view()["subset"]["choices"]
-    now = view(subset="measured", gpu="H200", batch_size="1")
-    assert ("H200, measured by this project", "H200") in now["gpu"]["choices"]
-    (line,) = lines(now["table"])
-    assert "1.62×" in line[6] and "1.60 to 1.64×" in line[6] and "measured by this project" in line[8]
-
-
-def test_a_measured_row_is_shown_with_its_threads_and_repeats(own: Path) -> None:
-    write(own / "cpu.csv", {"gpu": "A CPU", "speedup_basis": "repeats", "repeats": "3", "threads": "2"})
-    table = view(subset="measured", gpu="A CPU", batch_size="1")["table"]
-    assert "measured by this project</small><small>2 threads</small><small>3 repeats</small>" in re.sub(
-        r"</?(bdi|span)[^>]*>", "", str(table)
-    )
-
-
-def test_a_measured_device_stands_beside_the_guides_in_the_chart_by_batch(own: Path) -> None:
-    write(own / "h200.csv", {})
-    names = [line.name for line in view()["by_batch"]["value"].data]
-    assert names == [*(f"{gpu}, published" for gpu in ("A100", "V100", "T4")), "H200, measured by this project"]
-
-
 def test_a_bad_measured_table_is_a_sentence_on_the_page(own: Path) -> None:
     (own / "<b>bad.csv").write_text("no table")
     table = view()["table"]
@@ -221,13 +164,6 @@ def test_text_of_a_measured_table_is_harmless(own: Path) -> None:
     assert len(lines(now["table"])) == 1 and "<script" not in now["table"] + now["scope"]
 
 
-def test_one_chart_never_mixes_settings() -> None:
-    for rows in (published.rows(), published.rows()[40:], published.rows()[::-1]):
-        one = one_setting(rows)
-        assert len({(row.subset, row.gpu, row.batch_size) for row in one}) == 1
-        assert len({row.model for row in one}) == len(one)
-
-
 # Beside a run
 
 
@@ -237,10 +173,6 @@ def test_a_run_of_the_twelve_has_a_section_with_words_and_a_chart() -> None:
     assert "On an A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
     assert "bfloat16 here, float32 in the guide" in section and "used the CPU" in section
     assert guide_comparison.chart(result, ENGLISH) is not None
-
-
-def test_another_run_has_neither() -> None:
-    assert guide_comparison.section(ok_result(), ENGLISH) == "" and guide_comparison.chart(ok_result(), ENGLISH) is None
 
 
 # The endpoint
@@ -261,23 +193,6 @@ def test_the_endpoint_gives_rows_faults_and_sources(client: Client) -> None:
     assert len(given["faults"]) == len(published.faults()) and given["sources"] and given["problems"] == []
 
 
-def test_the_endpoint_without_a_filter_gives_every_row(client: Client) -> None:
-    rows = client.predict(api_name="/published")["rows"]
-    assert len([row for row in rows if row["origin"] == "published"]) == 136
-
-
 def test_the_endpoint_refuses_in_a_sentence(client: Client) -> None:
     with pytest.raises(AppError, match=r"no GPU 'H100'\. They have: A100, V100, T4"):
         client.predict(gpu="H100", api_name="/published")
-
-
-def test_the_endpoint_is_documented(client: Client) -> None:
-    described = client.view_api(return_format="dict")["named_endpoints"]["/published"]
-    assert [part["parameter_name"] for part in described["parameters"]] == [
-        "subset",
-        "gpu",
-        "batch_size",
-        "task",
-        "model",
-    ]
-    assert all(part["parameter_has_default"] for part in described["parameters"])

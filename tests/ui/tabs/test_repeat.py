@@ -13,14 +13,13 @@ from page_support import answering, followed, handler, in_the_form, opened, stag
 from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
 
 from demo.core import limits
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
-from demo.ui.html import results
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form, repeat
@@ -83,15 +82,6 @@ def test_a_picture_that_is_gone_is_asked_for_and_then_taken_from_the_form(tmp_pa
     assert picture.read_bytes() == own.read_bytes()
 
 
-def test_a_run_that_saw_no_picture_is_repeated_without_one(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
-    spec = RunSpec("shapes-gemma", "text-generation", device="cpu", prompt="A ring")
-    history.append(ok_result(id="text", spec=spec, image=None, spread=ASSUMED))
-    page = Page(runner := storing(history), history=history)
-    press(page, "text")
-    assert runner.asked == [(spec, None)]  # type: ignore[attr-defined]
-
-
 ELSEWHERE = dataclasses.replace(ENVIRONMENT, device_name="Another CPU", cpu="Another CPU")
 OTHER_TORCH = dataclasses.replace(ENVIRONMENT, torch="2.12.0")
 BASE = ok_result().spec
@@ -132,16 +122,3 @@ def test_a_space_repeats_nothing_that_its_visitors_could_not_run(monkeypatch: py
     monkeypatch.setattr(limits, "current", lambda: limits.read(os.environ))
     assert repeat.button(of_picture(), MACHINE, ENGLISH)
     assert not repeat.button(hub, MACHINE, ENGLISH) and not repeat.button(large, MACHINE, ENGLISH)
-
-
-def test_where_only_the_processes_differ_a_repeat_is_offered_and_no_longer_run() -> None:
-    unsure = of_picture(spread=Spread("this machine", 2.0, 5))
-    assert unsure.speedup is not None and unsure.speedup.verdict == "unsure"
-    html = results.headline(unsure, ENGLISH, repeat.button(unsure, MACHINE, ENGLISH))
-    assert "the spread between processes leaves it open" in html and "Run again with" not in html
-    assert "leaves it open" not in repeat.button(of_picture(), MACHINE, ENGLISH)
-
-
-def test_the_button_explains_itself_in_every_language() -> None:
-    titles = {repeat.button(of_picture(), MACHINE, lang) for lang in LANGUAGES.values()}
-    assert len(titles) == len(LANGUAGES) and all('type="button"' in title and "title=" in title for title in titles)

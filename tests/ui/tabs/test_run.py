@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import re
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
-from gradio.processing_utils import save_file_to_cache
-from gradio.utils import get_upload_folder
 from page_support import (
     answering,
     arrived,
     asked_by,
     cancel,
     chosen,
-    forecast,
     from_browser,
     handler,
     in_the_form,
@@ -35,15 +30,14 @@ from samples import failed_result, full_result, ok_result
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
-from demo.ui.page import Page, masthead
+from demo.ui.page import Page
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
 TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
 
 
@@ -94,13 +88,6 @@ def test_a_picture_that_no_run_could_read_is_told_at_its_field_at_once(
     assert note["visible"] and "holiday.png" in note["value"] and sentence in note["value"]
 
 
-def test_of_a_good_picture_and_of_none_nothing_is_told() -> None:
-    page = Page(answering(ok_result()))
-    for picture in (*form.scenes(), *form.photographs()):
-        assert looked_over(page, in_the_form(picture))["visible"] is False
-    assert looked_over(page, None)["visible"] is False
-
-
 def test_what_names_no_model_is_not_asked_about_but_refused() -> None:
     for named in ["not a model!!", "shapes-vti", "../etc", "a/b/c", ""]:
         page = Page(answering(ok_result()))
@@ -124,13 +111,6 @@ def test_choosing_a_checkpoint_shows_what_the_guide_measured_until_there_is_a_re
     )
     typed = chosen(page, "microsoft/resnet-50", "object-detection", False)
     assert typed[0] == "image-classification" and typed[2]["visible"] is False
-
-
-def test_a_form_of_which_only_a_part_has_arrived_is_not_judged() -> None:
-    page = Page(answering(ok_result()))
-    half = forecast(page, task="object-detection")
-    assert half == gr.skip()
-    assert "rough estimate" in forecast(page, task="object-detection", checkpoint="facebook/detr-resnet-50")
 
 
 def test_run_shows_the_headline_the_labels_and_the_figures_and_is_ready_again() -> None:
@@ -196,23 +176,6 @@ def test_three_folds_are_filled_under_an_answer_and_a_failure_leaves_what_is_kno
     assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
 
 
-def test_what_only_the_worker_can_refuse_is_a_sentence_too() -> None:
-    page = Page(answering(BadInput("scene.png is not a picture. Readable are: PNG, JPEG.")))
-    *_, last = pressed(page)
-    assert "scene.png is not a picture" in stage_of(page, last)
-    assert is_ready(page, last)
-
-
-def test_a_failed_result_shows_message_and_remedy() -> None:
-    page = Page(answering(failed_result()))
-    *_, last = pressed(page)
-    shown = stage_of(page, last)
-    assert "Out of memory" in shown
-    assert "Batch size 256 ran out of memory on a T4" in shown
-    assert "Try 64." in shown
-    assert is_ready(page, last)
-
-
 def test_an_unexpected_error_is_told_calmly_and_keeps_its_message_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     page = Page(answering(RuntimeError("secret words")))
     *_, last = pressed(page)
@@ -269,33 +232,6 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     assert list(opened(page)) == []
 
 
-def test_two_pages_of_one_visitor_watch_the_same_run_and_cancel_reaches_it_from_either() -> None:
-    runner = answering(ok_result(), seconds=60)
-    page = Page(runner)
-    first = pressed(page)
-    next(first), next(first)
-    second = opened(page)
-    next(second), next(second)
-    assert runner.running == 1
-    cancel(page, "one")
-    for updates in (first, second):
-        *_, last = updates
-        assert "Cancelled" in stage_of(page, last)
-
-
-def test_a_reload_in_the_middle_of_a_run_gives_its_picture_back_to_the_form(tmp_path: Path) -> None:
-    page = Page(answering(ok_result(), seconds=60))
-    own = tmp_path / "own.png"
-    own.write_bytes(form.scenes()[1].read_bytes() + b"mine")
-    uploaded = save_file_to_cache(own, get_upload_folder())
-    updates = pressed(page, image={"path": uploaded})
-    next(updates), next(updates)
-    again = opened(page)
-    assert next(again)[page.run_tab.form.inputs["image"]] == uploaded
-    cancel(page, "one")
-    list(updates), list(again)
-
-
 def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
     seen: list[tuple[RunSpec, Any]] = []
     page = Page(FakeRunner(lambda spec, image: seen.append((spec, image)) or ok_result(spec=spec), seconds=60))  # type: ignore[func-returns-value]
@@ -325,13 +261,6 @@ def test_a_run_that_was_begun_before_the_browser_had_its_id_is_found_by_it() -> 
     assert not tab.is_running(from_browser(), None)
 
 
-def test_question_and_form_do_not_wait_for_the_chart_that_stands_below() -> None:
-    page = Page(answering(ok_result()))
-    chart = page.run_tab.pane.chart
-    assert chart.visible is False
-    assert arrived(page, None)[chart]["visible"] is True
-
-
 def test_a_gpu_that_is_not_there_is_answered_with_a_button_for_the_choice_of_the_device() -> None:
     page = Page(answering(BadInput("There is no GPU here.")))
     *_, last = pressed(page, device="cuda")
@@ -353,15 +282,6 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
     assert next(third)[page.run_tab.form.run]["interactive"] is False
     cancel(page, "one")
     list(third)
-
-
-def test_a_browser_without_a_usable_id_is_given_one_and_runs_all_the_same() -> None:
-    for kept in [None, "", "../../etc", 7, "0" * 31]:
-        page = Page(answering(ok_result()))
-        given = arrived(page, kept)[page.run_tab.visitor]
-        assert isinstance(given, str) and re.fullmatch("[0-9a-f]{32}", given)
-        *_, last = press_run(page, kept)
-        assert "2.00×" in stage_of(page, last)
 
 
 def test_the_second_visitor_waits_is_told_so_and_runs_in_turn() -> None:
@@ -389,12 +309,3 @@ def test_cancel_leaves_the_queue() -> None:
     runner.seconds = 0.0
     *_, third = pressed(page, "three")
     assert "2.00×" in stage_of(page, third)
-
-
-def test_on_zero_gpu_one_sentence_says_what_is_timed_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page(answering(ok_result()))
-    assert all("ZeroGPU" not in masthead(MACHINE, lang) for lang in LANGUAGES.values())
-    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    assert all("ZeroGPU" in masthead(MACHINE, lang) for lang in LANGUAGES.values())
-    *_, last = pressed(page)
-    assert "2.00×" in stage_of(page, last)

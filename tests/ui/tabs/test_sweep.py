@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import os
 import threading
 import time
@@ -21,13 +20,12 @@ from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store import measured
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui.jobs import sweeps
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
+from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.jobs.sweeps import Sweep
 from demo.ui.page import Page
-from demo.ui.tabs import sweep as sweep_tab
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -138,35 +136,6 @@ def finished(of: Page) -> Sweep:
     return found
 
 
-def test_what_is_stored_is_there_at_once_and_not_run_again() -> None:
-    history = History()
-    spec = catalog.make_spec("shapes-vit")
-    fake = runner(seconds=0.2)
-    of = Page(fake)
-    picture = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-    import hashlib
-
-    made = ok_result(spec=spec.on("cpu"))
-    image = dataclasses.replace(made.image, sha256=hashlib.sha256(picture.read_bytes()).hexdigest())  # type: ignore[type-var]
-    environment = dataclasses.replace(
-        made.environment,  # type: ignore[type-var]
-        torch=MACHINE.torch,
-        transformers=MACHINE.transformers,
-        device_name=MACHINE.cpu,
-    )
-    history.append(dataclasses.replace(made, image=image, environment=environment))
-    ran: list[RunSpec] = []
-    fake.answer = lambda spec, image: ran.append(spec) or ok_result(spec=spec)  # type: ignore[func-returns-value]
-    plan = planned(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
-    assert "Cells: 2. Stored already: 1. To run: 1." in plan
-    first, *_ = started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"])
-    assert first[of.sweep_tab.map].count("data-place") == 1
-    assert [spec.batch_size for spec in ran] == [2]
-    ran.clear()
-    list(started(of, checkpoints=["shapes-vit"], batch_sizes=["1", "2"], fresh=True))
-    assert [spec.batch_size for spec in ran] == [1, 2]
-
-
 def test_stop_ends_the_sweep_and_offers_what_is_there() -> None:
     of = tab(seconds=0.3)
     updates = []
@@ -202,18 +171,6 @@ def test_a_sweep_stands_in_the_line_for_each_cell() -> None:
     assert thread is not None
     thread.join()
     assert order.index("visitor") in (1, 2) and order.count("cell") == 8
-
-
-def test_a_sweep_waits_where_the_line_is_full_and_then_goes_on() -> None:
-    of = tab()
-    of.queue.longest = 1
-    ticket = of.queue.join("another")
-    updates = started(of, checkpoints=["shapes-vit"], batch_sizes=["1"])
-    waited = next(update for update in updates if "Waiting for other runs" in update.get(of.sweep_tab.status, ""))
-    assert "data-place" not in waited[of.sweep_tab.map]
-    of.queue.leave(ticket)
-    *_, last = updates
-    assert "1 of 1 cells finished" in last[of.sweep_tab.status]
 
 
 def test_a_visitor_has_one_sweep_at_a_time_and_another_visitor_too() -> None:
@@ -252,15 +209,6 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
     assert arrived(of, "three", VISITOR) == {of.sweep_tab.watched: None}  # its end was shown
 
 
-def test_an_end_that_no_page_has_shown_is_shown_by_the_next_one() -> None:
-    of = tab()
-    begun = next(started(of, visitor=VISITOR))
-    ended(begun[of.sweep_tab.watched])
-    back = arrived(of, "two", VISITOR)
-    (only,) = followed(of, back[of.sweep_tab.watched], "two")
-    assert "8 of 8 cells finished" in only[of.sweep_tab.status]
-
-
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
@@ -278,12 +226,6 @@ def test_closing_the_app_starts_no_further_cell() -> None:
     going = next(started(of))[of.sweep_tab.watched]
     ended(going)
     assert [cell.result is not None for cell in going.cells] == [True, *[False] * 7]
-
-
-def test_a_page_without_a_sweep_keeps_what_it_shows() -> None:
-    """gradio empties the outputs of a handler that yields nothing."""
-    (only,) = progress_of(tab(), None)
-    assert all("value" not in update for update in only)
 
 
 def test_many_names_start_no_more_sweeps_than_the_queue_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,28 +273,6 @@ def test_a_sweep_from_the_page_has_a_limit_of_cells(monkeypatch: pytest.MonkeyPa
     assert "24 of 24 cells finished" in list(started(of, batch_sizes=sizes[:6]))[-1][of.sweep_tab.status]
 
 
-def test_a_sweep_reads_no_more_of_the_store_than_its_grid_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History()
-    for number in range(3):
-        history.append(ok_result(id=f"vit{number}"))
-        history.append(ok_result(id=f"other{number}", spec=catalog.make_spec("shapes-rtdetr").on("cpu")))
-    read: list[list[str]] = []
-    every = History.all
-
-    def all(self: History, *asked: Any, **more: Any) -> list[RunResult]:
-        found = every(self, *asked, **more)
-        read.append([result.id for result in found])
-        return found
-
-    monkeypatch.setattr(History, "all", all)
-    monkeypatch.setattr(sweep_tab, "STORED_A_CELL", 2)
-    next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
-    assert read == [["vit2", "vit1"]]
-    monkeypatch.setattr(sweep_tab, "MAX_STORED", 1)
-    next(started(tab(), checkpoints=["shapes-vit"], batch_sizes=["1"]))
-    assert read[1:] == [["vit2"]]
-
-
 def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
     of = tab()
     (only,) = started(of, batch_sizes=["1", HOSTILE])
@@ -362,22 +282,10 @@ def test_a_grid_that_cannot_be_run_is_told_and_the_buttons_are_ready() -> None:
     assert "no modes" in only[of.sweep_tab.status]
 
 
-def test_a_place_that_no_cell_has_opens_nothing() -> None:
-    for place in [-1, 8, "0", None, 1.5]:
-        of = tab()
-        assert cell_at(of, finished(of), place) == ""
-
-
 def test_a_cell_opens_its_run() -> None:
     of = tab()
     opened = cell_at(of, finished(of), 3)
     assert "2.00×" in opened and "shapes-segformer" in opened
-
-
-def test_text_generation_is_swept_with_the_prompt_of_the_catalogue_beside_pictures() -> None:
-    of = tab()
-    begun = next(started(of, checkpoints=["shapes-gemma", "shapes-vit"], batch_sizes=["1"]))
-    assert [cell.spec.prompt for cell in begun[of.sweep_tab.watched].cells] == [catalog.PROMPT, ""]
 
 
 def test_a_finished_sweep_can_stand_beside_the_guides_tables_but_not_on_a_space(
@@ -425,9 +333,3 @@ def test_cells_time_and_downloads_are_told_before_start(monkeypatch: pytest.Monk
     assert "The sweep has no checkpoints" in planned(of, checkpoints=[])
     monkeypatch.setattr("demo.core.hub.reachable", lambda: False)
     assert "Checkpoints not on this machine: 11." in planned(of, **guides_table())
-
-
-def test_a_choice_beyond_the_limit_of_a_space_is_refused_before_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = tab()
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(sweep_cells=24))
-    assert "at most 24 cells. Given: 72." in planned(of, **guides_table())

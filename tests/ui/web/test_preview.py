@@ -20,7 +20,7 @@ import pytest
 from page_support import HOSTILE
 from samples import failed_result, ok_result
 
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import card, link_preview
 from demo.store.history import History
@@ -81,15 +81,6 @@ def test_a_run_that_is_not_there_is_404_in_a_few_words(history: History, id: str
     for path in (f"/card/{id}.png", f"/badge/{id}.svg"):
         status, headers, body = asked(Previews(history), path)
         assert (status, body) == (404, b"No stored run has this id.") and headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize(
-    "path", ["/card/{}.svg", "/badge/{}.png", "/card/{}", "/card/a/{}.png", "/card/.png", "/card/"]
-)
-def test_other_paths_are_not_for_the_middleware(history: History, path: str) -> None:
-    assert asked(Previews(history), path.format(RUN.id))[0] == 0
-    assert asked(Previews(history), f"/card/{'x' * 101}.png")[0] == 0
-    assert asked(Previews(history), f"/card/{RUN.id}.png", "POST")[0] == 0
 
 
 def test_a_deleted_run_has_no_card_and_a_damaged_file_costs_a_404(history: History, tmp_path: Path) -> None:
@@ -205,40 +196,7 @@ def test_a_crawler_is_shown_the_run_of_a_link_and_its_card(served: str, crawler:
     assert fetched(f"{served}/?run={RUN.id}", "HEAD", **{"User-Agent": crawler})[0] == 200
 
 
-def test_tabs_and_languages_have_titles_and_unknown_runs_the_page_s_own(served: str) -> None:
-    own = "Worth compiling?"
-    for query, title, shown in (
-        ("", own, own),
-        ("?tab=published", f"Published · {own}", own),
-        ("?tab=shared", f"Shared · {own}", own),
-        (f"?tab=history&run={RUN.id}", f"History · {own}", "shapes-vit 2.00× faster"),
-        ("?tab=nothing", own, own),
-        ("?run=nothing", own, own),
-        (f"?run={'x' * 5000}", own, own),
-        ("?run=%00%ff'--", own, own),
-    ):
-        page, tags = told(fetched(f"{served}/{query}")[2])
-        assert (page, tags["og:title"]) == (title, shown), query
-        assert ("/card/" in tags["og:image"]) == (shown != own)
-    japanese = told(fetched(f"{served}/?run={RUN.id}&lang=ja")[2])[1]
-    assert japanese["og:image"].endswith(f"/card/{RUN.id}.png")  # cards are in English
-    assert japanese["og:description"] == link_preview.description(RUN, LANGUAGES["ja"])
-
-
 def test_a_hostile_name_stays_text_in_the_tags(served: str) -> None:
     page = fetched(f"{served}/?run=hostile")[2]
     assert b"<script>alert(2)" not in page[: page.index(b"window.gradio_config")]
     assert "<script>alert(2)" in told(page)[1]["og:title"]
-
-
-def test_an_id_that_is_none_is_refused_by_the_served_page_in_a_few_words(served: str) -> None:
-    for path in (
-        "/card/nothing.png",
-        f"/card/{'x' * 4000}.png",
-        "/badge/%00.svg",
-        "/card/%2e%2e%2fpreview.png",
-        "/card/x",
-    ):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            fetched(served + path)
-        assert refused.value.code == 404 and len(refused.value.read()) < 200
