@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import random
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +24,6 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo.core import catalog, limits
-from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs import runner
@@ -36,9 +34,6 @@ from demo.runs.scratch import FOLDER_PREFIX, make_scratch_folder
 from demo.store import database as database_file
 from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
 from demo.store.journal import Journal
-from demo.ui.jobs.fake_runner import FakeRunner
-from demo.ui.jobs.jobs import Jobs
-from demo.ui.jobs.queue import RunQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -137,12 +132,6 @@ def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
     assert [stored.status for stored in history.all()] == ["ok", "crashed"]
 
 
-def test_a_worker_that_stops_in_the_middle_of_a_message_is_timed_out(faulty: Any, history: History) -> None:
-    result = last(faulty("half a message and silence", timeout_seconds=2))
-    assert result.status == "timed_out"
-    assert history.get(result.id) == result
-
-
 @needs_linux
 def test_nothing_of_a_run_is_left_over(faulty: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, processes, descriptors and the note of the run under way, after crashes of every kind and good runs."""
@@ -178,20 +167,6 @@ def test_what_a_worker_says_carries_neither_folders_nor_control_characters(fault
     assert "\x1b" not in told and "\x07" not in told
 
 
-def test_no_room_for_temporary_files_is_a_stored_result(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = faulty("")
-    with monkeypatch.context() as broken:
-        broken.setattr(tempfile, "tempdir", "/no/such/folder")
-        result = last(runner)
-    assert (result.status, result.failure.phase) == ("failed", "start")
-    assert "No worker process could be started" in result.failure.message
-    assert "TMPDIR" in result.failure.remedy
-    assert history.get(result.id) == result
-    assert last(runner).status == "ok"
-
-
 def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -209,52 +184,6 @@ def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     assert history.get(result.id) == result
     assert not list(tmp_path.glob("worth-compiling-*"))
     assert not sys.platform.startswith("linux") or descriptors() <= before
-
-
-def no_thread(self: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
-
-
-def test_no_thread_to_listen_on_is_a_stored_result_and_leaves_nothing(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    marker = f"TRUST_MARKER={tmp_path}"
-    monkeypatch.setenv(*marker.split("="))
-    runner = faulty("")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = descriptors() if sys.platform.startswith("linux") else 0
-    with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
-        result = last(runner)
-    assert (result.status, result.failure.phase) == ("failed", "start")
-    assert "No worker process could be started: Resource temporarily unavailable" in result.failure.message
-    assert history.all() == [result]
-    assert not list(tmp_path.glob("worth-compiling-*"))
-    assert not sys.platform.startswith("linux") or (descriptors() == before and gone(marker))
-    assert last(runner).status == "ok"
-
-
-def test_no_thread_for_the_next_spare_does_not_cost_the_result(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = faulty("", spare=True)
-    with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
-        assert last(runner).status == "ok"
-    assert runner._spare is None
-    assert last(runner).status == "ok"
-
-
-def test_a_run_of_the_page_that_gets_no_thread_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(longest=1))
-    with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(BadInput, match="Try again"):
-            jobs.start("one", SPEC, SCENE)
-    assert jobs.of("one") is None
-    for visitor in ("one", "two"):
-        job = jobs.start(visitor, SPEC, SCENE)
-        list(job.watch())
-        outcome = job.outcome()
-        assert isinstance(outcome, RunResult) and outcome.status == "ok"
 
 
 def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_else(
@@ -457,22 +386,6 @@ def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(h
     assert list(journal.folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("written", [b"", b'{"id": "on', b"null", b"\xff\x00", b"[" * 100_000])
-def test_a_note_of_a_run_that_was_cut_short_is_cleared_away(written: bytes, history: History) -> None:
-    journal = Journal(history)
-    journal.folder.mkdir(parents=True)
-    (journal.folder / "one.json").write_bytes(written)
-    assert journal.recover() == 0
-    assert list(journal.folder.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_does_not_stop_a_run(faulty: Any, history: History) -> None:
-    history.path.parent.mkdir()
-    Journal(history).folder.write_text("a file in its place")
-    assert last(faulty("")).status == "ok"
-    assert len(history.all()) == 1
-
-
 def test_a_disk_that_turns_read_only_in_a_run_does_not_cost_its_result(
     faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -638,38 +551,6 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
     assert found_damaged > 50
 
 
-def test_a_file_that_may_not_be_written_is_no_damaged_one(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    history.append(ok_result())
-    opened = sqlite3.connect
-
-    def read_only(address: str, **options: Any) -> sqlite3.Connection:
-        return opened(address.replace("mode=rw", "mode=ro"), **options)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(sqlite3, "connect", read_only)
-        with pytest.raises(HistoryError, match="Allow writing"):
-            history.append(failed_result())
-    assert history.all() == [ok_result()]
-
-
-@pytest.mark.parametrize(("left", "told_of"), [(0, "it is empty: 0 bytes"), (1, "it was cut to 1 bytes")])
-def test_a_file_cut_to_nothing_costs_no_result_of_the_log_beside_it(history: History, left: int, told_of: str) -> None:
-    """SQLite takes an empty file for a new one and removes the log."""
-    history.append(ok_result())
-    with contextlib.closing(sqlite3.connect(history.path)) as other:  # keeps the log
-        other.execute("SELECT COUNT(*) FROM results").fetchone()
-        history.append(ok_result(id="in the log"))
-        os.truncate(history.path, left)
-        log = history.path.with_name(history.path.name + "-wal").read_bytes()
-        with pytest.raises(DamagedFile, match=told_of):
-            history.all()
-        told = history.append(failed_result())
-    assert told is not None and told_of in told and "kept as" in told
-    (kept,) = history.path.parent.glob("*.damaged-*-wal")
-    assert b"in the log" in log == kept.read_bytes()
-    assert history.all() == [failed_result()]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -696,50 +577,6 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: st
     assert not isinstance(told.value, DamagedFile)
     assert "room" not in str(told.value) and f"set {FOLDER_VARIABLE} to another folder" in str(told.value)
     assert [file.name for file in history.path.parent.iterdir()] == [history.path.name]
-
-
-def test_what_is_in_the_way_of_the_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a folder").mkdir()
-    with pytest.raises(HistoryError, match="move away what is in the place of the file or its folder, or set"):
-        History(tmp_path / "a folder").append(ok_result())
-    (tmp_path / "a file").write_text("in the way")
-    for path in (tmp_path / "a file" / "history.sqlite3", tmp_path / "a file" / "further" / "history.sqlite3"):
-        with pytest.raises(HistoryError, match="move away what is in the place of the file or its folder"):
-            History(path).append(ok_result())
-    monkeypatch.setattr("demo.store.database.BUSY_SECONDS", 0.1)
-    history = History(tmp_path / "history.sqlite3")
-    history.append(ok_result())
-    with contextlib.closing(sqlite3.connect(history.path)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(HistoryError, match=r"locked. Another program has held the file .* try again"):
-            history.append(failed_result())
-
-
-def test_reading_never_moves_a_damaged_file(history: History) -> None:
-    corrupt(history, "another file")
-    for look in (history.all, history.count, lambda: history.get("before")):
-        with pytest.raises(HistoryError, match="is damaged"):
-            look()
-    assert [file.name for file in history.path.parent.iterdir()] == ["history.sqlite3"]
-
-
-def test_two_apps_that_meet_a_damaged_file_keep_it_aside_once(tmp_path: Path) -> None:
-    path = tmp_path / "history.sqlite3"
-    path.write_text("not a database, and long enough to be looked at" * 10)
-    histories = [History(path) for _ in range(6)]
-    start = threading.Barrier(len(histories))
-
-    def store(number: int) -> None:
-        start.wait()
-        histories[number].append(ok_result(id=str(number)))
-
-    threads = [threading.Thread(target=store, args=[number]) for number in range(len(histories))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {result.id for result in History(path).all()} == {str(number) for number in range(6)}
-    assert len([file for file in tmp_path.glob("*.damaged-*") if not file.name.endswith(("-wal", "-shm"))]) == 1
 
 
 def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
@@ -793,63 +630,10 @@ def test_a_full_disk_costs_the_storing_and_not_the_result(
     assert history.count() == len(before) + 1
 
 
-@contextlib.contextmanager
-def no_file_above(size: int) -> Iterator[None]:
-    """For this process and what it starts meanwhile a longer file is a full disk, where nothing can be mounted too."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.parametrize("before", [["before"], []], ids=["a file", "no file"])
-def test_a_file_of_results_that_cannot_grow_costs_the_storing_and_not_the_result(
-    before: list[str], faulty: Any, history: History
-) -> None:
-    for id in before:
-        history.append(ok_result(id=id))
-    runner = faulty("")
-    with no_file_above(8192):
-        result = last(runner)
-    assert result.status == "ok"
-    (told,) = result.warnings
-    assert "not stored" in told and "Make room" in told and str(history.path.parent) not in told
-    assert [stored.id for stored in history.all()] == before
-    assert last(runner).warnings == ()
-    assert history.count() == len(before) + 1
-
-
 def fill(folder: Path) -> None:
     with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(b"x" * 512)
-
-
-def test_a_full_disk_under_the_temporary_files_is_a_stored_result(
-    tiny_disk: Path, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = faulty("a temporary file of a megabyte")
-    monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
-    fill(tiny_disk)
-    result = last(runner)
-    assert result.status in ("crashed", "failed")  # an empty folder may still fit where no page does
-    assert history.get(result.id) == result
-    (tiny_disk / "filler").unlink()
-    monkeypatch.setenv("FAULT", "")
-    assert last(runner).status == "ok"
-
-
-def test_a_worker_that_cannot_write_its_temporary_file_is_a_stored_result(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = faulty("a temporary file of a megabyte")
-    with no_file_above(100_000):
-        result = last(runner)
-    assert result.status == "crashed" and "ended with exit code 1" in result.failure.message
-    assert history.get(result.id) == result
-    assert last(runner).status == "ok"  # with room the same worker ends well
 
 
 @pytest.mark.parametrize(("where", "what"), [(tempfile, "mkdtemp"), (tempfile, "TemporaryFile"), (Path, "touch")])
@@ -881,17 +665,6 @@ def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Pat
     assert "The Hugging Face cache cannot take stub/good: No space left on device" in told
     assert "HF_HOME" in told
     assert str(tiny_disk) not in told
-
-
-def test_a_file_that_the_hub_cache_cannot_take_is_told_with_the_way_out(tmp_path: Path) -> None:
-    from tests import hub_stub
-    from tests.backend.test_models import CLASSIFY, VIT, load_many
-
-    with hub_stub.serve({"stub/good": VIT}) as endpoint, no_file_above(10_000):
-        told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
-    assert "The Hugging Face cache cannot take stub/good: File too large" in told
-    assert "HF_HOME" in told
-    assert str(tmp_path) not in told
 
 
 # ---- the real worker
@@ -949,46 +722,6 @@ def test_a_full_disk_under_the_compile_cache_is_a_failed_compile_with_the_reason
     assert_no_room_in_the_cache(in_the_real_worker(history), tiny_disk, "No space left on device")
 
 
-def test_a_compile_cache_that_takes_nothing_is_a_failed_compile_with_the_reason(
-    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("FAULT", "no room on the disk")
-    assert_no_room_in_the_cache(in_the_real_worker(history), tmp_path, "File too large")
-
-
-def test_a_compile_cache_that_cannot_even_be_made_is_a_stored_result_with_the_way_out(
-    faulty: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """torch cannot be imported then."""
-    (tmp_path / "file").write_text("a file where a folder should be")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    result = last(faulty(""))
-    assert (result.status, result.failure.phase) == ("failed", "start")
-    assert "Not a directory" in result.failure.message and "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
-    assert history.get(result.id) == result
-
-
-def test_a_cache_that_cannot_be_written_is_a_failed_compile_with_the_reason(
-    tiny_disk: Path, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tiny_disk))
-    monkeypatch.setenv("FAULT", "")
-    subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
-    result = in_the_real_worker(history)
-    assert (result.status, result.failure.phase) == ("compile_failed", "compile")
-    assert "Read-only file system" in result.failure.message
-    assert "TORCHINDUCTOR_CACHE_DIR" in result.failure.remedy
-
-
-@needs_linux
-def test_a_worker_at_the_end_of_its_memory_is_out_of_memory(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULT", "eats memory")
-    result = in_the_real_worker(history)
-    assert (result.status, result.failure.phase) == ("out_of_memory", "warm up")
-    assert "ran out of memory" in result.failure.message and result.failure.remedy
-
-
 @pytest.mark.parametrize("fault", ["compile hangs", "forward hangs"])
 def test_what_never_ends_is_stopped_and_says_in_which_phase(
     fault: str, history: History, monkeypatch: pytest.MonkeyPatch
@@ -1031,14 +764,6 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
     assert str(tmp_path) not in str(told.value)
 
 
-def test_what_cannot_be_loaded_is_a_stored_result(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULT", "damaged checkpoint")
-    result = in_the_real_worker(history)
-    assert (result.status, result.failure.phase) == ("failed", "load")
-    assert "damaged" in result.failure.message
-    assert "again" in result.failure.remedy
-
-
 # ---- the clock
 
 
@@ -1058,12 +783,6 @@ def test_a_clock_that_jumps_changes_no_duration_and_loses_no_result(
     assert [result.started_at[:4] for result in results] == ["2026", "1971", "2199"]
     assert all(result.status == "ok" and 0 <= result.elapsed_seconds < 60 for result in results)
     assert {stored.id for stored in history.all()} == {result.id for result in results}
-
-
-def test_no_duration_is_taken_from_the_clock_on_the_wall() -> None:
-    """time.time jumps with the clock; perf_counter and monotonic do not."""
-    wall = [file for file in (ROOT / "demo").rglob("*.py") if "time.time()" in file.read_text(encoding="utf-8")]
-    assert [file.name for file in wall] == ["upkeep.py"]  # the age of a file is by that clock
 
 
 # ---- a Space

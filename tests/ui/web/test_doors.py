@@ -107,9 +107,8 @@ def asked(
     return sent[0]["status"], json.loads(sent[-1]["body"])["detail"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) -> None:
+    for path in [
         "/gradio_api/process_recording",
         "/gradio_api/process_recording/",
         "//gradio_api/process_recording",
@@ -132,13 +131,11 @@ def asked(
         "/gradio_api/call/v3/benchmark/one",
         "/pwa_icon/99999",
         "",
-    ],
-)
-@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT", "OPTIONS"])
-def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks, path: str, method: str) -> None:
-    status, sentence = asked(page, path, method)
-    assert status == 404
-    assert sentence.startswith("There is n") and sentence.endswith(".")
+    ]:
+        for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"]:
+            status, sentence = asked(page, path, method)
+            assert status == 404
+            assert sentence.startswith("There is n") and sentence.endswith(".")
 
 
 def test_the_root_of_a_proxy_stands_before_every_route(page: gr.Blocks) -> None:
@@ -162,9 +159,8 @@ def test_a_websocket_is_closed(page: gr.Blocks) -> None:
 NAMES = ("demo.example.org", "someone-space.hf.space")
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_settings(page: gr.Blocks) -> None:
+    for host in [
         *(
             "localhost",
             "localhost:7860",
@@ -175,15 +171,12 @@ NAMES = ("demo.example.org", "someone-space.hf.space")
             "[::1]:7860",
         ),
         *("192.168.1.20:7860", "0.0.0.0:7860", "[fe80::1]", "demo.example.org", "Demo.Example.org:443"),
-    ],
-)
-def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_settings(page: gr.Blocks, host: str) -> None:
-    assert asked(page, "/", names=NAMES, host=host)[0] == 200
+    ]:
+        assert asked(page, "/", names=NAMES, host=host)[0] == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks) -> None:
+    for host in [
         *(
             "evil.example",
             "evil.example:7860",
@@ -200,15 +193,13 @@ def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_setting
             ":7860",
         ),
         *("sub.demo.example.org", "demo.example.org.evil", "other.hf.space", "127.0.0.1 evil.example", "l\xf6calhost"),
-    ],
-)
-@pytest.mark.parametrize("header", ["host", "x_forwarded_host"])
-def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks, host: str, header: str) -> None:
-    if header == "x_forwarded_host" and not host:
-        return
-    status, sentence = asked(page, "/", names=NAMES, **{header: host})
-    assert status == 403
-    assert repr(host) in sentence and "WORTH_COMPILING_HOSTS" in sentence
+    ]:
+        for header in ["host", "x_forwarded_host"]:
+            if header == "x_forwarded_host" and not host:
+                continue
+            status, sentence = asked(page, "/", names=NAMES, **{header: host})
+            assert status == 403
+            assert repr(host) in sentence and "WORTH_COMPILING_HOSTS" in sentence
 
 
 def test_on_a_space_its_own_names_and_those_of_its_proxy_do(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,9 +226,8 @@ LOCAL = "127.0.0.1:7860"
 FORM = "multipart/form-data; boundary=a"
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_a_page_of_another_site_sends_nothing_here(page: gr.Blocks) -> None:
+    for headers, status in [
         ({}, 200),
         ({"origin": f"http://{LOCAL}", "sec_fetch_site": "same-origin"}, 200),
         ({"sec_fetch_site": "none"}, 200),
@@ -250,18 +240,13 @@ FORM = "multipart/form-data; boundary=a"
         ({"origin": ""}, 403),
         ({"sec_fetch_site": "cross-site"}, 403),
         ({"sec_fetch_site": "same-site"}, 403),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("kind", [FORM, "application/json", "text/plain"])
-def test_a_page_of_another_site_sends_nothing_here(
-    page: gr.Blocks, headers: dict[str, str], status: int, kind: str
-) -> None:
-    for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
-        answered, sentence = asked(page, path, "POST", NAMES, host=LOCAL, content_type=kind, **headers)
-        assert answered == status
-        assert status == 200 or "another site" in sentence
-    assert asked(page, "/", "GET", NAMES, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
+    ]:
+        for kind in [FORM, "application/json", "text/plain"]:
+            for path in ("/gradio_api/upload", "/gradio_api/mcp/", "/gradio_api/call/benchmark"):
+                answered, sentence = asked(page, path, "POST", NAMES, host=LOCAL, content_type=kind, **headers)
+                assert answered == status
+                assert status == 200 or "another site" in sentence
+            assert asked(page, "/", "GET", NAMES, host=LOCAL, **headers)[0] == 200  # a link leads here from anywhere
 
 
 def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,12 +257,10 @@ def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytes
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
 
 
-@pytest.mark.parametrize(
-    "given", ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]
-)
-def test_a_host_that_is_none_stops_the_start(given: str) -> None:
-    with pytest.raises(BadInput, match=r"^WORTH_COMPILING_HOSTS must be .* Given: "):
-        limits.read({"WORTH_COMPILING_HOSTS": given})
+def test_a_host_that_is_none_stops_the_start() -> None:
+    for given in ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]:
+        with pytest.raises(BadInput, match=r"^WORTH_COMPILING_HOSTS must be .* Given: "):
+            limits.read({"WORTH_COMPILING_HOSTS": given})
 
 
 def test_hosts_are_a_setting() -> None:
