@@ -151,7 +151,7 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
     ],
 )
 def test_every_limit_is_a_setting(variable: str, given: str, name: str, value: Any) -> None:
-    assert getattr(limits.read({variable: typed}), name) == value
+    assert getattr(limits.read({variable: given}), name) == value
 
 
 VARIABLES = sorted({*(s.metadata["variable"] for s in limits.Limits.__dataclass_fields__.values() if s.metadata)})
