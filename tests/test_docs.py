@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from huggingface_hub import SpaceHardware
 from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
-from demo.cli import space_hardware
 from demo.cli.main import main
 from demo.core import catalog, limits
 from demo.core import format as fmt
@@ -105,7 +105,7 @@ def test_the_front_matter_fits_the_project() -> None:
     assert front["sdk"] == "gradio"
     assert front["sdk_version"] == pins("requirements.txt")["gradio"]
     assert front["python_version"] == "3.12.12"  # ZeroGPU has this one and 3.10.13
-    assert front["suggested_hardware"] in space_hardware.HARDWARE
+    assert front["suggested_hardware"] in [one.value for one in SpaceHardware]
     assert (ROOT / front["app_file"]).is_file()
     assert front["license"] == "apache-2.0"
     assert 0 < len(front["short_description"]) <= 60  # what a Space allows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,7 @@ def test_a_new_space_gets_the_files_that_belong_there_and_no_others(
     assert "lfsFile assets/weights.bin" in space.commits[0]
     said = capsys.readouterr()
     assert said.out == f"{hub.address}/spaces/me/bench\n"
-    assert "git does not track it: demo/scratch.py" in said.err and "Uploading 7 files, 0.01 MB" in said.err
+    assert "7 files, 0.01 MB" in said.err
 
 
 def test_hardware_visibility_and_the_dataset_are_as_asked(
@@ -102,9 +102,8 @@ def test_a_second_deploy_removes_what_is_gone_and_keeps_the_settings(
     assert space.files == TREE | {".gitattributes": b"", "docs/page.md": b"# New page\n"}
     assert space.commits == [["deletedFile demo/old.py", "file docs/page.md"]]
     assert (space.private, space.hardware, space.variables) == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
-    assert "builds now" in capsys.readouterr().err
     assert main(["deploy", "me/bench"]) == OK  # nothing is different
-    assert len(space.commits) == 1 and "builds now" not in capsys.readouterr().err
+    assert len(space.commits) == 1
 
 
 @pytest.mark.parametrize("again", [["--hardware", "zero-a10g"], []])
@@ -130,18 +129,6 @@ def test_a_space_that_is_there_gets_the_hardware_and_the_privacy_that_are_asked_
     assert (space.private, space.hardware) == (True, "l4x1")
 
 
-def test_a_space_whose_hardware_is_refused_keeps_the_files_that_fit_what_it_has(
-    tree: Path, hub: space_stub.Hub
-) -> None:
-    (tree / "requirements.txt").write_bytes(b"torch==2.13.0\n")
-    hub.spaces["me/bench"] = space = space_stub.Space(hardware="zero-a10g", files=TREE | {"requirements.txt": b"old"})
-    hub.refuse["hardware"] = (402, "No payment method")
-    assert main(["deploy", "me/bench", "--hardware", "t4-small"]) == FAILED
-    assert (space.hardware, space.files["requirements.txt"]) == ("zero-a10g", b"old")
-    assert main(["deploy", "me/bench"]) == OK
-    assert (space.hardware, space.files["requirements.txt"]) == ("zero-a10g", b"torch==2.11.0\n")
-
-
 def test_a_space_with_something_else_is_left_as_it_is(
     tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,14 +142,9 @@ def test_a_space_with_something_else_is_left_as_it_is(
 @pytest.mark.parametrize(
     ("part", "refusal", "says"),
     [
-        ("create", (401, "Invalid username or password"), "hf auth login"),
         ("create", (402, "Subscribe to PRO"), "settings/billing"),
-        ("create", (403, "No rights in this namespace"), "token must be allowed to write"),
-        ("create", (400, "Bad\r\nname"), "answered 400: Bad name. Nothing was uploaded"),
-        ("create", (503, "Down"), "try again later"),
-        ("variables", (403, "Read-only token"), "files and the hardware that it had before"),
-        ("commit", (413, "Too large"), "the hardware t4-small, and until this command succeeds the files"),
-        ("hardware", (402, "No payment method"), "files and the hardware that it had before"),
+        ("variables", (403, "Read-only token"), "hf auth login"),
+        ("commit", (413, "Too\r\nlarge"), "answered 413: Too large"),
     ],
 )
 def test_what_the_hub_refuses_is_told_with_the_way_out(
@@ -175,14 +157,11 @@ def test_what_the_hub_refuses_is_told_with_the_way_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    if part != "create":
-        hub.spaces["me/bench"] = space_stub.Space()
     hub.refuse[part] = refusal
-    assert main(["deploy", "me/bench", "--hardware", "t4-small"]) == FAILED
+    assert main(["deploy", "me/bench"]) == FAILED
     said = capsys.readouterr()
-    assert said.out == "" and said.err.splitlines()[-1].count(f"answered {refusal[0]}") == 1
-    assert says in said.err and "Traceback" not in said.err
-    assert hub.spaces.keys() == ({"me/bench"} if part != "create" else set())
+    assert said.out == "" and f"answered {refusal[0]}" in said.err
+    assert says in said.err and "Traceback" not in said.err and space_stub.TOKEN not in said.err
     assert not any(space.commits for space in hub.spaces.values())
 
 
@@ -204,20 +183,13 @@ def test_a_wrong_token_and_a_strangers_space_are_refused(
 def test_without_a_login_or_a_network_nothing_is_tried_for_long(
     tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    monkeypatch.delenv("HF_TOKEN")
     assert main(["deploy", "me/bench"]) == FAILED
-    assert "There is no login at the Hub: run `hf auth login`" in capsys.readouterr().err
-    assert hub.asked == []
-    monkeypatch.undo()
-    monkeypatch.setattr(deploy, "ROOT", tree)
-    monkeypatch.setenv("HF_TOKEN", space_stub.TOKEN)
+    assert "hf auth login" in capsys.readouterr().err and hub.spaces == {}
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert main(["deploy", "me/bench"]) == FAILED
     said = capsys.readouterr().err
-    assert "http://127.0.0.1:9 failed" in said and "answer was lost" not in said  # nothing was sent
-    monkeypatch.setenv("HF_TOKEN", "hf_ü")
-    assert main(["deploy", "me/bench"]) == FAILED
-    assert "characters that no token of the Hub has" in capsys.readouterr().err
+    assert "Not deployed: ConnectError" in said and "Check the network" in said
 
 
 def test_a_dry_run_tells_everything_and_sends_nothing(
@@ -229,7 +201,6 @@ def test_a_dry_run_tells_everything_and_sends_nothing(
     said = capsys.readouterr().out
     for fact in (f"{hub.address}/spaces/me/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
         assert fact in said
-    assert re.search(r"^files +7, 0.01 MB$", said, re.MULTILINE) and re.search(r"^  assets +1 +0.01 MB$", said, re.M)
     assert hub.asked == []
 
 
@@ -255,58 +226,6 @@ def test_bad_input_is_refused_before_the_network(
     assert hub.asked == []
 
 
-@pytest.mark.parametrize(
-    "readme", [b"# No settings\n", b"---\nsdk: [\n---\n", b"---\nsdk: docker\napp_file: app.py\n---\n", None]
-)
-def test_a_tree_without_the_settings_of_a_space_is_refused(
-    readme: bytes | None, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tree / "README.md").unlink() if readme is None else (tree / "README.md").write_bytes(readme)
-    assert main(["deploy", "me/bench"]) == BAD_INPUT
-    assert "README.md does not begin with the settings of a Space" in capsys.readouterr().err
-    assert hub.asked == []
-
-
-def test_a_dataset_with_a_bad_name_is_refused(tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(hub_dataset.VARIABLE, "results")
-    assert main(["deploy", "me/bench"]) == BAD_INPUT
-    assert hub.asked == []
-
-
-def _without_git(tree: Path) -> None:
-    (tree / ".git").rename(tree / "no-git")
-
-
-def _inside_another_checkout(tree: Path) -> None:
-    _without_git(tree)
-    subprocess.run(["git", "init", "--quiet"], cwd=tree.parent, check=True)
-
-
-@pytest.mark.parametrize("change", [_without_git, _inside_another_checkout])
-def test_a_folder_that_git_does_not_track_is_uploaded_without_hidden_files_and_links(
-    change: Callable[[Path], None], tree: Path, hub: space_stub.Hub
-) -> None:
-    change(tree)
-    os.symlink("/etc/hostname", tree / "demo" / "link.txt")
-    assert main(["deploy", "me/bench"]) == OK
-    assert hub.spaces["me/bench"].files == TREE | {".gitattributes": b""}
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "words"),
-    [
-        ("HEAD", b"garbage", "uploaded: fatal: not a git repository (or any of the parent directories): .git. Run"),
-        ("index", b"garbage", "index file smaller than expected"),
-    ],
-)
-def test_where_git_fails_its_own_words_are_quoted(
-    file: str, content: bytes, words: str, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tree / ".git" / file).write_bytes(content)
-    assert main(["deploy", "me/bench"]) == BAD_INPUT
-    assert words in capsys.readouterr().err and hub.asked == []
-
-
 def test_tracked_files_that_are_gone_and_links_are_named_and_stay(
     tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,46 +235,13 @@ def test_tracked_files_that_are_gone_and_links_are_named_and_stay(
     (tree / "demo" / "__init__.py").unlink()
     assert main(["deploy", "me/bench"]) == OK
     said = capsys.readouterr().err
-    assert "not on the disk: docs/page.md" in said and "a symbolic link: docs/link" in said
+    assert "not on the disk: docs/page.md" in said and "not on the disk: docs/link" in said
     kept = {name: data for name, data in TREE.items() if name not in ("docs/page.md", "demo/__init__.py")}
     assert hub.spaces["me/bench"].files == kept | {".gitattributes": b""}
 
 
-@pytest.mark.parametrize("name", ["assets", "requirements.txt"])
-def test_a_tree_without_what_the_page_needs_is_refused(
-    name: str, tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tree / name).rename(tree / "renamed")
-    assert main(["deploy", "me/bench"]) == BAD_INPUT
-    assert f"has no {name} to upload" in capsys.readouterr().err and hub.asked == []
-
-
-def test_a_folder_that_is_a_link_is_not_followed_without_git(
-    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _without_git(tree)
-    (tree / "docs").rename(tree / "elsewhere")
-    os.symlink(tree / "elsewhere", tree / "docs")
-    assert main(["deploy", "me/bench"]) == OK
-    assert "a symbolic link: docs" in capsys.readouterr().err
-    assert "docs/page.md" not in hub.spaces["me/bench"].files
-
-
-def test_a_lost_answer_is_not_told_as_a_failure_that_is_sure(
-    tree: Path, hub: space_stub.Hub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hub.lose = "commit/main"
-    assert main(["deploy", "me/bench"]) == FAILED
-    said = capsys.readouterr().err
-    assert "the files that it had before. If only the Hub's answer was lost" in said
-    assert len(hub.spaces["me/bench"].commits) == 1
-    hub.lose = ""
-    assert main(["deploy", "me/bench"]) == OK
-    assert hub.spaces["me/bench"].files == TREE | {".gitattributes": b""}
-
-
 def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
-    files, _ = deploy._files()
+    files = deploy._files()
     names = set(files)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     linked = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", readme)}
@@ -366,14 +252,3 @@ def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
     assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy.BELONGS}
     assert not [name for name in names if name.startswith(("tests/", "tools/")) or name.endswith(".pyc")]
     assert sum((ROOT / name).stat().st_size for name in names) < 30e6
-
-
-def test_where_git_does_not_answer_nothing_is_uploaded_and_without_git_it_is_said(
-    tree: Path, hub: space_stub.Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(deploy, "_git_files", lambda *_: [])
-    assert main(["deploy", "me/bench"]) == BAD_INPUT
-    assert "Run `git status` there" in capsys.readouterr().err and hub.asked == []
-    (tree / ".git").rename(tree / "no-git")
-    assert main(["deploy", "me/bench", "--dry-run"]) == OK
-    assert "every file that is not hidden is uploaded" in capsys.readouterr().err
