@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -41,7 +42,10 @@ def add_to(commands: Any) -> None:
     add_options(parser, ASKED)
     parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
     for name in ("mode", "dtype"):
-        parser.add_argument(f"--{name}", action="append", metavar=name.upper(), help="try only these; default: all")
+        default = "all" if name == "mode" else "all on a GPU, float32 on a CPU"
+        parser.add_argument(
+            f"--{name}", action="append", metavar=name.upper(), help=f"try only these; default: {default}"
+        )
     parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
     parser.add_argument("--yes", action="store_true", help="on a terminal: start without asking")
 
@@ -56,7 +60,9 @@ def _autopilot(options: argparse.Namespace) -> int:
     history = History()
     with closing(Runner(history)) as runner:
         machine = runner.inspect()
-        chosen = _chosen(autopilot.candidates(spec, machine), mode=options.mode, dtype=options.dtype)
+        known = autopilot.candidates(spec, machine)
+        dtypes = options.dtype or (["float32"] if known[0].device == "cpu" else None)
+        chosen = _chosen(known, mode=options.mode, dtype=dtypes)
         stored = history.all(search=spec.checkpoint)
         search, last = autopilot.planned(spec, chosen, machine)
         plan = make_cells(search, stored, machine, image) + make_cells(last, stored, machine, image, fresh=True)
@@ -100,13 +106,18 @@ def _write_script(path: Path, winner: RunResult) -> None:
 
 
 def _followed(steps: Any) -> Answer:
+    told = time.monotonic()
     while True:
         try:
             step = next(steps)
         except StopIteration as stopped:
             answer: Answer = stopped.value
             return answer
+        if time.monotonic() - told >= terminal.SPARSE_SECONDS:
+            told = time.monotonic()
+            print(f"{step.what}: still under way", file=sys.stderr, flush=True)
         if isinstance(step.event, Done):
+            told = time.monotonic()
             print(f"{step.what} · {setting(step.event.cell.spec)}: {_told(step.event)}", file=sys.stderr, flush=True)
 
 

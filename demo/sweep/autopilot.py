@@ -45,7 +45,6 @@ CPU_MODES = ("default", "max-autotune-no-cudagraphs", "lite")
 LATE_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
 """Their compile tries kernels out, which takes minutes and cannot be done ahead, so only the last rung has them. So it
 is with freezing and packages, which no compile cache holds."""
-ATTENTIONS = ("sdpa", "eager")
 
 
 @dataclass(frozen=True)
@@ -109,17 +108,16 @@ def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
-    """All combinations of mode, dtype, memory format and attention that differ on this machine; on a CPU each of mode
-    default with freezing, too, and as a package of AOTInductor. Text generation has neither memory formats nor
-    packages."""
+    """All combinations of mode, dtype and memory format that differ on this machine; on a CPU each of mode default with
+    freezing, too, and as a package of AOTInductor. Text generation has neither memory formats nor packages."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
     modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
     formats = (False, True) if spec.sees_picture else (False,)
     dtypes = ["float32", *(["tf32"] if gpu else []), "bfloat16", "float16"]
     combined = [
-        dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last, attention=attention)
-        for mode, dtype, last, attention in itertools.product(modes, dtypes, formats, ATTENTIONS)
+        dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last)
+        for mode, dtype, last in itertools.product(modes, dtypes, formats)
     ]
     ways: list[dict[str, Any]] = [] if gpu else [{"freezing": True}]
     if not gpu and spec.sees_picture:
@@ -194,12 +192,14 @@ def run(
         return Answer(bare, None, None, tuple(search.tries))
     winner = last[0]
     # Plain, winner, winner, plain, plain, winner: a drift of the machine affects both alike.
-    order = ([bare, winner, winner, bare] * ROUNDS)[: 2 * ROUNDS]
-    cells = yield from search.measure("winner against plain eager", [Cell(one) for one in order])
+    turns = ([bare, winner, winner, bare] * ROUNDS)[: 2 * ROUNDS]
+    cells = yield from search.measure("winner against plain eager", [Cell(one) for one in turns])
     if cancel.is_set():
         return None
-    winners = [cell.result for cell in cells if cell.spec == winner]
-    slow = [_latency(cell.result, "eager") for cell in cells if cell.spec == bare]
+    # By their turn: plain eager's settings, compiled, may be the winner's.
+    plains = ([True, False, False, True] * ROUNDS)[: 2 * ROUNDS]
+    winners = [cell.result for cell, is_plain in zip(cells, plains, strict=True) if not is_plain]
+    slow = [_latency(cell.result, "eager") for cell, is_plain in zip(cells, plains, strict=True) if is_plain]
     fast = [_latency(result, "compiled") for result in winners]
     times = [seconds for seconds in (*slow, *fast) if seconds is not None]
     pairs = zip(times[:ROUNDS], times[ROUNDS:], strict=True) if len(times) == 2 * ROUNDS else ()
