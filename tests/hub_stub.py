@@ -95,9 +95,11 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
         def answer_of_dataset(self, folder: Path, id: str, asked: list[str], body: bool) -> None:
             """What a dataset is, and the files of one of its folders."""
             commit = _commit(folder)
-            if asked == ["revision", "main"]:
-                self.reply(200, json.dumps({"id": id, "sha": commit, "siblings": []}).encode(), {}, body)
-            elif asked[:2] == ["tree", commit] and (within := folder.joinpath(*asked[2:])).is_dir():
+            if asked in ([], ["revision", "main"]):
+                names = [str(file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.is_file()]
+                told = {"id": id, "sha": commit, "siblings": [{"rfilename": name} for name in names]}
+                self.reply(200, json.dumps(told).encode(), {}, body)
+            elif asked[:1] == ["tree"] and asked[1] in ("main", commit) and (within := folder.joinpath(*asked[2:])).is_dir():
                 tree = [
                     {
                         "type": "file" if file.is_file() else "directory",
@@ -105,7 +107,7 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                         "size": file.stat().st_size if file.is_file() else 0,
                         "oid": _blob(file) if file.is_file() else "0",
                     }
-                    for file in sorted(within.iterdir())
+                    for file in sorted(within.rglob("*") if "recursive=true" in self.path.lower() else within.iterdir())
                 ]
                 self.reply(200, json.dumps(tree).encode(), {}, body)
             else:

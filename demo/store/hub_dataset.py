@@ -79,7 +79,7 @@ class PushedHistory(History):
         self._scheduler: Any = None
         self.connecting = threading.Lock()
         """Held while a thread makes the scheduler."""
-        self.shared = SharedCopy(dataset, self.path.parent)
+        self.shared = SharedCopy(dataset)
         """The rows that are in the dataset, also those of other programs."""
         self._program = uuid.uuid4().hex[:8]
         self._rows = threading.Lock()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import json
 import logging
 import re
 import threading
@@ -21,14 +20,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from demo.core import hub
-from demo.core.files import replacing
 from demo.store import shared_rows
 from demo.store.shared_rows import FileRows, SharedRow
 
 ROWS = "rows"
 """The folder of the dataset with the files of rows, `DAY-PROGRAM.parquet`."""
-STATE = "shared.json"
-"""Beside the stored results: where the copy lies and of when it is."""
 RENEW_SECONDS = 300.0
 """Age from which a copy that somebody looks at is fetched again, and time to the next try after one that failed."""
 MAX_FETCH_SECONDS = 120.0
@@ -67,13 +63,12 @@ class Shared:
 class SharedCopy:
     """The copy of one dataset. All pages of a server share it."""
 
-    def __init__(self, dataset: str, folder: Path) -> None:
-        """`folder` is that of the stored results."""
-        self._state = folder / STATE
+    def __init__(self, dataset: str) -> None:
         self._shared = Shared(dataset)
-        self._files: dict[str, tuple[str, str]] = {}
-        """By their path in the dataset: blob id, place on this disk."""
-        self._parsed: dict[str, FileRows] = {}
+        self._folder: Path | None = None
+        """The snapshot in huggingface_hub's cache that is shown."""
+        self._parsed: dict[Path, FileRows] = {}
+        """By the place of a file's content, which no push changes."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._begun = self._due = 0.0
@@ -100,42 +95,66 @@ class SharedCopy:
             if not busy:
                 self._due = now + RENEW_SECONDS
             self._thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as error:  # no further thread can be started
-                _log.warning("the dataset %s cannot be read: %s", self._shared.dataset, error)
-                return replace(self._shared, problem="failed")
+            self._thread.start()
             return replace(self._shared, fetching=True, problem="busy" if busy else self._shared.problem)
 
     def _renew(self, fetch: bool) -> None:
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
         try:
             if not self._loaded:
                 self._loaded = True  # also where it fails: the Hub is the next try
-                self._publish(*self._read_state())
+                with contextlib.suppress(LocalEntryNotFoundError):  # no earlier program has left a copy
+                    folder = self._snapshot(local_files_only=True)
+                    self._publish(folder, (folder.parents[1] / "refs" / "main").stat().st_mtime, cut=False)
             if not fetch:
                 return
             if not hub.reachable():
                 self._shared = replace(self._shared, problem="unreachable")
                 return
-            files, cut = self._fetch()
-            fetched_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            before, self._files = self._files, files
-            self._publish(files, fetched_at, cut)
-            self._keep({"dataset": self._shared.dataset, "fetched_at": fetched_at, "cut": cut, "files": files})
-            _remove_others(before, files)
+            names, cut = self._newest()
+            before, folder = self._folder, self._snapshot(allow_patterns=names)
+            (folder.parents[1] / "refs" / "main").touch()  # its time is that of the copy
+            self._publish(folder, time.time(), cut)
+            if before not in (None, folder):
+                _forget(self._shared.dataset, before.name)
         except Exception as error:  # a thread that nobody waits for: what is wrong shows on the page
             _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
             self._shared = replace(self._shared, problem=_reason(error))
 
-    def _publish(self, files: dict[str, tuple[str, str]], fetched_at: str, cut: bool) -> None:
-        self._files = files
-        read: dict[str, FileRows] = {}
+    def _newest(self) -> tuple[list[str], bool]:
+        """The names of the files to fetch, newest first, and whether others are left out."""
+        from huggingface_hub import HfApi  # here, because importing it takes some 60 ms
+        from huggingface_hub.errors import EntryNotFoundError
+
+        end, api = time.monotonic() + MAX_FETCH_SECONDS, HfApi(endpoint=hub.endpoint())
+        api.dataset_info(self._shared.dataset, timeout=REQUEST_SECONDS)  # the listing has no limit of time
+        try:
+            tree = api.list_repo_tree(self._shared.dataset, ROWS, repo_type="dataset")
+            return _newest_files(_until(end, tree))
+        except EntryNotFoundError:  # nothing was pushed yet
+            return [], False
+
+    def _snapshot(self, **asked: Any) -> Path:
+        """The folder of the dataset's files in huggingface_hub's cache. Raises what its library raises."""
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.utils import disable_progress_bars
+
+        disable_progress_bars()
+        known = {"endpoint": hub.endpoint(), "etag_timeout": REQUEST_SECONDS, "max_workers": 2}
+        return Path(snapshot_download(self._shared.dataset, repo_type="dataset", **known, **asked))
+
+    def _publish(self, folder: Path, seconds: float, cut: bool) -> None:
+        """Shows the rows of a snapshot that was fetched at this time, in seconds since 1970."""
+        self._folder = folder
+        files = sorted((file for file in (folder / ROWS).glob("*.parquet")), reverse=True)
+        read: dict[Path, FileRows] = {}
         ids: set[str] = set()
         decoded = 0
-        for _, place in files.values():  # the newest first
+        for place in (file.resolve() for file in files[:MAX_FILES]):  # the newest first
             if len(ids) >= shared_rows.MAX_ROWS or decoded >= shared_rows.MAX_DECODED:
                 break
-            read[place] = file = self._parsed.get(place) or shared_rows.read(Path(place))
+            read[place] = file = self._parsed.get(place) or shared_rows.read(place)
             ids.update(row.id for row in file.rows)
             decoded += file.decoded
         self._parsed, parsed = read, read.values()
@@ -148,59 +167,17 @@ class SharedCopy:
             len(parsed),
             sum(not file.readable for file in parsed),
             cut or too_many or len(read) < len(files) or any(file.unread for file in parsed),
-            fetched_at,
+            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)),
         )
 
-    def _read_state(self) -> tuple[dict[str, tuple[str, str]], str, bool]:
-        """The copy of an earlier program, as far as huggingface_hub's cache still has it."""
-        try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
-            if state["dataset"] == self._shared.dataset:
-                files = {name: (blob, place) for name, (blob, place) in state["files"].items() if Path(place).is_file()}
-                return files, str(state["fetched_at"]), bool(state["cut"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # none was kept, or what was kept cannot be read: it is fetched anew
-        return {}, "", False
 
-    def _keep(self, state: dict[str, Any]) -> None:
-        """For the next program. Where that cannot be written, it fetches the files again."""
-        try:
-            self._state.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self._state) as file:
-                file.write(json.dumps(state).encode())
-        except OSError as error:
-            _log.warning("where the copy of the dataset %s lies was not kept: %s", self._shared.dataset, error)
+def _forget(dataset: str, commit: str) -> None:
+    """Removes an earlier snapshot from huggingface_hub's cache, which would grow with every push."""
+    from huggingface_hub import scan_cache_dir
 
-    def _fetch(self) -> tuple[dict[str, tuple[str, str]], bool]:
-        """The files of the newest days, fetched where they are not in the cache; and whether others were left out."""
-        from huggingface_hub import HfApi, hf_hub_download  # here, because importing it takes some 60 ms
-        from huggingface_hub.errors import EntryNotFoundError
-        from huggingface_hub.utils import disable_progress_bars
-
-        disable_progress_bars()
-        dataset, end = self._shared.dataset, time.monotonic() + MAX_FETCH_SECONDS
-        api = HfApi(endpoint=hub.endpoint())
-        commit = api.dataset_info(dataset, revision="main", timeout=REQUEST_SECONDS).sha
-        try:
-            tree = api.list_repo_tree(dataset, ROWS, revision=commit, repo_type="dataset")
-            chosen, cut = _newest_files(_until(end, tree))
-        except EntryNotFoundError:  # nothing was pushed yet
-            chosen, cut = {}, False
-        files = {}
-        for name, blob in _until(end, chosen.items()):
-            known = self._files.get(name)
-            if known is None or known[0] != blob or not Path(known[1]).is_file():
-                place = hf_hub_download(
-                    dataset,
-                    name,
-                    repo_type="dataset",
-                    revision=commit,
-                    endpoint=hub.endpoint(),
-                    etag_timeout=REQUEST_SECONDS,
-                )
-                known = (blob, place)
-            files[name] = known
-        return files, cut
+    kept = scan_cache_dir()
+    if any(one.commit_hash == commit for repo in kept.repos if repo.repo_id == dataset for one in repo.revisions):
+        kept.delete_revisions(commit).execute()
 
 
 def _until(end: float, items: Iterable[T]) -> Iterator[T]:
@@ -211,40 +188,23 @@ def _until(end: float, items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-def _newest_files(listed: Iterable[Any]) -> tuple[dict[str, str], bool]:
-    """The blob ids of the files to fetch, by name, newest first, and whether others are left out.
+def _newest_files(listed: Iterable[Any]) -> tuple[list[str], bool]:
+    """The names of the files to fetch, newest first, and whether others are left out.
 
     The Hub lists by name, the oldest day first, so the whole listing is looked at.
     """
     latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
     named = (entry for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest)
-    chosen: dict[str, str] = {}
+    chosen: list[str] = []
     total, cut = 0, False
     for entry in heapq.nlargest(MAX_LISTED, named, key=lambda entry: str(entry.path)):
         size = getattr(entry, "size", MAX_FILE_BYTES + 1)  # a folder has none
         if len(chosen) == MAX_FILES or size > MAX_FILE_BYTES or total + size > MAX_BYTES:
             cut = True
             continue
-        chosen[entry.path] = entry.blob_id
+        chosen.append(entry.path)
         total += size
     return chosen, cut
-
-
-def _remove_others(before: dict[str, tuple[str, str]], kept: dict[str, tuple[str, str]]) -> None:
-    """Removes earlier versions of files from huggingface_hub's cache, which would grow with every push.
-
-    The cache is shared: content that another snapshot links to stays.
-    """
-    blobs = set()
-    for place in {place for _, place in before.values()} - {place for _, place in kept.values()}:
-        with contextlib.suppress(OSError):
-            blobs.add(Path(place).resolve())
-            Path(place).unlink(missing_ok=True)
-    snapshots = {blob.parents[1] / "snapshots" for blob in blobs}
-    linked = {link.resolve() for folder in snapshots for link in folder.rglob("*")}
-    for blob in blobs - linked:
-        with contextlib.suppress(OSError):
-            blob.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> Problem:

@@ -59,12 +59,12 @@ def arrived(copy: SharedCopy) -> Shared:
     return shared
 
 
-def copy_in(tmp_path: Path) -> SharedCopy:
-    return SharedCopy(DATASET, tmp_path / "data")
+def copy_in() -> SharedCopy:
+    return SharedCopy(DATASET)
 
 
 def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online: list[str]) -> None:
-    copy = copy_in(tmp_path)
+    copy = copy_in()
     first = copy.look()
     assert first.fetching and first.rows == () and first.fetched_at == ""
     shared = arrived(copy)
@@ -75,12 +75,12 @@ def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online
 def test_without_the_hub_the_last_copy_stays_and_says_of_when_it_is(
     tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = copy_in(tmp_path)
+    copy = copy_in()
     before = looked(copy)
     go_offline(monkeypatch)
     after = looked(copy)
     assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "unreachable")
-    restarted = looked(copy_in(tmp_path))
+    restarted = looked(copy_in())
     assert (restarted.rows, restarted.fetched_at, restarted.problem) == (before.rows, before.fetched_at, "unreachable")
 
 
@@ -88,7 +88,7 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
     tmp_path: Path, repository: Path, online: list[str]
 ) -> None:
     write(repository, [cells(id="another")], "rows/2026-11-20-cafe.parquet")
-    copy = copy_in(tmp_path)
+    copy = copy_in()
     assert len(looked(copy).rows) == len(online) == 2
     write(repository, [cells(), cells(id="new")])
     assert {row.id for row in looked(copy).rows} >= {"another", "new"}
@@ -99,7 +99,7 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
 def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, online: list[str]) -> None:
     (repository / NAME).unlink()
     (repository / "rows").rmdir()
-    shared = looked(copy_in(tmp_path))
+    shared = looked(copy_in())
     assert shared.rows == () and shared.fetched_at and shared.problem is None
 
 
@@ -115,7 +115,7 @@ def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, 
 def test_a_hub_that_refuses_leaves_the_last_copy(
     tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch, answer: tuple[int, dict[str, str]], problem: str
 ) -> None:
-    copy = copy_in(tmp_path)
+    copy = copy_in()
     before = looked(copy)
     monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", answer)
     after = looked(copy)
@@ -134,16 +134,8 @@ def test_more_files_than_fit_leave_the_newest_days(
     write(repository, [cells(id="later")], "rows/9999-01-01-cafe.parquet")
     (repository / "rows" / "README.md").write_text("not a table")
     monkeypatch.setattr(shared_copy, "MAX_FILES", 2)
-    shared = looked(copy_in(tmp_path))
+    shared = looked(copy_in())
     assert [row.id for row in shared.rows] == [cells()["id"], "day-02"] and shared.cut and len(online) == 2
-
-
-def test_a_file_that_is_too_large_is_not_fetched(
-    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_copy, "MAX_FILE_BYTES", 100)
-    shared = looked(copy_in(tmp_path))
-    assert shared.rows == () and shared.cut and online == []
 
 
 def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
@@ -151,13 +143,13 @@ def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
 ) -> None:
     (repository / "rows" / "2026-11-20-bad.parquet").write_bytes(b"PAR1 and no more")
     write(repository, [cells(id="good"), cells(speedup=float("nan"))], "rows/2026-11-20-half.parquet")
-    shared = looked(copy_in(tmp_path))
+    shared = looked(copy_in())
     assert {row.id for row in shared.rows} == {cells()["id"], "good"}
     assert (shared.looked_at, shared.unreadable, shared.files, shared.unreadable_files) == (3, 1, 3, 1)
 
 
 def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
-    copy = copy_in(tmp_path)
+    copy = copy_in()
     for _ in range(2):
         waiting = copy.look(busy=True)
         assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
@@ -168,8 +160,8 @@ def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str
 
 
 def test_the_copy_on_the_disk_is_shown_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
-    before = looked(copy_in(tmp_path))
-    restarted = copy_in(tmp_path)
+    before = looked(copy_in())
+    restarted = copy_in()
     assert restarted.look(busy=True).fetching
     restarted._thread.join()  # type: ignore[union-attr]
     assert restarted.look(busy=True) == before and len(online) == 1
@@ -184,36 +176,5 @@ def test_no_further_file_is_read_when_so_many_rows_are_kept_or_bytes_decoded(
     for limit, most in (("MAX_ROWS", 2), ("MAX_DECODED", decoded + 1)):
         with monkeypatch.context() as small:
             small.setattr(shared_rows, limit, most)
-            shared = looked(copy_in(tmp_path))
+            shared = looked(copy_in())
         assert shared.cut and shared.looked_at == shared.files == 2
-
-
-def test_the_newest_of_very_many_files_are_chosen_though_the_hub_lists_the_oldest_first(
-    tmp_path: Path, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(repository, [cells(id="old")], "rows/2026-11-01-cafe.parquet")
-    write(repository, [cells(id="later")], "rows/9999-01-01-cafe.parquet")
-    monkeypatch.setattr(shared_copy, "MAX_LISTED", 1)
-    assert [row.id for row in looked(copy_in(tmp_path)).rows] == [cells()["id"]]
-
-
-def test_content_that_another_snapshot_of_the_cache_links_to_stays(
-    tmp_path: Path, repository: Path, online: list[str]
-) -> None:
-    copy = copy_in(tmp_path)
-    looked(copy)
-    (snapshot,) = (tmp_path / "cache").glob("datasets--*/snapshots/*")
-    other = snapshot.with_name("f" * 40) / NAME
-    other.parent.mkdir(parents=True)
-    other.symlink_to((snapshot / NAME).resolve())
-    write(repository, [cells(id="new")])
-    looked(copy)
-    assert other.is_file() and not (snapshot / NAME).exists()
-
-
-def test_a_state_that_was_damaged_is_fetched_anew(tmp_path: Path, online: list[str]) -> None:
-    copy = copy_in(tmp_path)
-    looked(copy)
-    for damaged in ("", "[]", '{"dataset": 3}', '{"dataset": "' + DATASET + '", "files": {"a": 1}}'):
-        (tmp_path / "data" / shared_copy.STATE).write_text(damaged)
-        assert len(looked(copy_in(tmp_path)).rows) == 1
