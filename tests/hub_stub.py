@@ -99,7 +99,11 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                 names = [str(file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.is_file()]
                 told = {"id": id, "sha": commit, "siblings": [{"rfilename": name} for name in names]}
                 self.reply(200, json.dumps(told).encode(), {}, body)
-            elif asked[:1] == ["tree"] and asked[1] in ("main", commit) and (within := folder.joinpath(*asked[2:])).is_dir():
+            elif (
+                asked[:1] == ["tree"]
+                and asked[1] in ("main", commit)
+                and (within := folder.joinpath(*asked[2:])).is_dir()
+            ):
                 tree = [
                     {
                         "type": "file" if file.is_file() else "directory",

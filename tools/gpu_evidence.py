@@ -81,11 +81,11 @@ from demo.backend.subject import Subject
 from demo.backend.variants import Variants
 from demo.core import catalog
 from demo.core import format as fmt
+from demo.core.commit import current_commit
 from demo.core.machine import usable_cores
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.present import sentences
-from demo.store.measured import current_commit
 from tools.evidence_tables import Book, result_of, write_tables
 
 ROOT = Path(__file__).resolve().parent.parent

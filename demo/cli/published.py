@@ -13,8 +13,8 @@ from demo.core.languages import ENGLISH
 from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
-from demo.store.measured import OOM, further_settings
-from demo.store.tables import Measured, PublishedRow
+from demo.store.measured import further_settings
+from demo.store.tables import OOM, Measured, PublishedRow
 
 
 def add_to(commands: Any) -> None:

@@ -14,6 +14,7 @@ from demo.cli.common import flag
 from demo.core import format as fmt
 from demo.core import scenes
 from demo.core.catalog import Checkpoint
+from demo.core.commit import current_commit
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
@@ -23,7 +24,6 @@ from demo.present import advice, details, same_answer, sentences, text_answer
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.present.script import snippet
 from demo.store import published
-from demo.store.measured import current_commit
 
 if TYPE_CHECKING:
     from demo.cli.diagnosis import Diagnosis

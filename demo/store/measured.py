@@ -7,31 +7,27 @@ says why.
 from __future__ import annotations
 
 import csv
-import datetime
-import io
 import re
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from demo.core import catalog
+from demo.core.commit import current_commit
 from demo.core.errors import BadInput
 from demo.core.files import replacing
-from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.core.spec import DTYPES, MODES, OPTIONS, TASKS, WEIGHTS, RunSpec
+from demo.core.spec import OPTIONS, RunSpec
 from demo.store import csv_text
 from demo.store.columns import TABLE_COLUMNS
-from demo.store.tables import OOM, Measured, PublishedRow
+from demo.store.tables import Measured, PublishedRow, read_row
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
 COLUMNS = tuple(name for name in TABLE_COLUMNS if name != "saved_percent")
 _LATER = ("speedup_basis", "repeats", "threads")
 """Columns that older tables lack."""
-_LONGEST_CELL = 200
 
 
 @dataclass(frozen=True)
@@ -56,26 +52,18 @@ def load(folder: Path | None = None) -> Tables:
 
 
 def read(path: Path) -> list[PublishedRow]:
-    """One table. Raises BadInput with a sentence that names the file, the line and what is wrong with it."""
-    shown = f"{path.parent.name}/{path.name}"
+    """One table. Raises BadInput with a sentence that names the file and what is wrong with it."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        lines = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        missing = [column for column in COLUMNS if column not in (*_LATER, *(lines.fieldnames or ()))]
-        if missing:
-            raise _Unreadable(f"line 1: the columns lack {', '.join(missing)}")
-        rows = []
-        for line in lines:
-            try:
-                rows.append(_row(_original(line)))
-            except _Unreadable as error:
-                raise _Unreadable(f"line {lines.line_num}: {error}") from error
-    except (OSError, UnicodeDecodeError, csv.Error, _Unreadable) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.DictReader(file, strict=True)
+            if missing := {*COLUMNS} - {*_LATER, *(lines.fieldnames or ())}:
+                raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
+            return [read_row(_original(line)) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(
-            f"The measured table {shown} is left out; {reason}. Write it again with demo.store.measured.write_measured."
+            f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
+            "Write it again with demo.store.measured.write_measured."
         ) from error
-    return rows
 
 
 def file_of(device_name: str) -> str:
@@ -126,7 +114,7 @@ def write_measured(
 
 
 def _original(line: dict[str, Any]) -> dict[str, Any]:
-    """The cells as they were before they were made safe for a spreadsheet; '' for columns that the table lacks."""
+    """The cells as they were before they were made safe for a spreadsheet; '' for columns that an older table lacks."""
     return {**dict.fromkeys(_LATER, ""), **{name: csv_text.original(cell) for name, cell in line.items()}}
 
 
@@ -197,22 +185,6 @@ def device_label(name: str) -> str:
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
 
 
-def current_commit() -> str:
-    """The commit that this copy of the project is at, '-dirty' behind it where files differ; '' without git."""
-    root = Path(__file__).resolve().parents[2]
-    try:
-        asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
-
-
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
     """None for a run that has no row: see `write_measured`."""
     spec, machine, speedup = result.spec, result.environment, result.speedup
@@ -254,102 +226,3 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
             threads=machine.threads if spec.device == "cpu" else None,
         ),
     )
-
-
-class _Unreadable(ValueError):
-    """Carries what is wrong with a line."""
-
-
-def _row(line: dict[str, Any]) -> PublishedRow:
-    if None in line or None in line.values():
-        raise _Unreadable("it has more or fewer cells than the first line")
-    for column in COLUMNS:
-        if len(line[column]) > _LONGEST_CELL or not line[column].isprintable():
-            raise _Unreadable(f"{column} is longer than {_LONGEST_CELL} characters, or holds unprintable ones")
-    eager, compiled = _cell(line, "eager_ms", _seconds), _cell(line, "compiled_ms", _seconds)
-    timed = eager is not None and compiled is not None
-    interval = [_cell(line, column, _ratio) for column in ("speedup_low", "speedup", "speedup_high")]
-    if timed and None in interval:
-        raise _Unreadable("it has times, but not the speed-up with both ends of its interval")
-    if not timed and interval != [None, None, None]:
-        raise _Unreadable("it has a speed-up although a variant ran out of memory")
-    if timed and interval != sorted(interval, key=lambda value: value or 0.0):
-        raise _Unreadable("the speed-up lies outside its interval")
-    low, speedup, high = interval
-    if line["subset"].split(" ")[0] != SUBSET:
-        raise _Unreadable(f"subset is {line['subset']!r}, and a measured table's begins with {SUBSET!r}")
-    for column, allowed in (("mode", MODES), ("task", TASKS), ("dtype", DTYPES), ("weights", WEIGHTS)):
-        if line[column] not in allowed:
-            raise _Unreadable(f"{column} is {line[column]!r}, which is none of {', '.join(allowed)}")
-    usual = (("mode", "default"), ("dtype", "float32"))
-    departures = [line[column] for column, value in usual if line[column] != value]
-    if [name for name in line["subset"].split(" ") if name in (*MODES, *DTYPES)] != departures:
-        raise _Unreadable(f"subset is {line['subset']!r}, but mode is {line['mode']} and dtype {line['dtype']}")
-    for column in ("gpu", "torch", "model", "checkpoint", "transformers", "device"):
-        if not line[column].strip():
-            raise _Unreadable(f"{column} is empty")
-    return PublishedRow(
-        subset=line["subset"],
-        gpu=line["gpu"],
-        torch=line["torch"],
-        mode=line["mode"],
-        batch_size=_cell(line, "batch_size", _batch_size),
-        task=line["task"],
-        model=line["model"],
-        checkpoint=line["checkpoint"],
-        eager_seconds=eager,
-        compiled_seconds=compiled,
-        measured=Measured(
-            speedup=speedup,
-            low=low,
-            high=high,
-            dtype=line["dtype"],
-            weights=line["weights"],
-            transformers=line["transformers"],
-            triton=line["triton"],
-            device=line["device"],
-            driver=line["driver"],
-            commit=line["commit"],
-            date=_cell(line, "date", _day),
-            basis=line["speedup_basis"],
-            repeats=_cell(line, "repeats", _count),
-            threads=_cell(line, "threads", _count),
-        ),
-    )
-
-
-def _cell(line: dict[str, str], column: str, parse: Callable[[str], Any]) -> Any:
-    try:
-        return parse(line[column])
-    except ValueError:
-        raise _Unreadable(f"{column} is {line[column]!r}, which cannot be read") from None
-
-
-def _seconds(cell: str) -> float | None:
-    return None if cell == OOM else _positive(cell) / 1e3
-
-
-def _ratio(cell: str) -> float | None:
-    return None if cell == "" else _positive(cell)
-
-
-def _positive(cell: str) -> float:
-    value = number(cell)
-    if value is None or value <= 0:
-        raise ValueError(cell)
-    return value
-
-
-def _batch_size(cell: str) -> int:
-    size = whole_number(cell)
-    if size is None or size < 1:
-        raise ValueError(cell)
-    return size
-
-
-def _count(cell: str) -> int | None:
-    return None if cell == "" else _batch_size(cell)
-
-
-def _day(cell: str) -> str:
-    return datetime.date.fromisoformat(cell).isoformat()

@@ -21,7 +21,7 @@ from demo.core.spec import TASKS
 from demo.store import csv_text, measured
 from demo.store.columns import TABLE_COLUMNS
 from demo.store.measured import Tables
-from demo.store.tables import OOM, PublishedRow
+from demo.store.tables import PublishedRow, read_row
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
@@ -207,22 +207,4 @@ def to_csv(given: Iterable[PublishedRow]) -> str:
 @cache
 def _rows() -> tuple[PublishedRow, ...]:
     with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(
-            PublishedRow(
-                subset=line["subset"],
-                gpu=line["gpu"],
-                torch=line["torch"],
-                mode=line["mode"],
-                batch_size=int(line["batch_size"]),
-                task=line["task"],
-                model=line["model"],
-                checkpoint=line["checkpoint"],
-                eager_seconds=_seconds(line["eager_ms"]),
-                compiled_seconds=_seconds(line["compiled_ms"]),
-            )
-            for line in csv.DictReader(file)
-        )
-
-
-def _seconds(cell: str) -> float | None:
-    return None if cell == OOM else float(cell) / 1e3
+        return tuple(map(read_row, csv.DictReader(file)))

@@ -141,7 +141,7 @@ class SharedCopy:
         from huggingface_hub.utils import disable_progress_bars
 
         disable_progress_bars()
-        known = {"endpoint": hub.endpoint(), "etag_timeout": REQUEST_SECONDS, "max_workers": 2}
+        known: dict[str, Any] = {"endpoint": hub.endpoint(), "etag_timeout": REQUEST_SECONDS, "max_workers": 2}
         return Path(snapshot_download(self._shared.dataset, repo_type="dataset", **known, **asked))
 
     def _publish(self, folder: Path, seconds: float, cut: bool) -> None:

@@ -1,7 +1,8 @@
-"""A row of the guide's tables, and of those that this project measured in the same form."""
+"""A row of the guide's tables, and of those that this project measured in the same form, and how a CSV holds it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 OOM = "OOM"
@@ -68,3 +69,49 @@ class PublishedRow:
     def saved(self) -> float | None:
         """Share of the eager time that compiling saves: 0.23 is 23 %; below 0 where compiled is slower."""
         return None if self.speedup is None else 1 - 1 / self.speedup
+
+
+def read_row(cells: Mapping[str, str]) -> PublishedRow:
+    """The row of a line of CSV by its columns; one of this project where it has the ends of the interval.
+
+    Raises KeyError for a column that is missing, ValueError and TypeError for a cell that is no number.
+    """
+    measured = None
+    if "speedup_low" in cells:
+        texts = {name: cells[name] for name in ("dtype", "weights", "transformers", "triton", "device", "driver")}
+        measured = Measured(
+            speedup=_number(cells["speedup"]),
+            low=_number(cells["speedup_low"]),
+            high=_number(cells["speedup_high"]),
+            **texts,
+            commit=cells["commit"],
+            date=cells["date"],
+            basis=cells.get("speedup_basis", ""),
+            repeats=_count(cells.get("repeats", "")),
+            threads=_count(cells.get("threads", "")),
+        )
+    return PublishedRow(
+        subset=cells["subset"],
+        gpu=cells["gpu"],
+        torch=cells["torch"],
+        mode=cells["mode"],
+        batch_size=int(cells["batch_size"]),
+        task=cells["task"],
+        model=cells["model"],
+        checkpoint=cells["checkpoint"],
+        eager_seconds=_seconds(cells["eager_ms"]),
+        compiled_seconds=_seconds(cells["compiled_ms"]),
+        measured=measured,
+    )
+
+
+def _seconds(cell: str) -> float | None:
+    return None if cell == OOM else float(cell) / 1e3
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def _count(cell: str) -> int | None:
+    return int(cell) if cell else None

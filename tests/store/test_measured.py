@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from measured_tables import write
 from samples import failed_result, ok_result
 
 from demo.core.measurement import Compilation
-from demo.core.spec import RunSpec
+from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, RunSpec
 from demo.core.speedup import Repeat, Spread
 from demo.core.stats import Interval
 from demo.store.measured import COLUMNS, load, read, subset_of, write_measured
@@ -33,46 +34,29 @@ def test_the_speed_up_of_a_measured_row_is_the_run_s_estimate(tmp_path: Path) ->
     assert row.saved == pytest.approx(1 - 1 / 1.62)
 
 
-def test_what_the_project_ships_can_be_read() -> None:
-    assert load().problems == ()
+def test_what_the_project_ships_makes_sense() -> None:
+    tables = load()
+    assert tables.problems == () and tables.rows
+    for row in tables.rows:
+        own = row.measured
+        assert own is not None and row.subset.split(" ")[0] == "measured" and row.batch_size >= 1
+        assert row.mode in MODES and row.task in TASKS and own.dtype in DTYPES and own.weights in WEIGHTS
+        usual = (("default", row.mode), ("float32", own.dtype))
+        named = [word for word in row.subset.split(" ") if word in (*MODES, *DTYPES)]
+        assert named == [value for default, value in usual if value != default]
+        assert date.fromisoformat(own.date) and row.checkpoint and row.gpu and own.device
+        timed = row.eager_seconds is not None and row.compiled_seconds is not None
+        assert (own.low < own.speedup < own.high) if timed else own.speedup is None
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"eager_ms": "fast"}, "eager_ms is 'fast'"),
-        ({"eager_ms": "-1"}, "eager_ms is '-1'"),
-        ({"compiled_ms": "nan"}, "compiled_ms is 'nan'"),
-        ({"compiled_ms": "inf"}, "compiled_ms is 'inf'"),
-        ({"batch_size": "0"}, "batch_size is '0'"),
-        ({"batch_size": "1.5"}, "batch_size is '1.5'"),
-        ({"batch_size": "²"}, "batch_size is '²'"),
-        ({"mode": "turbo"}, "mode is 'turbo'"),
-        ({"task": "poetry"}, "task is 'poetry'"),
-        ({"dtype": "float8"}, "dtype is 'float8'"),
-        ({"weights": "heavy"}, "weights is 'heavy'"),
-        ({"subset": "release"}, "subset is 'release'"),
-        ({"dtype": "bfloat16"}, "subset is 'measured', but mode is default and dtype bfloat16"),
-        ({"mode": "max-autotune"}, "subset is 'measured', but mode is max-autotune"),
-        ({"subset": "measured float16"}, "but mode is default and dtype float32"),
-        ({"gpu": " "}, "gpu is empty"),
-        ({"date": "yesterday"}, "date is 'yesterday'"),
-        ({"repeats": "0"}, "repeats is '0'"),
-        ({"threads": "two"}, "threads is 'two'"),
-        ({"speedup": "1.7"}, "outside its interval"),
-        ({"speedup_low": ""}, "not the speed-up with both ends"),
-        ({"compiled_ms": "OOM"}, "a speed-up although a variant ran out of memory"),
-        ({"model": "x" * 500}, "longer than 200 characters"),
-        ({"model": "a\x07b"}, "unprintable"),
-    ],
-)
-def test_a_bad_cell_is_said_with_its_file_and_line(tmp_path: Path, change: dict[str, str], said: str) -> None:
+@pytest.mark.parametrize("change", [{"eager_ms": "fast"}, {"batch_size": "1.5"}, {"repeats": "two"}])
+def test_a_bad_cell_is_said_with_its_file_and_the_other_tables_stay(tmp_path: Path, change: dict[str, str]) -> None:
     write(tmp_path / "bad.csv", {}, change)
     write(tmp_path / "good.csv", {"gpu": "L4"})
     tables = load(tmp_path)
     assert [row.gpu for row in tables.rows] == ["L4"]
     (problem,) = tables.problems
-    assert "bad.csv" in problem and "line 3" in problem and said in problem
+    assert "bad.csv" in problem and repr(next(iter(change.values()))) in problem
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import OOM, SUBSET, further_settings, settings_of, without_further
-from demo.store.tables import Measured, PublishedRow
+from demo.store.measured import SUBSET, further_settings, settings_of, without_further
+from demo.store.tables import OOM, Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs import links
