@@ -14,7 +14,7 @@ import transformers
 # By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
-from demo.backend import missing_weights, model_config, model_limits, model_source, model_task, settings
+from demo.backend import model_config, model_limits, model_source, model_task, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
 from demo.backend.model_source import Source
 from demo.core import catalog
@@ -24,6 +24,8 @@ from demo.core.spec import TEXT_GENERATION, RunSpec
 
 SEED = 0
 """Random weights are the same in every run."""
+UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
+"""Ends of the names of weights that no prediction depends on. Mask2Former's backbone has norms of its stages instead."""
 GUESSED_SEGMENTATION = (
     "{checkpoint} does not say whether it was trained for semantic, instance or panoptic segmentation. Its masks are "
     "shown as semantic ones, one for each label; latency does not depend on it."
@@ -64,7 +66,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         tokenizer = _tokenizer(source, config) if reads_text and _has_tokenizer(spec, entry) else None
         processor = _processor(source, config) if spec.sees_picture else None
         model_limits.refuse_large_inputs(processor, spec.checkpoint)
-        warnings = missing_weights.warnings(model, processor, checkpoint.takes_text, missing)
+        warnings = _missing_weights(missing)
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
             checkpoint = dataclasses.replace(checkpoint, segmentation="semantic")
             warnings.append(GUESSED_SEGMENTATION.format(checkpoint=named(spec.checkpoint)))
@@ -90,6 +92,17 @@ def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, 
         **source.options,
     )
     return model, report["missing_keys"]
+
+
+def _missing_weights(missing: Iterable[str]) -> list[str]:
+    """A warning where the checkpoint lacks weights, which transformers then initialises at random."""
+    names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
+    if not names:
+        return []
+    return [
+        f"{len(names)} weights of the model are not in the checkpoint and were initialised at random "
+        f"(first: {names[0]}). Latency stands; predictions may mean nothing."
+    ]
 
 
 def _has_tokenizer(spec: RunSpec, entry: Checkpoint | None) -> bool:

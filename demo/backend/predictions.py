@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from demo.backend import missing_weights, settings
+from demo.backend import settings
 from demo.backend.load_errors import OTHER, named
 from demo.backend.model_limits import MAX_SIDE
 from demo.backend.models import Loaded
@@ -29,6 +29,8 @@ MIN_SEGMENT = 0.002
 """A semantic class with less than this share of the image is left out as stray pixels."""
 MAX_SEGMENTS = 40
 MAX_BOXES = 100
+OUTPUTS = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
+"""The model's outputs that predictions are made of."""
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 
 
@@ -163,7 +165,7 @@ def _first_picture(outputs: Any) -> Any:
     """The output object for a batch of one, in float32 on the CPU, without the parts that no decoder reads."""
     kept = {
         name: outputs[name][:1].detach().float().cpu()
-        for name in missing_weights.OUTPUTS
+        for name in OUTPUTS
         if name in outputs and isinstance(outputs[name], torch.Tensor)
     }
     return type(outputs)(**kept)

@@ -234,7 +234,7 @@ def test_a_number_in_quotes_is_counted_as_one(tmp_path: Path):
 
 
 @pytest.mark.parametrize("lacking", ["num_batches_tracked", "running_mean", "classifier.1.bias"])
-def test_a_warning_comes_where_an_answer_depends_on_a_missing_weight(lacking: str, tmp_path: Path):
+def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: str, tmp_path: Path):
     config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
     model = ResNetForImageClassification(config)
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith(lacking)}
