@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from demo.core.errors import BadInput
 MAX_TENSORS = 20_000
 """Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
 MAX_IN_CONFIG = 10_000_000
-"""The sum of all whole numbers in a config. Some become lists and loops before the first parameter is made."""
+"""The largest whole number in a config. Some become lists and loops before the first parameter is made."""
 MAX_CONFIG_BYTES = 10_000_000
 MAX_TOKENIZER_BYTES = 50_000_000
 """Of tokenizer.json, which lists the words. Gemma 3's has 33 MB."""
@@ -108,22 +107,18 @@ def refuse_other_parts(source: Source) -> None:
 
 def refuse_large_numbers(entries: dict[str, Any], checkpoint: str) -> None:
     """Refuses the entries of a config that ask for gigantic lists or loops."""
-    if sum(_whole_numbers(entries)) > MAX_IN_CONFIG:
+    if _largest(entries) > MAX_IN_CONFIG:
         raise BadInput(f"{named(checkpoint)} has a config that asks for a gigantic model; {OTHER}.")
 
 
-def _whole_numbers(part: Any) -> Iterator[int]:
-    """The absolute value of every whole number in a config, except those of its lists of labels and the base of its
-    rotary embeddings, which nothing is as long as."""
+def _largest(part: Any) -> int:
+    """The largest absolute value of the whole numbers in a config, apart from the base of its rotary embeddings,
+    which nothing is as long as."""
     if isinstance(part, dict):
-        for name, value in part.items():
-            if name not in ("id2label", "label2id", "rope_theta"):
-                yield from _whole_numbers(value)
-    elif isinstance(part, list):
-        for value in part:
-            yield from _whole_numbers(value)
-    elif isinstance(part, int) and not isinstance(part, bool):
-        yield abs(part)
+        part = [value for name, value in part.items() if name != "rope_theta"]
+    if isinstance(part, list):
+        return max(map(_largest, part), default=0)
+    return abs(part) if isinstance(part, int) else 0
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
