@@ -71,7 +71,7 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             elif rest[:1] == ["api"] and name.startswith("datasets/"):
                 self.answer_of_dataset(repositories[name], name.removeprefix("datasets/"), rest[1:], body)
             elif rest[:1] == ["api"]:
-                files = [{"rfilename": file.name} for file in repositories[name].iterdir()]
+                files = [{"rfilename": file.name, "size": file.stat().st_size} for file in repositories[name].iterdir()]
                 if rest[1:2] == ["tree"]:
                     tree = [{"type": "file", "path": file["rfilename"], "size": 1, "oid": "0"} for file in files]
                     self.reply(200, json.dumps(tree).encode(), {}, body)

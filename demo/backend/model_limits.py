@@ -1,20 +1,21 @@
 """What a checkpoint that somebody named may ask of this machine; each check raises BadInput beyond a limit.
 
-Covered: the sizes of its files before one is fetched, files that its config names in the place of others, parts of its
-weights that are no safetensors, the numbers in its config, its parameters (counted without allocating any), and the
-pictures that its processor makes. Not covered: the memory that a call takes, which depends on batch and picture.
+Covered: the sizes of its files before one is fetched, parts of its weights that are no safetensors, the numbers in its
+config, its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the
+memory that a call takes, which depends on batch and picture.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import torch
-from huggingface_hub.errors import EntryNotFoundError
+from transformers.utils import cached_file
 
 from demo.backend.load_errors import OTHER, named
 from demo.backend.model_source import Source
@@ -26,26 +27,14 @@ MAX_TENSORS = 20_000
 """Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
 MAX_IN_CONFIG = 10_000_000
 """The largest whole number in a config. Some become lists and loops before the first parameter is made."""
+MAX_NAME = 100
+"""Characters of a file's name in a message."""
 MAX_CONFIG_BYTES = 10_000_000
 MAX_TOKENIZER_BYTES = 50_000_000
 """Of tokenizer.json, which lists the words. Gemma 3's has 33 MB."""
+SMALL_FILE = re.compile(r"(config|processor|token|vocab|merges|template|index).*\.(json|txt|jinja)$")
+"""Files that loading reads beside the weights, and those that a config can name in their place."""
 WEIGHTS_INDEX = "model.safetensors.index.json"
-SMALL_FILES = (
-    "config.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    WEIGHTS_INDEX,
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-)
-"""The files that loading reads beside the weights, of at most `MAX_CONFIG_BYTES` each, or `MAX_TOKENIZER_BYTES`."""
-REDIRECTS = {"config.json": "configuration_files", "tokenizer_config.json": "fast_tokenizer_files"}
-"""Files with an entry that names other files to be read in their place, whose sizes are not checked."""
 MAX_SIDE = 4096
 """Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
 BYTES_A_PARAMETER = 8
@@ -56,32 +45,16 @@ def refuse_large_files(source: Source) -> None:
     """Asks the Hub for the sizes of the files before one is fetched."""
     if source.options.get("local_files_only"):
         return
-
-    def size(name: str) -> int:
-        address = huggingface_hub.hf_hub_url(source.name, name, revision=source.options.get("revision"))
-        try:
-            return huggingface_hub.get_hf_file_metadata(address).size or 0
-        except EntryNotFoundError:
-            return 0
-
-    sizes = {name: size(name) for name in SMALL_FILES}
+    repository = huggingface_hub.model_info(source.name, revision=source.options.get("revision"), files_metadata=True)
+    sizes = {file.rfilename: file.size or 0 for file in repository.siblings or []}
     for name, bytes_of_file in sizes.items():
-        limit = MAX_TOKENIZER_BYTES if name == "tokenizer.json" else MAX_CONFIG_BYTES
-        if bytes_of_file > limit:
+        limit = MAX_TOKENIZER_BYTES if name.endswith("tokenizer.json") else MAX_CONFIG_BYTES
+        if SMALL_FILE.search(name) and bytes_of_file > limit:
             raise BadInput(
-                f"The file {name} of {source.name} has {fmt.size(bytes_of_file)}, the limit is {fmt.size(limit)}; "
-                f"{OTHER}."
+                f"The file {fmt.printable(name)[:MAX_NAME]} of {source.name} has {fmt.size(bytes_of_file)}, the limit "
+                f"is {fmt.size(limit)}; {OTHER}."
             )
-    for name, entry in REDIRECTS.items():
-        if sizes[name]:
-            file = huggingface_hub.hf_hub_download(source.name, name, **source.options)
-            if entry in json.loads(Path(file).read_bytes()):
-                raise BadInput(f"The file {name} of {source.name} names others to be read in its place; {OTHER}.")
-    weights = size("model.safetensors")
-    if not weights and sizes[WEIGHTS_INDEX]:
-        index = huggingface_hub.hf_hub_download(source.name, WEIGHTS_INDEX, **source.options)
-        parts = set(json.loads(Path(index).read_bytes())["weight_map"].values())
-        weights = sum(size(part) for part in sorted(parts)[:MAX_TENSORS])
+    weights = sum(bytes_of_file for name, bytes_of_file in sizes.items() if name.endswith(".safetensors"))
     limit = limits.current().parameters * BYTES_A_PARAMETER
     if weights > limit:
         raise BadInput(
@@ -90,17 +63,13 @@ def refuse_large_files(source: Source) -> None:
         )
 
 
-def refuse_other_parts(source: Source) -> None:
+def refuse_pickled_parts(source: Source) -> None:
     """Refuses an index of the weights whose parts are no safetensors: transformers would unpickle them despite
-    `use_safetensors`. The index is in the folder, or in the Hub's cache where it was read already.
+    `use_safetensors`.
     """
-    if Path(source.name).is_absolute():
-        index = Path(source.name, WEIGHTS_INDEX)
-    else:
-        revision = source.options.get("revision")
-        index = Path(str(huggingface_hub.try_to_load_from_cache(source.name, WEIGHTS_INDEX, revision=revision)))
-    if index.is_file():
-        parts = set(json.loads(index.read_bytes())["weight_map"].values())
+    index = cached_file(source.name, WEIGHTS_INDEX, _raise_exceptions_for_missing_entries=False, **source.options)
+    if index is not None:
+        parts = json.loads(Path(index).read_bytes())["weight_map"].values()
         if not all(str(part).endswith(".safetensors") for part in parts):
             raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 

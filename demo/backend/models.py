@@ -25,7 +25,7 @@ from demo.core.spec import TEXT_GENERATION, RunSpec
 SEED = 0
 """Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
-"""Ends of the names of weights that no prediction depends on. Mask2Former's backbone has norms of its stages instead."""
+"""Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
 GUESSED_SEGMENTATION = (
     "{checkpoint} does not say whether it was trained for semantic, instance or panoptic segmentation. Its masks are "
     "shown as semantic ones, one for each label; latency does not depend on it."
@@ -55,7 +55,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         source = model_source.find(spec, entry)
         if entry is None:
             model_limits.refuse_large_files(source)
-            model_limits.refuse_other_parts(source)
+            model_limits.refuse_pickled_parts(source)
         config = model_config.read(source)
         checkpoint = entry or model_task.describe(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
