@@ -175,7 +175,7 @@ def loaded(folder: str) -> models.Loaded:
         ("config.json", {"num_hidden_layers": "12"}, "expected int, got str .* Choose another checkpoint."),
         ("config.json", {"num_hidden_layers": 10**12}, "asks for a gigantic model; choose another checkpoint"),
         ("config.json", {"num_attention_heads": 0}, "zero. Choose another checkpoint."),
-        ("config.json", {"id2label": {"0": "one", "1": "two"}}, "have other shapes than its config says"),
+        ("config.json", {"id2label": {"0": "one", "1": "two"}}, "has weights of other shapes than its config says"),
         ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
         ("preprocessor_config.json", {"size": "64"}, "Could not convert size input to size dict: 64"),
     ],
