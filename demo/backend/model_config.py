@@ -27,15 +27,15 @@ def read(source: Source) -> Any:
     weights; and what transformers raises where it does not know the model type or refuses an entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
-    model_type = entries.get("model_type")
-    if not _has_config_class(model_type):
+    kind = _class_of(entries.get("model_type"))
+    if kind is None:
         if "auto_map" in entries:
             raise BadInput(f"{named(source.name)} brings Python code of its own, which is never run here; {OTHER}.")
         if not entries:
             raise FileNotFoundError("it has no config.json")
         raise ValueError(
-            f"its config gives {model_type!r} as model_type, which transformers {transformers.__version__} does not "
-            "know"
+            f"its config gives {entries.get('model_type')!r} as model_type, which transformers "
+            f"{transformers.__version__} does not know"
         )
     model_limits.refuse_large_numbers(entries, source.name)
     if entries.pop("transformers_weights", None) and source.safetensors_only:
@@ -43,7 +43,7 @@ def read(source: Source) -> Any:
         raise BadInput(
             f"{named(source.name)} names the file of its weights in its config, which is not followed; {OTHER}."
         )
-    config = CONFIG_MAPPING[model_type].from_dict(_fitted(CONFIG_MAPPING[model_type], entries))
+    config = kind.from_dict(_fitted(kind, entries))
     config.return_dict = True
     # The model's class decides, or the spec. A config's entry may name a kernel to be fetched from the Hub.
     config._attn_implementation = None
@@ -57,8 +57,9 @@ def _label(label: Any) -> str:
     return fmt.printable(str(label).replace("\n", " "))[:MAX_LABEL]
 
 
-def _has_config_class(model_type: Any) -> bool:
-    return isinstance(model_type, str) and model_type in CONFIG_MAPPING
+def _class_of(model_type: Any) -> Any | None:
+    """The installed transformers' config class, or None where it knows no such model type."""
+    return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
 def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
-        if (part := _config_class(kind, name, value)) is not None:
+        if (part := _class_of_part(kind, name, value)) is not None:
             fitted[name] = _fitted(part, value)
         elif _fits(kind, name, value):
             fitted[name] = value
@@ -81,15 +82,14 @@ def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     return fitted
 
 
-def _config_class(kind: Any, name: str, value: Any) -> Any | None:
+def _class_of_part(kind: Any, name: str, value: Any) -> Any | None:
     """The class of an entry that is a config itself, such as `backbone_config`; else None."""
     if not isinstance(value, dict):
         return None
     declared = kind.sub_configs.get(name)
     if isinstance(declared, type) and issubclass(declared, PreTrainedConfig):
         return declared
-    model_type: Any = value.get("model_type")
-    return CONFIG_MAPPING[model_type] if _has_config_class(model_type) else None
+    return _class_of(value.get("model_type"))
 
 
 def _fits(kind: Any, name: str, value: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from transformers.models.auto import modeling_auto
 
-from demo.backend.load_errors import OTHER, named
+from demo.backend.load_errors import named
 from demo.backend.model_config import MAX_LABEL
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
@@ -44,12 +45,6 @@ def describe(spec: RunSpec, config: Any) -> Checkpoint:
         None,
     )
     if auto_class is None:
-        others = [name for name in architectures if config.model_type not in _model_types(name)]
-        if others and all(_model_types(name) for name in others):
-            raise BadInput(
-                f"The config of {named(spec.checkpoint)} contradicts itself: its architecture is {', '.join(others)}, "
-                f"its model_type is {config.model_type}; {OTHER}."
-            )
         what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
             f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
@@ -57,7 +52,9 @@ def describe(spec: RunSpec, config: Any) -> Checkpoint:
         )
     segmentation = None
     if spec.task == "image-segmentation":
-        segmentation = _segmentation(spec.checkpoint, config) if "Universal" in auto_class else "semantic"
+        # A universal model does all three; its config does not say for which it was trained, its name often does.
+        name = re.split(r"[/\\]", spec.checkpoint)[-1]
+        segmentation = catalog.segmentation_in(name) if "Universal" in auto_class else "semantic"
     takes_text = config.model_type in TEXT_MODELS
     if takes_text and not spec.text:
         raise BadInput(catalog.TEXT_MISSING.format(checkpoint=spec.checkpoint))
@@ -74,30 +71,6 @@ def describe(spec: RunSpec, config: Any) -> Checkpoint:
         segmentation=segmentation,
         takes_text=takes_text,
     )
-
-
-def _segmentation(checkpoint: str, config: Any) -> str | None:
-    """Which segmentation a model that can do all three was trained for; None where nothing says so.
-
-    Judged by its name, else by that of the model it was made from, else by labels that only COCO's panoptic set has.
-    """
-    for name in (named(checkpoint), str(getattr(config, "_name_or_path", "") or "")):
-        kind = catalog.segmentation_in(name.replace("\\", "/").split("/")[-1])
-        if kind is not None:
-            return kind
-    labels = (config.id2label or {}).values()
-    return "panoptic" if any(label.endswith(("-merged", "-stuff")) for label in labels) else None
-
-
-def _model_types(class_name: str) -> set[str]:
-    """The model types that have this class in any of transformers' mappings."""
-    return {
-        model_type
-        for name, mapping in vars(modeling_auto).items()
-        if name.endswith("_MAPPING_NAMES")
-        for model_type, classes in mapping.items()
-        if class_name == classes or (isinstance(classes, tuple | list) and class_name in classes)
-    }
 
 
 def _trained_for(architectures: list[str], class_names: str | tuple[str, ...]) -> bool:
