@@ -33,10 +33,8 @@ def read(source: Source) -> Any:
             raise BadInput(f"{named(source.name)} brings Python code of its own, which is never run here; {OTHER}.")
         if not entries:
             raise FileNotFoundError("it has no config.json")
-        raise ValueError(
-            f"its config gives {entries.get('model_type')!r} as model_type, which transformers "
-            f"{transformers.__version__} does not know"
-        )
+        given = entries.get("model_type")
+        raise ValueError(f"transformers {transformers.__version__} does not know its config's model_type, {given!r}")
     model_limits.refuse_large_numbers(entries, source.name)
     if entries.pop("transformers_weights", None) and source.safetensors_only:
         # transformers reads the named file whatever `use_safetensors` says, a pickle too
@@ -70,7 +68,8 @@ def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
-        if (part := _class_of_part(kind, name, value)) is not None:
+        part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
+        if part is not None:
             fitted[name] = _fitted(part, value)
         elif _fits(kind, name, value):
             fitted[name] = value
@@ -80,16 +79,6 @@ def _fitted(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
         # Named by its entry alone, transformers would first ask the Hub for a repository of that name.
         fitted["backbone_config"] = {"model_type": "timm_backbone", "backbone": fitted.pop("backbone")}
     return fitted
-
-
-def _class_of_part(kind: Any, name: str, value: Any) -> Any | None:
-    """The class of an entry that is a config itself, such as `backbone_config`; else None."""
-    if not isinstance(value, dict):
-        return None
-    declared = kind.sub_configs.get(name)
-    if isinstance(declared, type) and issubclass(declared, PreTrainedConfig):
-        return declared
-    return _class_of(value.get("model_type"))
 
 
 def _fits(kind: Any, name: str, value: Any) -> bool:

@@ -40,24 +40,23 @@ def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
 
     Raises BadInput for a folder without a config, and CannotLoad where the Hub is needed and out of reach.
     """
+    folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = str(catalog.config_folder(entry))
-        return Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
-    folder_given = Path(spec.checkpoint)
-    if catalog.is_folder(spec.checkpoint):
-        if not (folder_given / "config.json").is_file():
+    elif catalog.is_folder(spec.checkpoint):
+        folder = os.path.abspath(spec.checkpoint)
+        if not Path(folder, "config.json").is_file():
             raise BadInput(
-                f"The folder {folder_given.name!r} holds no config.json. Give one written by save_pretrained."
+                f"The folder {Path(folder).name!r} holds no config.json. Give one written by save_pretrained."
             )
-        folder = os.path.abspath(folder_given)
+    if folder is not None:
         return Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
     revision = entry.revision if entry else None
     options: dict[str, Any] = {"revision": revision} if revision else {}
-    if not _cached(spec.checkpoint, revision, spec.weights):
-        if not hub.reachable():
+    if not hub.reachable():
+        if not _cached(spec.checkpoint, revision, spec.weights):
             raise _out_of_reach(spec, entry)
-    else:
-        options["local_files_only"] = not hub.reachable()
+        options["local_files_only"] = True
     # A .bin of the catalogue's checkpoints may be read (with weights_only=True, transformers' default); of an id that
     # somebody typed in only safetensors.
     weights_options: dict[str, Any] = {} if entry else {"use_safetensors": True}
@@ -83,11 +82,12 @@ def _cached(checkpoint: str, revision: str | None, weights: str) -> bool:
 
 def _out_of_reach(spec: RunSpec, entry: Checkpoint | None) -> CannotLoad:
     cause = f"The Hugging Face Hub cannot be reached and {spec.checkpoint} is not in the local cache."
-    if entry is not None:
+    if entry is None:
         return CannotLoad(
-            cause,
-            "Choose weights: random to time its architecture all the same (latency does not depend on the weights' "
-            "values), or a bundled shapes checkpoint.",
-            weights="random",
+            cause, "Choose a checkpoint of the list with weights: random, or a bundled shapes checkpoint."
         )
-    return CannotLoad(cause, "Choose a checkpoint of the list with weights: random, or a bundled shapes checkpoint.")
+    remedy = (
+        "Choose weights: random to time its architecture all the same (latency does not depend on the weights' "
+        "values), or a bundled shapes checkpoint."
+    )
+    return CannotLoad(cause, remedy, weights="random")
