@@ -32,19 +32,15 @@ LATER = "Try again later, or choose a bundled shapes checkpoint."
 LOG_IN = f"Log in with access to it (hf auth login), or {OTHER}."
 HTTP_REMEDIES = {429: "Wait a few minutes and run again.", 401: LOG_IN, 403: LOG_IN}
 TROUBLES = {
-    ("trust_remote_code", "custom code"): "brings Python code of its own, which is never run here",
-    (
-        "no file named model.safetensors",
-        "cannot be loaded with `safetensors`",
-    ): "has no safetensors weights, the only kind that is read",
-    ("backend tokenizer",): "has no tokenizer (tokenizer.json) to read a text",
-    (
-        "preprocessor_config.json",
-        "image processor",
-    ): "has no image processor (preprocessor_config.json), so no picture can be prepared",
-    ("ignore_mismatched_sizes",): "has weights of other shapes than its config says",
+    "trust_remote_code|custom code": "brings Python code of its own, which is never run here",
+    "no file named model.safetensors|cannot be loaded with `safetensors`": "has no safetensors weights, the only kind "
+    "that is read",
+    "backend tokenizer": "has no tokenizer (tokenizer.json) to read a text",
+    "preprocessor_config.json|image processor": "has no image processor (preprocessor_config.json), so no picture can "
+    "be prepared",
+    "ignore_mismatched_sizes": "has weights of other shapes than its config says",
 }
-"""What transformers says, and what is said here of a checkpoint."""
+"""Patterns of what transformers says, and what is said here of a checkpoint."""
 
 
 class CannotLoad(BadInput):
@@ -68,9 +64,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
     """Turns what is raised inside into BadInput, except for memory that ran out."""
     try:
         yield
-    except BadInput:
-        raise
-    except (torch.OutOfMemoryError, MemoryError):
+    except (BadInput, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:
         if "out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower():
@@ -90,7 +84,11 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         return CannotLoad(what, "Get the project's folder assets again.")
     for cause in causes:
         if isinstance(cause, GatedRepoError):
-            return _gated(name, entry is not None)
+            login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login), or"
+            if entry is None:
+                return CannotLoad(f"{name} is gated on the Hub.", f"{login} {OTHER}.")
+            timed = "choose weights: random, which times its architecture without a login."
+            return CannotLoad(f"{name} is gated on the Hub.", f"{login} {timed}", weights="random")
         if isinstance(cause, RepositoryNotFoundError):
             what = f"{name} was not found on the Hub, or is private."
             return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
@@ -108,8 +106,8 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         return CannotLoad(f"A file of {name} is damaged and cannot be read.", "Download or write the checkpoint again.")
     if any(isinstance(cause, ImportError) for cause in causes) or re.search(r"\btimm\b", text):
         return BadInput(_package(name, text))
-    for signs, what in TROUBLES.items():
-        if any(sign in text for sign in signs):
+    for pattern, what in TROUBLES.items():
+        if re.search(pattern, text, re.IGNORECASE):
             return BadInput(f"{name} {what}; {OTHER}.")
     return BadInput(f"{name} could not be loaded: {_reason(error)}. {OTHER.capitalize()}.")
 
@@ -118,15 +116,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _gated(name: str, listed: bool) -> CannotLoad:
-    what = f"{name} is gated on the Hub."
-    remedy = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login), or "
-    if not listed:
-        return CannotLoad(what, f"{remedy}{OTHER}.")
-    timed = "choose weights: random, which times its architecture without a login."
-    return CannotLoad(what, remedy + timed, weights="random")
 
 
 def _no_room(checkpoint: str, reason: str) -> CannotLoad:
