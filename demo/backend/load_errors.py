@@ -95,11 +95,11 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             status = cause.response.status_code if cause.response is not None else "an error"
             return CannotLoad(f"The Hub answered {status} for {name}.", HTTP_REMEDIES.get(status, LATER))
-        if isinstance(cause, LocalEntryNotFoundError):
-            what = f"The Hub cannot be reached and {name} is not complete in the local cache."
-            return CannotLoad(what, f"{OTHER.capitalize()}.")
         if isinstance(cause, OSError) and cause.errno in NO_ROOM:
             return _no_room(checkpoint, os.strerror(cause.errno))
+    if any(isinstance(cause, LocalEntryNotFoundError) for cause in causes):  # raised from the Hub's own answer, too
+        what = f"The Hub cannot be reached and {name} is not complete in the local cache."
+        return CannotLoad(what, f"{OTHER.capitalize()}.")
     if any(type(cause).__module__.startswith("http") or isinstance(cause, NO_ANSWER) for cause in causes):
         return CannotLoad(f"The Hub did not answer for {name}.", LATER)
     if any(isinstance(cause, DAMAGED) for cause in causes):
