@@ -45,7 +45,13 @@ def refuse_large_files(source: Source) -> None:
     """Asks the Hub for the sizes of the files before one is fetched."""
     if source.options.get("local_files_only"):
         return
-    repository = huggingface_hub.model_info(source.name, revision=source.options.get("revision"), files_metadata=True)
+    # Without a timeout of its own this request would wait for as long as the Hub keeps the connection open.
+    repository = huggingface_hub.model_info(
+        source.name,
+        revision=source.options.get("revision"),
+        files_metadata=True,
+        timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT,
+    )
     sizes = {file.rfilename: file.size or 0 for file in repository.siblings or []}
     for name, bytes_of_file in sizes.items():
         limit = MAX_TOKENIZER_BYTES if name.endswith("tokenizer.json") else MAX_CONFIG_BYTES

@@ -214,5 +214,4 @@ def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(tab: An
     tab.evaluate("window.scrollTo(0, 700)")
     tab.wait_for_function("window.scrollY > 600")
     run(tab)
-    tab.wait_for_timeout(1500)  # it glides
-    assert tab.evaluate("window.scrollY") == 0
+    tab.wait_for_function("window.scrollY === 0")
