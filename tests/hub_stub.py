@@ -79,7 +79,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                     self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": files}).encode(), {}, body)
             else:
                 file = repositories[name].joinpath(*rest[2:])
-                if rest[:1] != ["resolve"] or not file.is_file():
+                outdated = name.startswith("datasets/") and rest[1] not in ("main", _commit(repositories[name]))
+                if rest[:1] != ["resolve"] or outdated or not file.is_file():
                     self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, body)
                 else:
                     if body and fetched is not None:
@@ -95,7 +96,7 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
         def answer_of_dataset(self, folder: Path, id: str, asked: list[str], body: bool) -> None:
             """What a dataset is, and the files of one of its folders."""
             commit = _commit(folder)
-            if asked in ([], ["revision", "main"]):
+            if asked in ([], ["revision", "main"], ["revision", commit]):
                 names = [str(file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.is_file()]
                 told = {"id": id, "sha": commit, "siblings": [{"rfilename": name} for name in names]}
                 self.reply(200, json.dumps(told).encode(), {}, body)

@@ -94,8 +94,13 @@ class SharedCopy:
             self._begun = now
             if not busy:
                 self._due = now + RENEW_SECONDS
-            self._thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the machine has no thread left
+                self._shared = replace(self._shared, problem="failed")
+                return self._shared
+            self._thread = thread
             return replace(self._shared, fetching=True, problem="busy" if busy else self._shared.problem)
 
     def _renew(self, fetch: bool) -> None:
@@ -112,9 +117,11 @@ class SharedCopy:
             if not hub.reachable():
                 self._shared = replace(self._shared, problem="unreachable")
                 return
-            names, cut = self._newest()
-            before, folder = self._folder, self._snapshot(allow_patterns=names)
-            (folder.parents[1] / "refs" / "main").touch()  # its time is that of the copy
+            commit, names, cut = self._newest()
+            before, folder = self._folder, self._snapshot(revision=commit, allow_patterns=names)
+            if missing := [name for name in names if not (folder / name).exists()]:
+                raise ConnectionError(f"the Hub stopped answering before {missing[0]}")  # this is what lay in the cache
+            _remember(folder, commit)
             self._publish(folder, time.time(), cut)
             if before not in (None, folder):
                 _forget(self._shared.dataset, before.name)
@@ -122,18 +129,18 @@ class SharedCopy:
             _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
             self._shared = replace(self._shared, problem=_reason(error))
 
-    def _newest(self) -> tuple[list[str], bool]:
-        """The names of the files to fetch, newest first, and whether others are left out."""
+    def _newest(self) -> tuple[str, list[str], bool]:
+        """The dataset's commit, the names of its files to fetch, newest first, and whether others are left out."""
         from huggingface_hub import HfApi  # here, because importing it takes some 60 ms
         from huggingface_hub.errors import EntryNotFoundError
 
         end, api = time.monotonic() + MAX_FETCH_SECONDS, HfApi(endpoint=hub.endpoint())
-        api.dataset_info(self._shared.dataset, timeout=REQUEST_SECONDS)  # the listing has no limit of time
-        try:
-            tree = api.list_repo_tree(self._shared.dataset, ROWS, repo_type="dataset")
-            return _newest_files(_until(end, tree))
+        commit = str(api.dataset_info(self._shared.dataset, timeout=REQUEST_SECONDS).sha)
+        try:  # what is listed is what is fetched, whatever is pushed in between
+            tree = api.list_repo_tree(self._shared.dataset, ROWS, revision=commit, repo_type="dataset")
+            return commit, *_newest_files(_until(end, tree))
         except EntryNotFoundError:  # nothing was pushed yet
-            return [], False
+            return commit, [], False
 
     def _snapshot(self, **asked: Any) -> Path:
         """The folder of the dataset's files in huggingface_hub's cache. Raises what its library raises."""
@@ -169,6 +176,13 @@ class SharedCopy:
             cut or too_many or len(read) < len(files) or any(file.unread for file in parsed),
             time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)),
         )
+
+
+def _remember(folder: Path, commit: str) -> None:
+    """Notes the snapshot as that of the branch, where huggingface_hub looks; the note's time is that of the copy."""
+    note = folder.parents[1] / "refs" / "main"
+    note.parent.mkdir(parents=True, exist_ok=True)  # a dataset without rows has no folder yet
+    note.write_text(commit)
 
 
 def _forget(dataset: str, commit: str) -> None:

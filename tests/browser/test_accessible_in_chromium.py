@@ -101,21 +101,20 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def tab(chromium: Any, address: str) -> Iterator[Any]:
-    with _tab(chromium, address) as tab:
+def tab(new_tab: Any, address: str) -> Iterator[Any]:
+    with _tab(new_tab, address) as tab:
         yield tab
 
 
 @contextmanager
-def _tab(chromium: Any, address: str) -> Iterator[Any]:
-    tab = chromium.new_page(viewport=DESKTOP, reduced_motion="reduce")  # else colours are judged as they pass over
-    tab.set_default_timeout(60_000)
+def _tab(new_tab: Any, address: str) -> Iterator[Any]:
+    tab = new_tab()
+    tab.emulate_media(reduced_motion="reduce")  # else colours are judged as they pass over
     try:
         _open(tab, address)
         yield tab
     finally:
         RUNNER.let_go.set()
-        tab.close()
 
 
 def _open(tab: Any, address: str, query: str = "") -> None:
@@ -247,9 +246,9 @@ STATES = (
 
 
 @pytest.fixture(scope="module", params=STATES, ids=lambda state: state.__name__)
-def reached(request: pytest.FixtureRequest, chromium: Any, address: str) -> Iterator[Any]:
+def reached(request: pytest.FixtureRequest, new_tab: Any, address: str) -> Iterator[Any]:
     """A tab in one of the states, for all tests that only look at it."""
-    with _tab(chromium, address) as tab:
+    with _tab(new_tab, address) as tab:
         request.param(tab)
         yield tab
 

@@ -54,14 +54,13 @@ def _answers(url: str) -> bool:
 
 
 @pytest.fixture
-def tab(chromium: Any, address: str) -> Iterator[Any]:
+def tab(new_tab: Any, address: str) -> Iterator[Any]:
     """A fresh tab with the page. It must not log an error, nor ask anything of another machine."""
-    tab = chromium.new_page(viewport={"width": 1440, "height": 900})
+    tab = new_tab()
     troubles = heard(tab)
     tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
     _open(tab, address)
     yield tab
-    tab.close()
     assert troubles == []
 
 
@@ -116,9 +115,8 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: A
             _picture(tab, shots, f"after-{theme}-{width}")
 
 
-def test_an_open_page_leaves_the_machine_alone(chromium: Any, address: str) -> None:
+def test_an_open_page_leaves_the_machine_alone(tab: Any, address: str) -> None:
     """No more than a few frames a second are asked for, once everything stands still."""
-    tab = chromium.new_page()
     tab.add_init_script(
         "window.frames_asked = 0; const frame = requestAnimationFrame.bind(window);"
         "window.requestAnimationFrame = callback => { window.frames_asked++; return frame(callback); };"
@@ -129,7 +127,6 @@ def test_an_open_page_leaves_the_machine_alone(chromium: Any, address: str) -> N
     tab.wait_for_timeout(3_000)
     assert before > 100  # gradio's own clocks, for the first seconds: so the count would show them
     assert tab.evaluate("window.frames_asked") - before < 60
-    tab.close()
 
 
 def test_run_and_cancel_are_in_view_on_a_desktop(tab: Any) -> None:

@@ -23,10 +23,9 @@ def address() -> Iterator[str]:
     page.close()
 
 
-def opened(chromium: Any, address: str, width: int, height: int, query: str = "") -> Any:
+def opened(new_tab: Any, address: str, width: int, height: int, query: str = "") -> Any:
     """The tab, its charts drawn."""
-    page = chromium.new_page(viewport={"width": width, "height": height})
-    page.set_default_timeout(60_000)
+    page = new_tab(width, height)
     page.goto(address + query)
     page.get_by_role("tab", name="Published").click()
     page.wait_for_selector("#published-by-batch .js-plotly-plot .main-svg")
@@ -42,9 +41,9 @@ def opened(chromium: Any, address: str, width: int, height: int, query: str = ""
     ],
 )
 def test_charts_and_table_stand_within_the_page(
-    chromium: Any, address: str, shots: Path, name: str, width: int, height: int, query: str
+    new_tab: Any, address: str, shots: Path, name: str, width: int, height: int, query: str
 ) -> None:
-    page = opened(chromium, address, width, height, query)
+    page = opened(new_tab, address, width, height, query)
     assert page.locator("#published .js-plotly-plot").count() == 3
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     charts = page.locator("#published .js-plotly-plot .main-svg").evaluate_all(
@@ -62,11 +61,10 @@ def test_charts_and_table_stand_within_the_page(
         page.go_back()
         page.wait_for_selector("#published-table tbody tr")
         assert "tab=published" in page.url and page.title() == "Published · Worth compiling?"
-    page.close()
 
 
-def test_a_choice_changes_table_and_charts_together(chromium: Any, address: str) -> None:
-    page = opened(chromium, address, 1440, 900)
+def test_a_choice_changes_table_and_charts_together(new_tab: Any, address: str) -> None:
+    page = opened(new_tab, address, 1440, 900)
     page.get_by_label("GPU", exact=True).click()
     page.get_by_role("option", name="T4").click()
     page.wait_for_selector("#published-table td:has-text('T4')")
@@ -76,11 +74,10 @@ def test_a_choice_changes_table_and_charts_together(chromium: Any, address: str)
     page.wait_for_selector("#published-durations text:has-text('batch of 16')")
     rows = page.locator("#published-table tbody tr").all_inner_texts()
     assert rows and all("T4" in row and "A100" not in row and "V100" not in row for row in rows)
-    page.close()
 
 
-def test_the_address_follows_the_filters_and_brings_them_back(chromium: Any, address: str) -> None:
-    page = opened(chromium, address, 1440, 900)
+def test_the_address_follows_the_filters_and_brings_them_back(new_tab: Any, address: str) -> None:
+    page = opened(new_tab, address, 1440, 900)
     assert page.url.endswith("?tab=published")
     page.get_by_label("GPU", exact=True).click()
     page.get_by_role("option", name="T4").click()
@@ -99,10 +96,8 @@ def test_the_address_follows_the_filters_and_brings_them_back(chromium: Any, add
     page.wait_for_url(copied)
     page.wait_for_function("rows => document.querySelector('#published-table tbody').innerText === rows", arg=rows)
     assert page.get_by_label("Search model").input_value() == "detr"
-    page.close()
 
-    other = chromium.new_page(viewport={"width": 1440, "height": 900})
-    other.set_default_timeout(60_000)
+    other = new_tab()
     other.goto(copied)
     other.wait_for_selector("#published-table tbody tr")
     assert other.locator("#published-table tbody").inner_text() == rows
@@ -110,12 +105,10 @@ def test_the_address_follows_the_filters_and_brings_them_back(chromium: Any, add
     other.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E&published_batch_size=4")
     other.wait_for_url("**?tab=published&published_subset=&published_gpu=&published_batch_size=4")
     assert other.locator("#published-table tbody tr").count() > 12
-    other.close()
 
 
-def test_after_a_run_of_the_twelve_its_published_rows_stand_beside_it(chromium: Any, address: str, shots: Path) -> None:
-    page = chromium.new_page(viewport={"width": 1440, "height": 900})
-    page.set_default_timeout(60_000)
+def test_after_a_run_of_the_twelve_its_published_rows_stand_beside_it(new_tab: Any, address: str, shots: Path) -> None:
+    page = new_tab()
     page.goto(address)
     page.locator("#run").click()
     page.locator("#top .headline").wait_for()
@@ -124,4 +117,3 @@ def test_after_a_run_of_the_twelve_its_published_rows_stand_beside_it(chromium: 
     page.wait_for_selector("#figure-beside .js-plotly-plot .main-svg")
     assert "On an A100 with torch 2.0.1 the guide saw 1.58×" in page.locator("#fold-why").inner_text()
     page.screenshot(path=shots / "beside.png", full_page=True)
-    page.close()

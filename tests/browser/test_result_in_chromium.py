@@ -47,14 +47,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def tab(chromium: Any, address: str) -> Iterator[Any]:
+def tab(new_tab: Any, address: str) -> Iterator[Any]:
     """A fresh tab with the page, which must not log an error."""
-    tab = chromium.new_page(viewport={"width": 1440, "height": 900})
+    tab = new_tab()
     troubles = heard(tab)
     tab.goto(address)
     tab.locator("#forecast .forecast").wait_for()
     yield tab
-    tab.close()
     assert troubles == []
 
 

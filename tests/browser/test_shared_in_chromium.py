@@ -47,10 +47,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ],
 )
 def test_map_and_table_arrive_and_stand_within_the_page(
-    chromium: Any, address: str, shots: Path, name: str, width: int, query: str, title: str
+    new_tab: Any, address: str, shots: Path, name: str, width: int, query: str, title: str
 ) -> None:
-    page = chromium.new_page(viewport={"width": width, "height": 900})
-    page.set_default_timeout(60_000)
+    page = new_tab(width)
     page.goto(f"{address}?tab=shared{query}")
     page.wait_for_selector("#shared-table tbody tr")
     page.wait_for_function("title => document.title.startsWith(title)", arg=title)
@@ -58,12 +57,10 @@ def test_map_and_table_arrive_and_stand_within_the_page(
     assert "361" in page.locator("#shared-status").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.screenshot(path=shots / f"shared-{name}.png")
-    page.close()
 
 
-def test_repeat_this_here_fills_the_form_and_back_returns(chromium: Any, address: str) -> None:
-    page = chromium.new_page(viewport={"width": 390, "height": 844})
-    page.set_default_timeout(60_000)
+def test_repeat_this_here_fills_the_form_and_back_returns(new_tab: Any, address: str) -> None:
+    page = new_tab(390, 844)
     page.goto(f"{address}?tab=shared")
     page.get_by_label("Search model").last.press_sequentially("detr", delay=20)
     page.wait_for_function("document.querySelectorAll('#shared-map tbody tr').length === 1")
@@ -76,12 +73,10 @@ def test_repeat_this_here_fills_the_form_and_back_returns(chromium: Any, address
     assert "tab=shared" in page.url and page.title().startswith("Shared")
     page.get_by_role("tab", name="Sweep").click()  # in sight, also on a phone
     page.locator("#sweep-start").wait_for()
-    page.close()
 
 
-def test_a_link_chooses_among_the_rows_also_where_they_arrive_later(chromium: Any, address: str) -> None:
-    page = chromium.new_page(viewport={"width": 1440, "height": 900})
-    page.set_default_timeout(60_000)
+def test_a_link_chooses_among_the_rows_also_where_they_arrive_later(new_tab: Any, address: str) -> None:
+    page = new_tab()
     page.goto(f"{address}?tab=shared&shared_device=Tesla+T4&shared_model=vit")
     page.wait_for_selector("#shared-table tbody tr")
     assert page.locator("#shared-filters").get_by_label("Device").input_value() == "Tesla T4"
@@ -89,4 +84,3 @@ def test_a_link_chooses_among_the_rows_also_where_they_arrive_later(chromium: An
     assert page.url.endswith("&shared_device=Tesla+T4&shared_model=vit")
     rows = page.locator("#shared-table tbody tr").all_inner_texts()
     assert rows and all("T4" in row and "vit" in row for row in rows)
-    page.close()

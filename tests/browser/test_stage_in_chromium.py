@@ -42,16 +42,15 @@ def served() -> Iterator[tuple[str, list[RunSpec]]]:
 
 
 @pytest.fixture
-def tab(chromium: Any, served: Any) -> Iterator[Any]:
+def tab(new_tab: Any, served: Any) -> Iterator[Any]:
     """A projector's tab with the page. It must not log an error, nor ask anything of another machine."""
     address, _ = served
-    tab = chromium.new_page(viewport={"width": 1920, "height": 1080})
+    tab = new_tab(1920, 1080)
     troubles = heard(tab)
     tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
     tab.goto(address)
     tab.locator("#chart .plot-container").wait_for()
     yield tab
-    tab.close()
     assert troubles == []
 
 
@@ -80,12 +79,11 @@ def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) 
     assert "stage=1" not in tab.url
 
 
-def test_the_address_opens_the_stage(chromium: Any, served: Any) -> None:
-    page = chromium.new_page()
+def test_the_address_opens_the_stage(new_tab: Any, served: Any) -> None:
+    page = new_tab()
     page.goto(f"{served[0]}?stage=1")
     page.locator("#stage-bar").wait_for()
     assert not page.locator("#fields").is_visible()
-    page.close()
 
 
 def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -> None:
@@ -145,21 +143,15 @@ def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: A
     assert len(specs) == before + 1
 
 
-@pytest.mark.parametrize(("width", "height"), [(801, 700)])
-def test_a_small_projector_has_a_way_to_the_stage_and_back(
-    chromium: Any, served: Any, shots: Path, width: int, height: int
-) -> None:
-    tab = chromium.new_page(viewport={"width": width, "height": height})
-    tab.goto(served[0])
-    tab.locator("#chart .plot-container").wait_for()
-    _picture(tab, shots, f"stage-way-in-{width}")
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
+def test_a_small_projector_has_a_way_to_the_stage_and_back(tab: Any, shots: Path) -> None:
+    tab.set_viewport_size({"width": 801, "height": 700})
+    _picture(tab, shots, "stage-way-in-801")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 801
     _enter(tab)
-    _picture(tab, shots, f"stage-{width}")
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    _picture(tab, shots, "stage-801")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 801
     tab.get_by_role("button", name="Exit stage mode").click()
     tab.locator("#fields").wait_for()
-    tab.close()
 
 
 @pytest.mark.parametrize("host", ["me-page.hf.space", "example.org"])

@@ -39,16 +39,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def tab(chromium: Any, address: str) -> Iterator[Any]:
+def tab(new_tab: Any, address: str) -> Iterator[Any]:
     """The tab in a fresh page, which must not log an error."""
-    page = chromium.new_page(viewport={"width": 1440, "height": 900})
-    page.set_default_timeout(60_000)
+    page = new_tab()
     troubles = heard(page)
     page.goto(address)
     page.get_by_role("tab", name="Sweep").click()
     page.locator("#sweep-start").wait_for()
     yield page
-    page.close()
     assert troubles == []
 
 

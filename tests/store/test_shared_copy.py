@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +121,36 @@ def test_a_hub_that_refuses_leaves_the_last_copy(
     monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", answer)
     after = looked(copy)
     assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, problem)
+
+
+def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
+    repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A push between the listing and the download, and a Hub that is gone between them."""
+    copy, snapshot = copy_in(), SharedCopy._snapshot
+    before = looked(copy)
+
+    def pushed(self: SharedCopy, **asked: object) -> Path:
+        write(repository, [cells(id="unlisted")], "rows/2026-11-22-beef.parquet")
+        return snapshot(self, **asked)
+
+    def gone(self: SharedCopy, **asked: object) -> Path:
+        return snapshot(self, local_files_only=True)  # as huggingface_hub answers when the Hub does not
+
+    for between in (pushed, gone):
+        write(repository, [cells(id=between.__name__)], "rows/2026-11-22-cafe.parquet")
+        monkeypatch.setattr(SharedCopy, "_snapshot", between)
+        after = looked(copy)
+        assert after.problem and (after.rows, after.fetched_at) == (before.rows, before.fetched_at)
+    assert len(online) == 1
+
+
+def test_a_machine_without_threads_says_so(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    assert copy_in().look().problem == "failed"
 
 
 def test_more_files_than_fit_leave_the_newest_days(
