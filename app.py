@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from demo.core.errors import BadInput
-from demo.ui.serve import serve
+from demo.ui.server import serve
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Serves the page.")

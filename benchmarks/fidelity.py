@@ -23,9 +23,9 @@ from benchmarks import report
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.monitor import Observer
-from demo.backend.run import Run
-from demo.backend.subject import Subject
+from demo.backend.run_steps import Run
 from demo.backend.variants import Variants
+from demo.backend.workload import Workload
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 
@@ -51,8 +51,8 @@ def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
     return medians[0], medians[1]
 
 
-def by_us(run: Run, subject: Subject, variants: Variants) -> Medians:
-    run.time(subject, variants, Observer(subject.device))
+def by_us(run: Run, workload: Workload, variants: Variants) -> Medians:
+    run.time(workload, variants, Observer(workload.device))
     eager, compiled = run.result.eager, run.result.compiled
     if eager is None or compiled is None:
         raise RuntimeError("the run did not time both variants")
@@ -63,12 +63,12 @@ def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours, and the geometric mean of the loop's before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(Job(spec, str(SCENE)), Events(io.StringIO()))
-    subject = run.subject()
-    variants = run.compile(subject, run.warm_up_eager(subject))
+    workload = run.workload()
+    variants = run.compile(workload, run.warm_up_eager(workload))
     calls = variants.eager.call, variants.compiled.call
     pairs = []
     for _ in range(ROUNDS):
-        before, ours, after = by_hand(*calls), by_us(run, subject, variants), by_hand(*calls)
+        before, ours, after = by_hand(*calls), by_us(run, workload, variants), by_hand(*calls)
         eager, compiled = map(statistics.geometric_mean, zip(before, after, strict=True))
         pairs.append((ours, (eager, compiled)))
     return pairs

@@ -41,7 +41,7 @@ from demo.core.speedup import Speedup
 from demo.runs.runner import Runner
 from demo.store import measured
 from demo.store.history import History
-from demo.store.reruns import NEWEST, Rerun, deviation, rerun_of, spread
+from demo.store.reruns import NEWEST, StoredRun, deviation, rerun_of, spread
 
 RUNS, GUIDE_RUNS = 15, 5
 IDLE, BUSY = "idle", "one core busy half of the time"
@@ -158,7 +158,7 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
 
 def judged_today(kept: Iterable[Kept]) -> list[Kept]:
     """With the spread of each run taken anew from those before it in its history."""
-    histories: dict[tuple[str, str], list[Rerun]] = {}
+    histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
     for one in kept:
         earlier = histories.setdefault((one.place.condition, one.place.protocol), [])

@@ -24,7 +24,7 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.cells import Cell
 from demo.sweep.grid import PRESETS, Grid
-from demo.sweep.run import Done, run_cells
+from demo.sweep.run_grid import Done, run_cells
 
 LIMIT = 1.3
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

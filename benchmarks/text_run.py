@@ -22,7 +22,7 @@ import torch
 
 from benchmarks import report
 from benchmarks.default_run import one_run
-from demo.backend import subjects, timing, ways
+from demo.backend import compile_model, timing, workloads
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
@@ -68,14 +68,14 @@ def main() -> None:
 
 def steps_in_turns() -> list[list[str]]:
     with torch.no_grad():
-        subject = subjects.read(SPEC, None)
-        compiled, eager = subject.call(ways.compiled(subject.model, SPEC)), subject.eager
-        warmup, eager_warmup = ([subject.clock.time(call) for _ in range(20)] for call in (compiled, eager))
+        workload = workloads.read(SPEC, None)
+        compiled, eager = workload.call(compile_model.compiled(workload.model, SPEC)), workload.eager
+        warmup, eager_warmup = ([workload.clock.time(call) for _ in range(20)] for call in (compiled, eager))
         half = timing.calls_per_half_block(eager_warmup, warmup, None)
         rounds = []
         for _ in range(ROUNDS):
             before = [in_a_row(eager), in_a_row(compiled)]
-            samples = timing.time_interleaved(eager, compiled, subject.clock, timing.Plan(), half, lambda _: None)
+            samples = timing.time_interleaved(eager, compiled, workload.clock, timing.Plan(), half, lambda _: None)
             after = [in_a_row(eager), in_a_row(compiled)]
             loops = list(map(statistics.geometric_mean, zip(before, after, strict=True)))
             rounds.append((samples.seconds_of_a_call(), loops))

@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from demo.backend import models, text_subject
+from demo.backend import models, text_workload
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.spec import TEXT_GENERATION
@@ -21,7 +21,7 @@ def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
         text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
         spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, **text)
         cpu = torch.device("cpu")
-        loaded = text_subject.load(spec, cpu).loaded if spec.task == TEXT_GENERATION else models.load(spec, cpu)
+        loaded = text_workload.load(spec, cpu).loaded if spec.task == TEXT_GENERATION else models.load(spec, cpu)
     except BadInput as refusal:
         return f"refused: {refusal}"
     warned = f" warned: {loaded.warnings[0]}" if loaded.warnings else ""

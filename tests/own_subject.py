@@ -1,11 +1,11 @@
-"""A subject of a module and its inputs, for tests of what takes one."""
+"""A workload of a module and its inputs, for tests of what takes one."""
 
 from __future__ import annotations
 
 import torch
 
 from demo.backend.own_model import OwnModel
-from demo.backend.subject import Batch
+from demo.backend.workload import Batch
 from demo.core.spec import OWN_MODEL, RunSpec
 
 

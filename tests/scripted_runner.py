@@ -11,7 +11,7 @@ from typing import Any
 
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
@@ -42,7 +42,7 @@ class ScriptedRunner:
         image: Path,
         cancel: threading.Event,
         files: Files = NO_FILES,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         self.specs.append(spec)
         self.files = files

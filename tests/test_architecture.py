@@ -100,7 +100,7 @@ def test_only_serving_lets_the_command_line_reach_the_page() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom) and "demo.ui" in ast.unparse(node)
     ]
-    assert [ast.unparse(node) for node in pages] == ["from demo.ui.serve import serve"]
+    assert [ast.unparse(node) for node in pages] == ["from demo.ui.server import serve"]
     assert pages[0] in set(ast.walk(serve))
 
 

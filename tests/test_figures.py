@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from samples import full_result, measurement, ok_result
 
-from demo.cli import sweep as sweep_command
+from demo.cli import sweep_command as sweep_command
 from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -314,7 +314,7 @@ def test_a_report_tells_what_was_asked_when_and_of_which_picture() -> None:
 # What the interval rests on
 
 FULL = run("faster")
-SECOND = dataclasses.replace(FULL, id="second", spread=Spread("assumed", 0.03), earlier=FULL.as_repeats())
+SECOND = dataclasses.replace(FULL, id="second", spread=Spread("assumed", 0.03), earlier=FULL.as_processes())
 RESTS: dict[str, RunResult] = {
     "from 1 process; that others differ by about 3.0 % is counted in": dataclasses.replace(
         FULL, spread=Spread("assumed", 0.03)
@@ -322,7 +322,9 @@ RESTS: dict[str, RunResult] = {
     "from 2 processes, how they differ counted in": dataclasses.replace(
         SECOND, spread=Spread("this machine", 0.025, 5)
     ),
-    "from 3 processes, how they differ counted in": dataclasses.replace(FULL, id="third", earlier=SECOND.as_repeats()),
+    "from 3 processes, how they differ counted in": dataclasses.replace(
+        FULL, id="third", earlier=SECOND.as_processes()
+    ),
     "within one process: a rerun may lie outside": FULL,
 }
 STATING = ("summary", "report of the terminal", "Markdown", "headline of the page", "takeaway", "compare")
@@ -352,6 +354,6 @@ def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() 
     _, low, high = re.findall(r"\d\.\d\d", processes(one)[0][1])
     assert one.speedup.low < float(low) <= float(high) < one.speedup.high
     assert [name for name, _, _ in processes(three)] == ["Process 1", "Process 2", "Process 3"]
-    ids = [repeat.id for repeat in three.as_repeats()]
+    ids = [repeat.id for repeat in three.as_processes()]
     assert all(f"run {id}" in row[2] for id, row in zip(ids, processes(three), strict=True))
     assert processes(FULL) == []  # the answer itself says it

@@ -874,7 +874,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         contextlib.chdir(folder),  # for what is written
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
         mock.patch("demo.runs.runner.Runner", Runner),
-        mock.patch("demo.cli.sweep.run_cells", swept),
+        mock.patch("demo.cli.sweep_command.run_cells", swept),
         mock.patch("demo.sweep.autopilot.run", searched),
         mock.patch("demo.runs.cache_file._ask", packed),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),

@@ -30,11 +30,11 @@ from demo.runs.doubts import Doubt
 from demo.runs.forecast import SweepForecast
 from demo.store import measured, published
 from demo.sweep.cells import Cell
-from demo.ui.html import guide_comparison, outputs, progress, results, sections, sweep_status
+from demo.ui.html import guide_comparison_html, outputs_html, progress, results, sections, sweep_status
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
-from demo.ui.tabs import published as published_tab
+from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode
 from demo.ui.web.visitor_language import label, translations, written
 
@@ -274,7 +274,7 @@ def test_the_figures_of_a_result_hold_no_english(language: Language) -> None:
     crashed = failed_result(status="crashed", eager=measurement(0.5), compiled=None)
     results_drawn = [*RESULTS.values(), GUIDE_RUN, ok_result(eager=outlier), ok_result(status="failed", compiled=None)]
     for result in (*results_drawn, crashed):
-        found = [charts.latency_bars(result, language), guide_comparison.chart(result, language)]
+        found = [charts.latency_bars(result, language), guide_comparison_html.chart(result, language)]
         found += [section.figure(result, language) for section in SECTIONS if section.figure]
         slower = dataclasses.replace(result, eager=measurement(0.5))
         found.append(several_runs.calls_over_time([result, slower], language))
@@ -306,7 +306,7 @@ def test_english_sentences_inside_another_language_are_marked_as_english(languag
     assert ('<span lang="en" dir="ltr">' in page) is (language is not ENGLISH)
     told = sections.whole(ok_result(), language)
     assert ('<span lang="en" dir="ltr">' in told) is (language is not ENGLISH)
-    assert ('<span lang="en" dir="ltr">' in outputs.shown(ok_result(), language)) is (language is not ENGLISH)
+    assert ('<span lang="en" dir="ltr">' in outputs_html.shown(ok_result(), language)) is (language is not ENGLISH)
 
 
 @EVERY
@@ -319,7 +319,7 @@ def test_what_the_models_see_is_told_in_the_visitors_language(language: Language
         other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
         labels = latin(str(result.predictions)) | latin(result.image.name)
         for one in (result, gone, *([other] if name == "detection" else [])):
-            page = outputs.shown(one, language)
+            page = outputs_html.shown(one, language)
             spoken = " ".join(re.findall(r'(?:alt|aria-label)="([^"]*)"', page))
             english = (own_words(page) | latin(spoken)) - labels - TERMS
             assert bool(english) is (language is ENGLISH), english
@@ -353,11 +353,11 @@ def test_the_address_decides_then_the_switch_then_the_browser() -> None:
 
 
 def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language() -> None:
-    marker = written(lambda language: results.question("shapes-vit", language))
+    marker = written(lambda language: results.intro("shapes-vit", language))
     for code, language in LANGUAGES.items():
         texts = translations().translations[code]
         held = [text for key, text in texts.items() if key in marker]
-        assert held == [results.question("shapes-vit", language)]
+        assert held == [results.intro("shapes-vit", language)]
         assert texts["run"] == language.texts["run"]
 
 

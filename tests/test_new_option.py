@@ -18,9 +18,9 @@ DECLARED = """    shiny: bool = switch("Polish every kernel.", fold="timing")
     def __post_init__(self)"""
 CHILD = """
 import json
-from demo.cli import sweep
+from demo.cli import sweep_command
 from demo.cli.main import parser
-from demo.cli.run import asked
+from demo.cli.run_command import asked
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
 from demo.core.errors import BadInput
@@ -42,7 +42,7 @@ fields = page.run_tab.form.inputs
 values = {name: field.value for name, field in fields.items() if name != "image"}
 taken = page.blocks.get_api_info()["named_endpoints"]["/benchmark"]["parameters"]
 command = parser().parse_args(["run", "--checkpoint", "shapes-vit", "--shiny"])
-cells = sweep.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])).specs()
+cells = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])).specs()
 shared = read_grid({"checkpoints": "shapes-vit", "shiny": True}, "grid.yaml").specs()
 try:
     refused = script(ok_result(spec=spec))

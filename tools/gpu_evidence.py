@@ -67,18 +67,18 @@ os.environ.setdefault(
     "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
 )  # a look for a GPU must not start CUDA: the cells are forked
 
-from demo.backend import compilation, ways  # first: it sets what the libraries read when they are imported
+from demo.backend import compilation, compile_model  # first: it sets what the libraries read when they are imported
 
 import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import caveats, machine, models, passes, predictions, profiling, settings, timing
+from demo.backend import caveats, machine_probe, memory_and_throughput, models, predictions, profiling, settings, timing
 from demo.backend.events import Events
 from demo.backend.job import Job
-from demo.backend.run import Run
-from demo.backend.subject import Subject
+from demo.backend.run_steps import Run
 from demo.backend.variants import Variants
+from demo.backend.workload import Workload
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.commit import current_commit
@@ -234,37 +234,37 @@ class Cell(Run):
         started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         job = Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
         super().__init__(job, Events(open(os.devnull, "w")))
-        self._ahead: tuple[Subject, Any] | None = None
+        self._ahead: tuple[Workload, Any] | None = None
         """What `get_ready` loaded, and its model under torch.compile."""
-        self._timed: tuple[Subject, Variants] | None = None
+        self._timed: tuple[Workload, Variants] | None = None
         """What is still there after the timing; None where eager and compiled did not fit in memory together."""
 
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
         with torch.no_grad():
-            subject = self.subject()
-            subject.eager()
-            if subject.device.type == "cuda":
+            workload = self.workload()
+            workload.eager()
+            if workload.device.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()  # the others need the memory
-            model = ways.compiled(subject.model, self.spec)
+            model = compile_model.compiled(workload.model, self.spec)
             with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
-                model(**subject.batch)
-            self._ahead = subject, model
+                model(**workload.batch)
+            self._ahead = workload, model
 
-    def subject(self) -> Subject:
-        return super().subject() if self._ahead is None else self._ahead[0]
+    def workload(self) -> Workload:
+        return super().workload() if self._ahead is None else self._ahead[0]
 
     def finish(self) -> RunResult:
         if self._ahead is None:
             return self.execute()
         _, model = self._ahead
-        with mock.patch.object(ways, "compiled", lambda *_: model):
+        with mock.patch.object(compile_model, "compiled", lambda *_: model):
             return self.execute()
 
-    def explain(self, subject: Subject, variants: Variants) -> None:
+    def explain(self, workload: Workload, variants: Variants) -> None:
         """Not yet: a profiler that hangs or crashes must not cost the figures, so they are sent first."""
-        self._timed = subject, variants
+        self._timed = workload, variants
 
     @property
     def explains(self) -> bool:
@@ -284,12 +284,12 @@ class Cell(Run):
             return None
         if self._timed is None:
             return None  # the two did not fit in memory together, and the compiled model is gone
-        subject, variants = self._timed
+        workload, variants = self._timed
         slower = max(result.eager.median_seconds, result.compiled.median_seconds)
         calls = min(PUBLISHED_CALLS, max(MIN_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
         with torch.no_grad():
             means = [
-                statistics.mean(timing.time_fixed_count(variant.call, subject.clock, calls))
+                statistics.mean(timing.time_fixed_count(variant.call, workload.clock, calls))
                 for variant in (variants.eager, variants.compiled)
             ]
         return {"calls": calls, "eager_seconds": means[0], "compiled_seconds": means[1]}
@@ -337,7 +337,7 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
 
     try:
         Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-        passes.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
+        memory_and_throughput.BACK_TO_BACK_SECONDS = {"cpu": BACK_TO_BACK_SECONDS, "cuda": BACK_TO_BACK_SECONDS}
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
@@ -551,7 +551,7 @@ def look_at_machine(device: str) -> dict[str, Any]:
     """In a child: asking for the device makes a context, which the script itself must not have."""
     ask = (
         "import json, torch; from demo.core import codec; from demo.backend import machine; "
-        f"print(json.dumps(codec.plain(machine.environment(torch.device({device!r})))))"
+        f"print(json.dumps(codec.plain(machine_probe.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
     facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -622,7 +622,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             "There is no git history here: name the commit with --commit, or no figure can be traced.", file=sys.stderr
         )
-    machine.warm_imports()
+    machine_probe.warm_imports()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     book = Book(folder / "cells.jsonl.gz")

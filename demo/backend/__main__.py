@@ -21,10 +21,10 @@ import sys
 
 from PIL import Image
 
-from demo.backend import machine
+from demo.backend import machine_probe
 from demo.backend.events import Events
 from demo.backend.job import Job
-from demo.backend.run import Run
+from demo.backend.run_steps import Run
 from demo.core import codec
 from demo.core.errors import BadInput
 
@@ -32,8 +32,8 @@ from demo.core.errors import BadInput
 def main() -> None:
     os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
-    machine.warm_imports()
-    events.send("ready", machine=machine.report())
+    machine_probe.warm_imports()
+    events.send("ready", machine=machine_probe.report())
     line = sys.stdin.buffer.readline()
     if not line:
         return

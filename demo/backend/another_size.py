@@ -10,27 +10,27 @@ from collections.abc import Iterator
 
 from demo.backend import timing
 from demo.backend.compilation import CompileLog
-from demo.backend.subject import Subject
 from demo.backend.variants import Variants
+from demo.backend.workload import Workload
 from demo.core.measurement import AnotherSize
 
 ITERATIONS = 24
 """Timed calls of each variant for each size."""
 
 
-def measured(subject: Subject, variants: Variants, log: CompileLog) -> Iterator[AnotherSize]:
+def measured(workload: Workload, variants: Variants, log: CompileLog) -> Iterator[AnotherSize]:
     """One for each other size, as it is measured."""
-    for size in subject.of_other_sizes():
-        other = size.subject
-        compiled, eager = other.call(variants.compiled.model), other.call(subject.model)
+    for size in workload.of_other_sizes():
+        other = size.workload
+        compiled, eager = other.call(variants.compiled.model), other.call(workload.model)
         recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
-        first = subject.clock.time(compiled)
-        min_calls = timing.min_warmup_calls(subject.spec, subject.device)
-        warmup, _ = timing.warm_up(compiled, subject.clock, log.events, min_calls)
-        eager_warmup, _ = timing.warm_up(eager, subject.clock, log.events)
+        first = workload.clock.time(compiled)
+        min_calls = timing.min_warmup_calls(workload.spec, workload.device)
+        warmup, _ = timing.warm_up(compiled, workload.clock, log.events, min_calls)
+        eager_warmup, _ = timing.warm_up(eager, workload.clock, log.events)
         half = timing.calls_per_half_block(eager_warmup, warmup, ITERATIONS)
         plan = timing.Plan(iterations=ITERATIONS)
-        samples = timing.time_interleaved(eager, compiled, subject.clock, plan, half, lambda _: None, None)
+        samples = timing.time_interleaved(eager, compiled, workload.clock, plan, half, lambda _: None, None)
         yield AnotherSize(
             changed=size.changed,
             batch_size=other.spec.batch_size,

@@ -23,7 +23,7 @@ import torch  # isort: skip
 from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
-from demo.backend import machine
+from demo.backend import machine_probe
 from demo.core import codec
 from demo.core.errors import BadInput
 from demo.core.files import replacing
@@ -52,7 +52,7 @@ class CpuKernel(CacheArtifact):
 
 def made_with() -> dict[str, str | None]:
     """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
-    here = machine.report()
+    here = machine_probe.report()
     device = here["gpu"] or here["cpu"]
     return {"torch": here["torch"], "triton": here["triton"], "device": device, "driver": here["driver"]}
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from demo.backend import machine
-from demo.backend.subject import Subject
+from demo.backend import machine_probe
+from demo.backend.workload import Workload
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.caveat import Caveat
@@ -35,14 +35,14 @@ def joined(result: RunResult, told: Iterable[str | Caveat]) -> RunResult:
     return replace(result, warnings=warnings, caveats=tuple(one for one in told if isinstance(one, Caveat)))
 
 
-def of_subject(subject: Subject) -> list[str | Caveat]:
+def of_workload(workload: Workload) -> list[str | Caveat]:
     """What is known before anything was called."""
-    spec, found = subject.spec, list[str | Caveat](subject.warnings)
+    spec, found = workload.spec, list[str | Caveat](workload.warnings)
     if spec.weights == "random":
         found.append(Caveat.of("caveat_random_weights"))
     # Asking inductor starts CUDA, so only a run on a GPU asks.
-    on_gpu = subject.device.type == "cuda"
-    if on_gpu and spec.mode.startswith("max-autotune") and machine.too_few_multiprocessors():
+    on_gpu = workload.device.type == "cuda"
+    if on_gpu and spec.mode.startswith("max-autotune") and machine_probe.too_few_multiprocessors():
         found.append(Caveat.of("caveat_few_multiprocessors"))
     return found
 
@@ -62,7 +62,7 @@ def timed_again(threads: int) -> Caveat:
 def of_timing(result: RunResult) -> list[Caveat]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    found = [OFTEN_TAKEN] if result.crowded else []
+    found = [OFTEN_TAKEN] if result.oversubscribed else []
     if compiled is not None:
         if compiled.graphs == 0:
             found.append(Caveat.of("caveat_no_graph"))

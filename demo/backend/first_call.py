@@ -24,8 +24,8 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, packages, subjects, ways
-from demo.backend.subject import Subject
+from demo.backend import compilation, compile_model, packages, workloads
+from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.measurement import CompileCost
 from demo.core.spec import RunSpec
@@ -62,26 +62,26 @@ def measure(spec: RunSpec, image: Path | None, eager_first: bool, package: Path 
 
     A package that can be loaded is a cache that is 'warm'.
     """
-    subject = subjects.read(spec, image)
+    workload = workloads.read(spec, image)
     if package is not None:
         with torch.no_grad():
-            return load_cost(subject, package), "warm"
+            return load_cost(workload, package), "warm"
     with torch.no_grad():
         if eager_first:
-            subject.eager()
+            workload.eager()
         log = compilation.CompileLog()
-        seconds = subject.clock.time(subject.call(ways.compiled(subject.model, spec)))
+        seconds = workload.clock.time(workload.call(compile_model.compiled(workload.model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
 
 
-def load_cost(subject: Subject, package: Path) -> CompileCost:
+def load_cost(workload: Workload, package: Path) -> CompileCost:
     """Loads the package and calls it once."""
-    _ = subject.batch
+    _ = workload.batch
     started = time.perf_counter()
-    call = subject.call(packages.load(package))
+    call = workload.call(packages.load(package))
     loaded = time.perf_counter() - started
-    first_run = subject.clock.time(call)
+    first_run = workload.clock.time(call)
     return CompileCost(loaded + first_run, {"load": loaded, "first run": first_run})
 
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 
 from demo.backend import compilation
-from demo.backend.subject import Subject
-from demo.backend.ways import repeated_layers, twin
+from demo.backend.compile_model import repeated_layers, twin
+from demo.backend.workload import Workload
 from demo.core.caveat import Caveat
 from demo.core.measurement import CompiledFirst, GraphBreak
 
@@ -55,7 +55,7 @@ def _comparable(value: Any) -> Any:
     return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
 
 
-def compiled_first(untouched: Any, subject: Subject) -> CompiledFirst:
+def compiled_first(untouched: Any, workload: Workload) -> CompiledFirst:
     """What torch.compile captures of a model that was never called, without generating code.
 
     Resets dynamo: everything that this process has compiled is compiled again at its next call. Call it after the
@@ -63,19 +63,19 @@ def compiled_first(untouched: Any, subject: Subject) -> CompiledFirst:
     """
     breaking = twin(untouched)
     try:
-        return CompiledFirst(*_capture(untouched, subject, fullgraph=True))
+        return CompiledFirst(*_capture(untouched, workload, fullgraph=True))
     except torch._dynamo.exc.TorchDynamoException as refusal:
-        return CompiledFirst(*_capture(breaking, subject), compilation.break_reason(f"\n{refusal}"))
+        return CompiledFirst(*_capture(breaking, workload), compilation.break_reason(f"\n{refusal}"))
 
 
 def captured_otherwise(
-    untouched: Any, subject: Subject, usual: tuple[int, tuple[GraphBreak, ...]]
+    untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
 ) -> CompiledFirst | None:
     """`compiled_first`, where it captures something else than `usual`: the graphs and breaks after an eager call.
 
     A capture of shapes-vit takes about as long as its warm-up.
     """
-    first = compiled_first(untouched, subject)
+    first = compiled_first(untouched, workload)
     graphs, breaks = usual
     same = (first.graphs, _locations(first.graph_breaks)) == (graphs, _locations(breaks))
     return None if same else first
@@ -86,10 +86,10 @@ def _locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
     return [one.location for one in breaks]
 
 
-def _capture(model: Any, subject: Subject, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
+def _capture(model: Any, workload: Workload, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:
     torch._dynamo.reset()
     log = compilation.CompileLog()
-    subject.call(torch.compile(model, backend="eager", fullgraph=fullgraph))()
+    workload.call(torch.compile(model, backend="eager", fullgraph=fullgraph))()
     return log.captured()
 
 

@@ -21,7 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend import settings
-from demo.backend.subject import Batch, Subject, tensors
+from demo.backend.workload import Batch, Workload, tensors
 from demo.core.catalog import own_model_parts
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
@@ -32,7 +32,7 @@ SHAPE = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tup
 
 
 @dataclass(frozen=True)
-class OwnModel(Subject):
+class OwnModel(Workload):
     inputs: Batch
 
     def make_batch(self) -> Batch:

@@ -21,8 +21,8 @@ from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.subject import Subject
 from demo.backend.variants import Variant
+from demo.backend.workload import Workload
 from demo.core.measurement import Compilation, CompileCost
 
 
@@ -38,7 +38,7 @@ class Package:
 
 
 def variant(
-    subject: Subject, path: Path, folder: Path, warm_up: Callable[[timing.Call], list[float]]
+    workload: Workload, path: Path, folder: Path, warm_up: Callable[[timing.Call], list[float]]
 ) -> tuple[Variant, Compilation]:
     """Builds a package at `path`, loads it and warms it up; and what that cost.
 
@@ -46,11 +46,11 @@ def variant(
     which AOTInductor looks for nothing and leaves the weights.
     """
     compilation.use_empty_cache(folder)
-    built = build(subject, path)
+    built = build(workload, path)
     started = time.perf_counter()
     model = load(path)
     loaded = time.perf_counter() - started
-    call = subject.call(model)
+    call = workload.call(model)
     first_run, *more = warm_up(call)
     parts = {"export": built.export_seconds, "build": built.build_seconds, "load": loaded, "first run": first_run}
     cost = CompileCost(sum(parts.values()), parts)
@@ -58,19 +58,19 @@ def variant(
     return Variant(call, [cost.first_call_seconds, *more], model), told
 
 
-def build(subject: Subject, path: Path) -> Package:
+def build(workload: Workload, path: Path) -> Package:
     """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
 
     With dynamic "on" every dimension of the inputs may change where the model allows it.
     """
-    spec, batch, shapes = subject.spec, subject.batch, None
+    spec, batch, shapes = workload.spec, workload.batch, None
     if spec.dynamic == "on":
         shapes = pytree.tree_map(_any_size, batch)
     started = time.perf_counter()
-    program = torch.export.export(subject.model, (), kwargs=batch, dynamic_shapes=shapes)
+    program = torch.export.export(workload.model, (), kwargs=batch, dynamic_shapes=shapes)
     exported = time.perf_counter()
     kind = program.call_spec.out_spec.type if program.call_spec.out_spec is not None else None
-    noted = {**built_for(subject.device), "outputs": getattr(kind, "__module__", None) or "torch"}
+    noted = {**built_for(workload.device), "outputs": getattr(kind, "__module__", None) or "torch"}
     # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
     checks = {"aot_inductor.check_lowerbound": False}
     configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks}

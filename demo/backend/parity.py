@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from demo.backend.subject import Subject, tensors
+from demo.backend.workload import Workload, tensors
 from demo.core import agreement
 from demo.core import format as fmt
 from demo.core.outputs import Box, Parity, Predictions, Segment, Verdict
@@ -106,15 +106,15 @@ def compare(
     return verdict("match", as_near + exactly, error)
 
 
-def float64_reference(subject: Subject, peak_memory_bytes: int | None) -> Callable[[], Any]:
-    """A call that runs a float64 copy of the subject's model on the same inputs and device.
+def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[], Any]:
+    """A call that runs a float64 copy of the workload's model on the same inputs and device.
 
     It raises MemoryError where that would not fit: the need is eager's peak times the ratio of the number sizes.
     """
 
     def run() -> Any:
-        model = subject.model
-        tensor = next(leaf for leaf in (*model.parameters(), *tensors(subject.batch)) if leaf.is_floating_point())
+        model = workload.model
+        tensor = next(leaf for leaf in (*model.parameters(), *tensors(workload.batch)) if leaf.is_floating_point())
         needed = (peak_memory_bytes or 0) * 8 // tensor.element_size()
         free = _free_memory(tensor.device)
         if free is not None and needed > free:
@@ -122,7 +122,7 @@ def float64_reference(subject: Subject, peak_memory_bytes: int | None) -> Callab
         if any(tensor.is_complex() for tensor in (*model.parameters(), *model.buffers())):
             raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         with torch.no_grad():
-            return subject.exact_outputs(copy.deepcopy(model).to(torch.float64))
+            return workload.exact_outputs(copy.deepcopy(model).to(torch.float64))
 
     return run
 

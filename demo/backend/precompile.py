@@ -22,7 +22,7 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 import torch
 from PIL import Image
 
-from demo.backend import graph_breaks, machine, subjects, ways
+from demo.backend import compile_model, graph_breaks, machine_probe, workloads
 from demo.core import codec
 from demo.core.spec import RunSpec
 
@@ -33,15 +33,15 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
     One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
     it is another graph. Raises whatever the run would fail with.
     """
-    subject = subjects.read(spec, image)
-    model = subject.model
+    workload = workloads.read(spec, image)
+    model = workload.model
     with torch.no_grad():
-        subject.eager()
+        workload.eager()
         models = [model]
         if spec.graph_break:
             models.insert(0, graph_breaks.with_breaks(model)[0])
         for one in models:
-            call = subject.call(ways.compiled(one, spec))
+            call = workload.call(compile_model.compiled(one, spec))
             for _ in range(2):  # what is compiled again at the second call belongs into the cache too
                 call()
 
@@ -75,7 +75,7 @@ def read_job() -> tuple[dict[str, Any], int]:
 
 def main() -> None:
     job, answers = read_job()
-    machine.warm_imports()
+    machine_probe.warm_imports()
     running = 0
     for spec in job["specs"]:
         if running == job["processes"]:

@@ -14,7 +14,7 @@ import torch
 from demo.backend import timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.text_subject import TextSubject
+from demo.backend.text_workload import TextWorkload
 from demo.backend.variants import Variants
 from demo.core.measurement import Generation, Prefill
 from demo.core.result import RunResult
@@ -26,15 +26,17 @@ LONGEST_ANSWER = 10.0
 GENERATE_CALLS = 3
 
 
-def measured(subject: TextSubject, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
+def measured(
+    workload: TextWorkload, variants: Variants, result: RunResult, log: CompileLog, events: Events
+) -> RunResult:
     """The result with the prompt's figures, and what is known of the cache."""
     events.doing("prefill", 0.85, phase="time")
-    places = subject.ids.shape[1] + subject.spec.tokens
-    asked = Generation(subject.ids.shape[1], places, subject.decoding.bytes())
-    return replace(result, prefill=timed(subject, variants, log), generation=asked)
+    places = workload.ids.shape[1] + workload.spec.tokens
+    asked = Generation(workload.ids.shape[1], places, workload.decoding.bytes())
+    return replace(result, prefill=timed(workload, variants, log), generation=asked)
 
 
-def with_generate(subject: TextSubject, result: RunResult, events: Events) -> RunResult:
+def with_generate(workload: TextWorkload, result: RunResult, events: Events) -> RunResult:
     """The result with the times of generate(), where its answer does not take too long.
 
     The compile that generate() does by itself stays in the process, so nothing is measured in it afterwards.
@@ -43,23 +45,23 @@ def with_generate(subject: TextSubject, result: RunResult, events: Events) -> Ru
     if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
         return result
     events.doing("generate", 0.948)
-    plain = _generate(subject, disable_compile=True)
-    automatic = _generate(subject, disable_compile=False) if subject.device.type == "cuda" else None
+    plain = _generate(workload, disable_compile=True)
+    automatic = _generate(workload, disable_compile=False) if workload.device.type == "cuda" else None
     return replace(result, generation=replace(result.generation, generate_seconds=plain, automatic_seconds=automatic))
 
 
-def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
+def timed(workload: TextWorkload, variants: Variants, log: CompileLog) -> Prefill:
     """Both variants read the prompt in turns. They are compiled by now."""
-    decoding, clock = subject.decoding, subject.clock
+    decoding, clock = workload.decoding, workload.clock
 
     def calls(model: Any) -> timing.Call:
         return lambda: decoding.prefill(model)
 
     eager, compiled = calls(variants.eager.model), calls(variants.compiled.model)
-    min_calls = timing.min_warmup_calls(subject.spec, subject.device)
+    min_calls = timing.min_warmup_calls(workload.spec, workload.device)
     warmup, _ = timing.warm_up(compiled, clock, log.events, min_calls)
     eager_warmup, _ = timing.warm_up(eager, clock, log.events)
-    plan = timing.Plan.of(subject.spec, variants.compiled.warmup[0])
+    plan = timing.Plan.of(workload.spec, variants.compiled.warmup[0])
     plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
     half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
     samples = timing.time_interleaved(eager, compiled, clock, plan, half, lambda _: None)
@@ -67,12 +69,12 @@ def timed(subject: TextSubject, variants: Variants, log: CompileLog) -> Prefill:
     return Prefill(samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control)
 
 
-def _generate(subject: TextSubject, disable_compile: bool) -> float:
+def _generate(workload: TextWorkload, disable_compile: bool) -> float:
     """Median seconds of generate() for the whole answer, after a call that is not counted."""
-    spec, prompt = subject.spec, subject.decoding.prompt
+    spec, prompt = workload.spec, workload.decoding.prompt
 
     def call() -> torch.Tensor:
-        answer: torch.Tensor = subject.model.generate(
+        answer: torch.Tensor = workload.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
             max_new_tokens=spec.tokens,
@@ -84,4 +86,4 @@ def _generate(subject: TextSubject, disable_compile: bool) -> float:
         return answer
 
     call()
-    return timing.median_of_few(call, subject.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)
+    return timing.median_of_few(call, workload.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)

@@ -22,8 +22,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from demo.backend import compilation, timing
-from demo.backend.subject import Subject, tensors
 from demo.backend.variants import Variants
+from demo.backend.workload import Workload, tensors
 from demo.core.measurement import Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -52,7 +52,7 @@ def wanted(spec: RunSpec, device: torch.device) -> bool:
 
 
 def explained(
-    result: RunResult, subject: Subject, variants: Variants, trace: Path | None
+    result: RunResult, workload: Workload, variants: Variants, trace: Path | None
 ) -> tuple[RunResult, list[str]]:
     """The result with its profiles and its roofline, and warnings: what fails here costs no other figure.
 
@@ -61,13 +61,13 @@ def explained(
     warnings = []
     calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
     try:
-        found = profiles(calls, subject.device, trace)
+        found = profiles(calls, workload.device, trace)
         eager = _profiled(result.eager, found["eager"])
         result = replace(result, eager=eager, compiled=_profiled(result.compiled, found["compiled"]))
     except Exception as error:
         warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
     try:
-        result = replace(result, roofline=roofline(subject))
+        result = replace(result, roofline=roofline(workload))
     except Exception as error:
         warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
     return result, warnings
@@ -172,26 +172,26 @@ def _longest(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     )
 
 
-def roofline(subject: Subject) -> Roofline:
+def roofline(workload: Workload) -> Roofline:
     """The least operations and bytes of one call, and the device's rates. Runs the model eagerly once more."""
-    operations, least_bytes = demand(subject)
-    model, device = subject.model, subject.device
+    operations, least_bytes = demand(workload)
+    model, device = workload.model, workload.device
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    dtype = next(one.dtype for one in (*model.parameters(), *tensors(subject.batch)) if one.is_floating_point())
+    dtype = next(one.dtype for one in (*model.parameters(), *tensors(workload.batch)) if one.is_floating_point())
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 
-def demand(subject: Subject) -> tuple[int, int]:
+def demand(workload: Workload) -> tuple[int, int]:
     """(operations, least bytes) of one call, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # which torch's counter does not know
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
     )
-    reads = _Reads(subject.model)
+    reads = _Reads(workload.model)
     with reads, counter:
-        outputs = subject.once(subject.model)
-    given_and_taken = sum(_bytes(tensor) for tensor in tensors((subject.batch, outputs)))
+        outputs = workload.once(workload.model)
+    given_and_taken = sum(_bytes(tensor) for tensor in tensors((workload.batch, outputs)))
     return int(counter.get_total_flops()), sum(reads.bytes.values()) + given_and_taken
 
 

@@ -9,7 +9,7 @@ import torch
 import torch._inductor.config
 import torch.fx.experimental._config
 
-from demo.backend.subject import tensors
+from demo.backend.workload import tensors
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 

@@ -15,25 +15,37 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from demo.cli import (
-    autopilot,
-    cache,
-    deploy,
-    doctor,
-    history,
-    listing,
-    published,
-    run,
-    script,
-    serve,
+    autopilot_command,
+    cache_command,
+    deploy_command,
+    doctor_command,
+    history_command,
+    list_command,
+    published_command,
+    run_command,
+    script_command,
+    serve_command,
     streams,
-    sweep,
+    sweep_command,
     terminal,
 )
 from demo.cli.common import BAD_INPUT, FAILED, PROGRAM, print_help
 from demo.core.errors import BadInput, WorkerDied
 from demo.store.history import HistoryError
 
-COMMANDS = (run, listing, doctor, history, published, script, sweep, cache, autopilot, serve, deploy)
+COMMANDS = (
+    run_command,
+    list_command,
+    doctor_command,
+    history_command,
+    published_command,
+    script_command,
+    sweep_command,
+    cache_command,
+    autopilot_command,
+    serve_command,
+    deploy_command,
+)
 READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE") else FAILED
 
 

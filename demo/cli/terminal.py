@@ -151,7 +151,7 @@ def _part(part: details.Part) -> list[str]:
 def _asked(result: RunResult) -> list[tuple[str, str]]:
     """What a reader who gets nothing but the report has to know of it."""
     image, started = result.image, result.started_at[:16].replace("T", " ")
-    rows = [("Run", sentences.asked(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
+    rows = [("Run", sentences.settings_line(result.spec, ENGLISH)), ("Started", f"{started} UTC")]
     return [*rows, ("Picture", f"{image.name}, {image.width} × {image.height}")] if image else rows
 
 

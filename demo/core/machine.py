@@ -47,7 +47,7 @@ class Environment:
         """Whether torch got fewer threads because other processes kept cores busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
-    def crowded(self, samples: Sequence[HostSample]) -> bool:
+    def oversubscribed(self, samples: Sequence[HostSample]) -> bool:
         """Whether fewer cores were free than torch used threads, on average over these samples of the timing.
 
         Threads then wait for a core that others use, which lengthens each variant by how often its threads meet, and a

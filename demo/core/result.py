@@ -22,7 +22,7 @@ from demo.core.machine import Environment, HostSample
 from demo.core.measurement import AnotherSize, BreakEven, Compilation, Generation, Measurement, Prefill, Roofline
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.core.speedup import Gain, OpenBecause, Repeat, Speedup, Spread, judged
+from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
 
 SCHEMA_VERSION = 1
 STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
@@ -135,7 +135,7 @@ class RunResult:
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None
     """None in results of before it was taken in."""
-    earlier: tuple[Repeat, ...] = ()
+    earlier: tuple[ProcessResult, ...] = ()
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
     rough: bool = False
     """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
@@ -276,9 +276,9 @@ class RunResult:
         return self._judged(compared and compared[0], [run.break_cost for run in self.earlier], self.pooled_control)
 
     @property
-    def crowded(self) -> bool:
+    def oversubscribed(self) -> bool:
         """Whether torch's threads had fewer free cores than threads while they were timed: no interval shows that."""
-        return self.environment is not None and self.environment.crowded(self.machine_states)
+        return self.environment is not None and self.environment.oversubscribed(self.machine_states)
 
     def _judged(
         self,
@@ -287,19 +287,19 @@ class RunResult:
         control: stats.Interval | None,
     ) -> Speedup | None:
         """For a rerun, with its verdict: from this process's own interval and those of the processes before it."""
-        why: OpenBecause = "recompiled" if self.void else "machine" if self.crowded else ""
+        why: OpenBecause = "recompiled" if self.void else "machine" if self.oversubscribed else ""
         return None if within is None else judged(within, [*filter(None, earlier)], self.spread, control, why)
 
-    def as_repeats(self) -> tuple[Repeat, ...]:
+    def as_processes(self) -> tuple[ProcessResult, ...]:
         """The processes that the answer rests on, this run's own last; empty where this one has no answer."""
-        if self._estimate is None or self.void or self.crowded or self.status != "ok":
+        if self._estimate is None or self.void or self.oversubscribed or self.status != "ok":
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
         prefill = self._prefill_estimate
         first, *both = prefill or (None,)
         seconds = (both[0], both[1]) if both else None
-        own = Repeat(self.id, eager, compiled, within, broken, self.threads, first, seconds, self.control)
+        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, first, seconds, self.control)
         return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
@@ -391,7 +391,7 @@ class RunResult:
         for one, size in zip(self.another_sizes, data["another_sizes"], strict=True):
             size |= {"speedup": plain(one.speedup), "calls_to_pay": one.calls_to_pay}
         data["speedup"] = plain(self.speedup)
-        pool = self.as_repeats()
+        pool = self.as_processes()
         data["repeats"] = [run.id for run in pool]
         data["process"] = plain(pool[-1]) if pool else None
         data["control"] = plain(self.control)

@@ -66,7 +66,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class ProcessResult:
     """One process of the pool that an answer rests on: an earlier run with the same settings and versions here."""
 
     id: str

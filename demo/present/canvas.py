@@ -74,7 +74,7 @@ class Canvas:
     def font_size(self) -> int:
         return max(16, round(max(self.image.size) * 0.036))
 
-    def crowded(self, captions: int) -> int:
+    def caption_size(self, captions: int) -> int:
         """The font size for so many captions: smaller for many, never under two thirds."""
         return round(self.font_size * min(1.0, max(0.66, (8 / max(1, captions)) ** 0.5)))
 

@@ -79,7 +79,7 @@ def calls(result: RunResult, lang: Language) -> Part | None:
 
 def _processes(result: RunResult, lang: Language) -> list[Row]:
     """The speed-up of each process that the answer rests on, with the interval of its own calls."""
-    repeats = result.as_repeats()
+    repeats = result.as_processes()
     if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the answer says it
     return [

@@ -69,7 +69,7 @@ def draw_boxes(
         canvas.note("nothing found")
     for box, rect in reversed(placed):
         canvas.outline(rect, colours[box.label])
-    size = canvas.crowded(len(placed))
+    size = canvas.caption_size(len(placed))
     for box, rect in placed:
         chip = canvas.chip(box.label, box.score, size)
         canvas.caption(chip, around_box(rect, chip), colours[box.label])
@@ -89,7 +89,7 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
     if not masks:
         canvas.note("nothing found")
     canvas.tint([(mask, colours[segment.label]) for segment, mask in masks])
-    size = canvas.crowded(len(masks))
+    size = canvas.caption_size(len(masks))
     for segment, mask in masks:
         chip = canvas.chip(_first_name(segment.label), segment.score, size)
         canvas.caption(chip, around_point(canvas.inside(mask), chip), colours[segment.label])
@@ -119,7 +119,7 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
         return None
     for name, _, rect in placed:
         canvas.outline(rect, VARIANTS[name])
-    size = canvas.crowded(len(placed))
+    size = canvas.caption_size(len(placed))
     for name, box, rect in placed:
         chip = canvas.chip(f"only {name}: {box.label}", box.score, size)
         canvas.caption(chip, around_box(rect, chip), VARIANTS[name])

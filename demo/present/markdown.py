@@ -47,7 +47,7 @@ def belongs_to(result: RunResult) -> str:
     """Checkpoint, settings, machine, versions and date in one line."""
     machine = result.environment
     where = [machine.device_name, f"torch {machine.torch}", f"transformers {machine.transformers}"] if machine else []
-    return ", ".join(map(escaped, [sentences.asked(result.spec, ENGLISH), *where, result.started_at[:10]]))
+    return ", ".join(map(escaped, [sentences.settings_line(result.spec, ENGLISH), *where, result.started_at[:10]]))
 
 
 def speedup(result: RunResult) -> str:

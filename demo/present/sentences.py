@@ -169,7 +169,7 @@ def status(result: RunResult, lang: Language) -> str:
     return lang.plain(f"status_{result.status}")
 
 
-def asked(spec: RunSpec, lang: Language) -> str:
+def settings_line(spec: RunSpec, lang: Language) -> str:
     """'shapes-vit · batch 4 · default · float32', then the options that are not at their default, switches last.
 
     Only options with a text `asked_<name>` are listed.
@@ -379,21 +379,21 @@ def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
     return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
 
 
-def lanes(eager: Timed, compiled: Timed, with_break: Timed, graph_break: bool) -> dict[str, Timed]:
+def by_variant(eager: Timed, compiled: Timed, with_break: Timed, graph_break: bool) -> dict[str, Timed]:
     """One value for each timed variant, by its name. With added graph breaks there are two compiled models."""
     known = {"eager": eager, "compiled": compiled}
     return known | {"with_break": with_break} if graph_break else known
 
 
 def timed(result: RunResult) -> dict[str, Measurement | None]:
-    """`lanes` of a result. An older one may have asked for a graph break and was not timed without it."""
-    return lanes(result.eager, result.compiled, result.with_break, result.with_break is not None)
+    """`by_variant` of a result. An older one may have asked for a graph break and was not timed without it."""
+    return by_variant(result.eager, result.compiled, result.with_break, result.with_break is not None)
 
 
 def latencies(result: RunResult) -> dict[str, float | None]:
     """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that with added breaks."""
     both = result.latencies
-    return lanes(both.get("eager"), both.get("compiled"), result.with_break_latency, result.with_break is not None)
+    return by_variant(both.get("eager"), both.get("compiled"), result.with_break_latency, result.with_break is not None)
 
 
 def variants(result: RunResult, lang: Language) -> list[tuple[str, str, Measurement]]:

@@ -16,10 +16,10 @@ from demo.core.caveat import Caveat
 from demo.core.remedies import other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.runs.process import Worker
 from demo.store import reruns
-from demo.store.gains import gains
+from demo.store.alternatives import gains
 from demo.store.history import History, HistoryError
 
 _log = logging.getLogger(__name__)
@@ -160,14 +160,14 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     return dataclasses.replace(result, compilation=filled)
 
 
-def with_earlier_runs(result: RunResult, earlier: tuple[Repeat, ...], history: History | None) -> RunResult:
+def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
     """Adds what earlier runs here tell: the processes with the same settings, which the answer then rests on, too; the
     spread between processes of other settings; and other ways to compile. `earlier` are processes known beside them.
     """
     if result.speedup is None:
         return result
-    same: list[reruns.Rerun] = []
-    others: list[reruns.Rerun] = []
+    same: list[reruns.StoredRun] = []
+    others: list[reruns.StoredRun] = []
     if history is not None:
         with contextlib.suppress(HistoryError):
             same, others = history.same_settings(result), history.reruns(result)

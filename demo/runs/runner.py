@@ -23,7 +23,7 @@ from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
 from demo.runs.scratch import clear_abandoned_folders
@@ -106,7 +106,7 @@ class Runner:
         image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
@@ -137,7 +137,7 @@ class Runner:
                         yield _within(event, repeats, repeat, before)
                     else:
                         result = event
-                earlier = result.as_repeats()
+                earlier = result.as_processes()
                 if not earlier:
                     break
             yield result
@@ -148,7 +148,7 @@ class Runner:
         image: Path | None,
         cancel: threading.Event | None,
         files: Files,
-        earlier: tuple[Repeat, ...],
+        earlier: tuple[ProcessResult, ...],
     ) -> Iterator[Progress | RunResult]:
         """One process: its progress, and last its result, which is then stored."""
         started = time.monotonic()
@@ -235,7 +235,7 @@ class Runner:
             worker.close()
             self._machine = worker.machine or self._machine
 
-    def _keep(self, result: RunResult, earlier: tuple[Repeat, ...], elapsed: float) -> RunResult:
+    def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))

@@ -29,7 +29,7 @@ from demo.core.spec import OPTIONS
 from demo.store import database as file
 from demo.store import search as searches
 from demo.store.columns import EXPORTED, STORED
-from demo.store.reruns import NEWEST, REREAD, Rerun, compiled_spec, reread
+from demo.store.reruns import NEWEST, REREAD, StoredRun, compiled_spec, reread
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
@@ -207,7 +207,7 @@ class History:
                         found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
-    def reruns(self, like: RunResult) -> list[Rerun]:
+    def reruns(self, like: RunResult) -> list[StoredRun]:
         """The newest runs on the same device with the same torch that have a speed-up, this one left out."""
         if like.environment is None or not self._exists():
             return []
@@ -216,7 +216,7 @@ class History:
             rows = database.execute(_SAME_MACHINE, key).fetchall()
         return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
 
-    def same_settings(self, like: RunResult) -> list[Rerun]:
+    def same_settings(self, like: RunResult) -> list[StoredRun]:
         """The newest runs with an answer that have the same model, batch, mode and number format, on this device with
         this torch; this one left out, the newest first."""
         if like.environment is None or not self._exists():

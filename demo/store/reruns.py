@@ -21,7 +21,7 @@ import numpy as np
 from demo.core import codec
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.speedup import ASSUMED, Repeat, Spread
+from demo.core.speedup import ASSUMED, ProcessResult, Spread
 from demo.core.stats import Interval
 
 NEWEST = 300
@@ -33,7 +33,7 @@ MOST_PROCESSES = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Rerun:
+class StoredRun:
     """One stored run as far as its speed-up goes."""
 
     id: str
@@ -41,7 +41,7 @@ class Rerun:
     settings: tuple[object, ...]
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
-    process: Repeat | None = None
+    process: ProcessResult | None = None
     """None of results that are no basis of an answer, and of those by an older protocol."""
 
 
@@ -56,16 +56,16 @@ REREAD = (
     "speedup",
     "process",
 )
-"""The parts of a stored result that make a `Rerun`. Reading it whole takes some hundred times as long."""
+"""The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
 
 
-def reread(parts: Sequence[Any]) -> Rerun | None:
+def reread(parts: Sequence[Any]) -> StoredRun | None:
     """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
     id, spec, *versions, within, speedup, process = parts
     try:
         # Results of before the spread between processes was taken in have no `within`: all of theirs was.
         interval = codec.load(Interval, within or speedup)
-        read, own = codec.load(RunSpec, spec), process and codec.load(Repeat, process)
+        read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
     except (ValueError, TypeError):
         return None
     # The file of a user's own model may have changed since.
@@ -77,20 +77,24 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
-def _rerun(id: str, spec: RunSpec, versions: Sequence[object], interval: Interval, process: Repeat | None) -> Rerun:
-    return Rerun(id, compiled_spec(spec), (spec.protocol, *versions), interval, process)
+def _rerun(
+    id: str, spec: RunSpec, versions: Sequence[object], interval: Interval, process: ProcessResult | None
+) -> StoredRun:
+    return StoredRun(id, compiled_spec(spec), (spec.protocol, *versions), interval, process)
 
 
-def rerun_of(result: RunResult) -> Rerun | None:
+def rerun_of(result: RunResult) -> StoredRun | None:
     """None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
-    machine, pool = result.environment, result.as_repeats()
+    machine, pool = result.environment, result.as_processes()
     versions = (machine.transformers, machine.threads, machine.driver, machine.triton)
     return _rerun(result.id, result.spec, versions, result.speedup.within, pool[-1] if pool else None)
 
 
-def comparable(of: RunResult, others: Iterable[Rerun], kept: Sequence[Repeat] = ()) -> tuple[Repeat, ...]:
+def comparable(
+    of: RunResult, others: Iterable[StoredRun], kept: Sequence[ProcessResult] = ()
+) -> tuple[ProcessResult, ...]:
     """The processes before `of` that its answer rests on, too, the oldest first: those of `others` (the newest first)
     with its settings, threads and versions.
 
@@ -109,7 +113,7 @@ def comparable(of: RunResult, others: Iterable[Rerun], kept: Sequence[Repeat] = 
     return (*deleted, *reversed(stored))[-(MOST_PROCESSES - 1) :]
 
 
-def spread(of: RunResult, others: Iterable[Rerun]) -> Spread:
+def spread(of: RunResult, others: Iterable[StoredRun]) -> Spread:
     """What `others`, earlier runs on its device with its torch, tell of the spread between processes of `of`.
 
     Runs of its own spec are left out: they are processes of its answer, whose distances count there.

@@ -33,7 +33,7 @@ from demo.core.stats import Interval
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell, make_cells, on_machine
 from demo.sweep.halving import KEPT, successive_halving
-from demo.sweep.run import AnyRunner, Done, Event, run_cells
+from demo.sweep.run_grid import AnyRunner, Done, Event, run_cells
 
 BUDGETS = (0.5, 1.5)
 """Seconds of timing in each rung of the search."""

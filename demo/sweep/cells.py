@@ -20,7 +20,7 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.present import sentences
 
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
@@ -39,7 +39,7 @@ class Cell:
     """The result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU it is to be run on, '' for any."""
-    earlier: tuple[Repeat, ...] = ()
+    earlier: tuple[ProcessResult, ...] = ()
     """The first of its repeats, where the history has those and not all: the run goes on from them."""
 
     @property
@@ -90,7 +90,7 @@ def _cell(spec: RunSpec, results: Mapping[RunSpec, RunResult]) -> Cell:
     found = results.get(dataclasses.replace(spec, repeats=1))
     if found is None:
         return Cell(spec)
-    processes = found.as_repeats()
+    processes = found.as_processes()
     if found.status != "ok" or len(processes) >= spec.repeats or spec.repeats == 1:
         return Cell(spec, found, stored=True)
     return Cell(spec, earlier=processes)

@@ -30,7 +30,7 @@ from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History, HistoryError
 from demo.sweep import cells as local_cells
 from demo.sweep.cells import Cell
-from demo.sweep.run import Done
+from demo.sweep.run_grid import Done
 
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0

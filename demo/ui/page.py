@@ -26,17 +26,17 @@ from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.following import Following
 from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
-from demo.ui.tabs.history import HistoryTab
-from demo.ui.tabs.published import PublishedTab, published_table
-from demo.ui.tabs.run import RunTab
-from demo.ui.tabs.shared import SharedTab
-from demo.ui.tabs.sweep import SweepTab
+from demo.ui.tabs.history_tab import HistoryTab
+from demo.ui.tabs.published_tab import PublishedTab, published_table
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.tabs.shared_tab import SharedTab
+from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.calls import limit_texts
 from demo.ui.web.preview import Previewed, Previews
 from demo.ui.web.request_limits import Guard, unreadable
 from demo.ui.web.upkeep import upkeep
-from demo.ui.web.visitor_language import Spoken, label, of, written
+from demo.ui.web.visitor_language import Spoken, label, request_language, written
 
 MACHINE_SECONDS = 30.0
 """How long a new page waits for the worker to say what machine this is."""
@@ -177,7 +177,10 @@ class Page:
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
             yield gr.skip(), gr.skip()
-        yield masthead(self._runner.machine, of(request), waited=True), gr.update(choices=list(self._runner.modes))
+        yield (
+            masthead(self._runner.machine, request_language(request), waited=True),
+            gr.update(choices=list(self._runner.modes)),
+        )
 
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:

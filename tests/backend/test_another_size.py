@@ -9,11 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from demo.backend import another_size, predictions, ways
+from demo.backend import another_size, compile_model, predictions
 from demo.backend.events import Events
 from demo.backend.job import Job
-from demo.backend.picture_subject import in_other_proportions
-from demo.backend.run import Run
+from demo.backend.picture_workload import in_other_proportions
+from demo.backend.run_steps import Run
 from demo.core import catalog, cores
 from demo.core.result import RunResult
 
@@ -36,7 +36,9 @@ def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(mon
     torch._dynamo.reset()
     monkeypatch.setattr(cores, "read", lambda: None)
     monkeypatch.setattr(predictions, "prepare", of_any_size)
-    monkeypatch.setattr(ways, "compiled", lambda model, spec: torch.compile(model, backend="eager", dynamic=False))
+    monkeypatch.setattr(
+        compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager", dynamic=False)
+    )
     spec = catalog.make_spec("shapes-segformer", device="cpu", iterations=10, another_size=True)
     result = Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
     assert result.status == "ok" and result.compilation.recompiles_while_timing == 0, result.warnings

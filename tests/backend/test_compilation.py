@@ -13,7 +13,7 @@ import torch
 from torch._inductor import cpu_vec_isa
 from torch.utils._filelock import FileLock
 
-from demo.backend import compilation, ways
+from demo.backend import compilation, compile_model
 from demo.core.measurement import Compilation
 from demo.core.spec import RunSpec
 
@@ -58,7 +58,7 @@ class BrokenInALoop(Whole):
 def compiled(model: torch.nn.Module, calls: int = 2, spec: RunSpec = SPEC) -> Compilation:
     torch._dynamo.reset()
     log = compilation.CompileLog()
-    run: Any = ways.compiled(model.eval(), spec)
+    run: Any = compile_model.compiled(model.eval(), spec)
     with torch.no_grad():
         for call in range(calls):
             run(torch.ones(2, 4))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_subject import subject_of
+from own_workload import subject_of
 from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
 

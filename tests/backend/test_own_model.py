@@ -12,7 +12,7 @@ import torch
 from demo.backend import own_model
 from demo.backend.events import Events
 from demo.backend.job import Job
-from demo.backend.run import Run
+from demo.backend.run_steps import Run
 from demo.core import catalog, cores
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
@@ -120,10 +120,10 @@ def test_inputs_by_position_or_by_name_become_arguments_by_name(file: Path) -> N
 
 
 def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Path) -> None:
-    subject = loaded(file, "by_position", dtype="bfloat16", channels_last=True)
-    assert subject.model.conv.weight.dtype == subject.batch["parts"]["more"][0].dtype == torch.bfloat16
-    assert subject.batch["x"].is_contiguous(memory_format=torch.channels_last)
-    assert subject.model.steps.dtype == torch.int64
+    workload = loaded(file, "by_position", dtype="bfloat16", channels_last=True)
+    assert workload.model.conv.weight.dtype == workload.batch["parts"]["more"][0].dtype == torch.bfloat16
+    assert workload.batch["x"].is_contiguous(memory_format=torch.channels_last)
+    assert workload.model.steps.dtype == torch.int64
     assert loaded(file, "half", dtype="bfloat16").eager()["y"].dtype == torch.bfloat16
 
 

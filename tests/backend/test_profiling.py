@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from own_subject import subject_of
+from own_workload import subject_of
 from samples import measurement, ok_result
 
 from demo.backend import profiling
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.own_model import OwnModel
-from demo.backend.run import Run
+from demo.backend.run_steps import Run
 from demo.backend.variants import Eager, Variant, Variants
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
@@ -154,9 +154,9 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
 
 def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
-    subject = OwnModel(spec, CPU, Small(), {"ids": torch.arange(3)})
-    eager = Eager(subject.eager, [], subject.model, None, None, False)
-    variants = Variants(eager, Variant(subject.eager, [], subject.model), [], True)
+    workload = OwnModel(spec, CPU, Small(), {"ids": torch.arange(3)})
+    eager = Eager(workload.eager, [], workload.model, None, None, False)
+    variants = Variants(eager, Variant(workload.eager, [], workload.model), [], True)
     run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 
     def refused(*_: Any) -> Any:
@@ -164,7 +164,7 @@ def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest
 
     monkeypatch.setattr(profiling, "profiles", refused)
     with torch.no_grad():
-        run.explain(subject, variants)
+        run.explain(workload, variants)
     assert run.warnings == ["The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES."]
     assert run.result.status == "ok"
     assert run.result.roofline.operations > 0

@@ -19,8 +19,8 @@ from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
-from demo.ui.tabs import history as history_tab
-from demo.ui.tabs.run import BROWSER_KEY
+from demo.ui.tabs import history_tab as history_tab
+from demo.ui.tabs.run_tab import BROWSER_KEY
 
 PATIENCE = 60_000
 """Milliseconds; for a machine that does other things."""

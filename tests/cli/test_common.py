@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from demo.cli import sweep
+from demo.cli import sweep_command
 from demo.cli.common import given_options
 from demo.cli.main import parser
-from demo.cli.run import asked
+from demo.cli.run_command import asked
 from demo.core import catalog
 from demo.core.spec import OPTIONS
 
@@ -24,9 +24,11 @@ def test_the_longest_timing_has_a_name_and_an_older_one() -> None:
     for flag in ["--max-seconds", "--most-seconds"]:
         run = parser().parse_args(["run", "--checkpoint", "shapes-vit", flag, "7"])
         assert catalog.make_spec(**asked(run)).most_seconds == 7.0
-        (cell,) = sweep.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
+        (cell,) = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
         assert cell.most_seconds == 7.0
-        saved = sweep.grid(parser().parse_args(["cache", "save", "file", "--checkpoint", "shapes-vit", flag, "7"]))
+        saved = sweep_command.grid(
+            parser().parse_args(["cache", "save", "file", "--checkpoint", "shapes-vit", flag, "7"])
+        )
         assert saved.settings == {"most_seconds": "7"}
 
 

@@ -104,7 +104,7 @@ def test_bad_input_is_one_sentence_and_exit_2(
     arguments: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr("demo.cli.run.GPU_FILES", ())
+    monkeypatch.setattr("demo.cli.run_command.GPU_FILES", ())
     fake = scripted(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -134,7 +134,7 @@ def test_without_a_command_it_explains_itself(capsys: pytest.CaptureFixture[str]
 
 def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("demo.ui.serve.serve", lambda mcp: opened.append("page"))
+    monkeypatch.setattr("demo.ui.server.serve", lambda mcp: opened.append("page"))
     assert main(["serve"]) == 0
     assert opened == ["page"]
 
@@ -156,7 +156,7 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
 def test_a_whole_run_imports_neither_torch_nor_the_page_into_its_own_process() -> None:
     code = f"""
 import sys
-from demo.cli import doctor, terminal
+from demo.cli import doctor_command, terminal
 from demo.runs import runner
 from demo.cli.main import main
 sys.path.insert(0, "tests")

@@ -101,7 +101,7 @@ def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure() -> None:
         machine = dataclasses.replace(ok_result().environment, threads=threads, free_cores=2)
         result = ok_result(environment=machine, machine_states=samples)
         assert result.speedup is not None and result.speedup.verdict == verdict
-        assert result.crowded == (verdict == "unsure")
+        assert result.oversubscribed == (verdict == "unsure")
         assert RunResult.from_json(json.loads(result.dumps())) == result
 
 

@@ -14,11 +14,11 @@ from unittest import mock
 
 import torch
 
-from demo.backend import compilation, models, passes, profiling, settings, timing, ways
+from demo.backend import compilation, compile_model, memory_and_throughput, models, profiling, settings, timing
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.monitor import Observer
-from demo.backend.run import Run
+from demo.backend.run_steps import Run
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
@@ -58,7 +58,7 @@ def test_outputs_of_a_cuda_graph_are_kept_as_they_were() -> None:
     first, second = torch.randn(2, 1, 3, 64, 64, device=GPU).unbind()
     with torch.no_grad():
         log = compilation.CompileLog()
-        compiled = ways.compiled(model, spec)
+        compiled = compile_model.compiled(model, spec)
         for _ in range(4):
             compiled(pixel_values=first)
         kept = compilation.clone_outputs(compiled(pixel_values=first))
@@ -91,7 +91,7 @@ def test_the_two_clocks_agree_on_long_kernels() -> None:
     clock = timing.WallClock(GPU)
     clock.time(long)
     wall = statistics.median(clock.time(long) for _ in range(7))
-    on_device = statistics.median(passes.device_times(long, wall, 7))
+    on_device = statistics.median(memory_and_throughput.device_times(long, wall, 7))
     assert 0.95 < on_device / wall < 1.05
 
 
@@ -105,7 +105,7 @@ def test_launches_that_wait_are_no_work_of_the_gpu() -> None:
     clock = timing.WallClock(GPU)
     clock.time(many)
     wall = statistics.median(clock.time(many) for _ in range(7))
-    assert statistics.median(passes.device_times(many, wall, 7)) < 0.9 * wall
+    assert statistics.median(memory_and_throughput.device_times(many, wall, 7)) < 0.9 * wall
 
 
 def test_cancelling_frees_the_memory() -> None:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import ENVIRONMENT, SEGMENTS, failed_result, ok_result
 
-from demo.backend import models, predictions, text_subject
+from demo.backend import models, predictions, text_workload
 from demo.cli.main import main
 from demo.core import catalog, images
 from demo.core.errors import BadInput
@@ -248,7 +248,7 @@ def test_with_random_weights_a_prompt_has_the_tokens_of_the_run() -> None:
 
     spec = spec_of("a/b", TEXT_GENERATION, weights="random", prompt="It's 2 cats,\nor a dog?")
     held = prompt(script(ok_result(spec=spec)))
-    assert torch.equal(held, text_subject._made_up(spec.prompt, TINY["vocab_size"])) and held.shape == (1, 11)
+    assert torch.equal(held, text_workload._made_up(spec.prompt, TINY["vocab_size"])) and held.shape == (1, 11)
     spec = spec_of("shapes-gemma", weights="random", prompt="one two")
     for tokens in (2, 7):
         known = ok_result(spec=spec, generation=Generation(tokens, tokens + 64, 1000))
@@ -332,9 +332,9 @@ def test_a_script_writes_the_text_that_the_run_writes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     transformers.Gemma2ForCausalLM(config).save_pretrained(tmp_path)
     spec = RunSpec(str(tmp_path), TEXT_GENERATION, 2, device="cpu", prompt="a b c", tokens=20)
-    subject = text_subject.load(spec, torch.device("cpu"))
+    workload = text_workload.load(spec, torch.device("cpu"))
     with torch.no_grad():
-        known = subject.predictions(subject.outputs(subject.model))
+        known = workload.predictions(workload.outputs(workload.model))
     assert len(set(known.token_ids)) > 5
     told = executed(ok_result(spec=spec), tmp_path, TORCH_COMPILE_DISABLE="1").splitlines()
     assert told[-2:] == [f"eager {known.text!r}", f"compiled {known.text!r}"]

@@ -14,7 +14,7 @@ from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.present import advice, sentences
-from demo.ui.html import answer, outputs, takeaway
+from demo.ui.html import answer, outputs_html, takeaway
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -55,15 +55,15 @@ def test_the_json_has_prompt_and_steps_apart_and_comes_back() -> None:
 
 
 def test_the_first_other_token_is_marked_and_half_types_are_excused() -> None:
-    page = outputs.shown(parted(), ENGLISH)
+    page = outputs_html.shown(parted(), ENGLISH)
     assert page.count('class="parted"') == 2 and page.index("from token 2 on") > 0
     assert "&lt;b&gt;" in page and "<b>\n" not in page
-    assert "rounding" not in page and "rounding" in outputs.shown(parted("bfloat16"), ENGLISH)
-    assert 'class="parted"' not in outputs.shown(text_result(), ENGLISH)
+    assert "rounding" not in page and "rounding" in outputs_html.shown(parted("bfloat16"), ENGLISH)
+    assert 'class="parted"' not in outputs_html.shown(text_result(), ENGLISH)
 
 
 def test_each_token_is_played_after_the_time_that_it_took() -> None:
-    page = outputs.shown(text_result(), ENGLISH)
+    page = outputs_html.shown(text_result(), ENGLISH)
     times = [float(part.split("s", 1)[0]) for part in page.split("--at:")[1:]]
     eager, compiled = times[:4], times[4:]
     slowed = answer._slowed(text_result())

@@ -24,7 +24,7 @@ def ran(
     monkeypatch.setenv("CHILD_FILE", str(tmp_path / f"played {len(list(tmp_path.iterdir()))}"))
     runner = Runner(History(tmp_path / "history.sqlite3"), worker_module="tests.quick_faulty_worker")
     spec = catalog.make_spec("shapes-vit", repeats=repeats)
-    *progress, result = runner.run(spec, SCENE, earlier=after.as_repeats() if after else ())
+    *progress, result = runner.run(spec, SCENE, earlier=after.as_processes() if after else ())
     assert isinstance(result, RunResult)
     return [one for one in progress if isinstance(one, Progress)], result
 

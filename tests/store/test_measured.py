@@ -9,7 +9,7 @@ from samples import failed_result, ok_result
 
 from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, RunSpec
-from demo.core.speedup import Repeat, Spread
+from demo.core.speedup import ProcessResult, Spread
 from demo.core.stats import Interval
 from demo.store.measured import COLUMNS, load, read, subset_of, write_measured
 
@@ -85,7 +85,8 @@ def test_what_was_written_reads_again(tmp_path: Path) -> None:
 
 def test_the_row_of_a_repeated_run_has_the_interval_of_its_repeats(tmp_path: Path) -> None:
     before = tuple(
-        Repeat(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01)) for ratio in (1.9, 2.1)
+        ProcessResult(str(ratio), 0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))
+        for ratio in (1.9, 2.1)
     )
     result = ok_result(earlier=before, spread=Spread("assumed", 0.5))
     write_measured([result], tmp_path / "a.csv", commit="abc")

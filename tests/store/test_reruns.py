@@ -84,7 +84,7 @@ def test_the_newest_runs_are_the_pool(tmp_path: Path) -> None:
 
 def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_deleted() -> None:
     first = run()
-    assert [one.id for one in comparable(run(), [], first.as_repeats())] == [first.id]
+    assert [one.id for one in comparable(run(), [], first.as_processes())] == [first.id]
 
 
 def test_runs_of_the_same_settings_tell_nothing_of_the_spread_beside_them(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from samples import LABELS, MACHINE, measurement, ok_result
 
-from demo.cli.autopilot import again, report
+from demo.cli.autopilot_command import again, report
 from demo.core import agreement, catalog
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.outputs import Box, Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.store.history import History
 from demo.sweep import autopilot
 from demo.sweep.autopilot import Answer
@@ -77,7 +77,12 @@ class Made:
         self.ran: list[RunSpec] = []
 
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, *, earlier: tuple[Repeat, ...] = ()
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None = None,
+        *,
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[RunResult]:
         import hashlib
 
@@ -255,7 +260,7 @@ def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_
 
 def commanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> int:
     """`python -m demo autopilot` with a runner that makes times up."""
-    from demo.cli import autopilot as command
+    from demo.cli import autopilot_command as command
     from demo.cli import main
     from demo.runs import runner
 
@@ -282,6 +287,6 @@ def test_a_search_that_is_stopped_says_what_is_left_of_it(
         next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("demo.cli.autopilot._followed", stopped)
+    monkeypatch.setattr("demo.cli.autopilot_command._followed", stopped)
     assert commanded(monkeypatch, tmp_path, "--mode", "lite", "--dtype", "bfloat16") == 130
     assert "Stopped: what was tried is stored" in capsys.readouterr().err

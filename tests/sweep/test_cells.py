@@ -13,7 +13,7 @@ from samples import ENVIRONMENT, MACHINE, ok_result
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.core.stats import Interval
 from demo.sweep.cells import make_cells
 from demo.sweep.grid import PICTURE
@@ -88,7 +88,9 @@ def test_the_newest_of_several_answers() -> None:
 
 def repeat(spec: RunSpec, repeats: int, **changes: Any) -> RunResult:
     """A stored run that ends so many repeats of `spec`."""
-    before = tuple(Repeat(f"run-{number}", 0.002, 0.001, Interval(2.0, 1.9, 2.1)) for number in range(1, repeats))
+    before = tuple(
+        ProcessResult(f"run-{number}", 0.002, 0.001, Interval(2.0, 1.9, 2.1)) for number in range(1, repeats)
+    )
     spec = dataclasses.replace(spec, repeats=repeats)
     return stored(id=f"run-{repeats}", spec=spec, earlier=before, **changes)
 

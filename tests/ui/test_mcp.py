@@ -25,7 +25,7 @@ from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
-from demo.ui.tabs.published import published_table
+from demo.ui.tabs.published_tab import published_table
 
 SEEN: list[bytes] = []
 """The pictures that were run on, as files."""

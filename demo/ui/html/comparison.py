@@ -46,7 +46,7 @@ def listing(results: Sequence[RunResult], stored: int, search: str, lang: Langua
     )
 
 
-def question(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) -> str:
+def confirm_delete(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) -> str:
     """Asks whether to delete the runs of these ids, and holds the ids; `named` are the first of the runs."""
     asked = lang.html("delete_one" if len(doomed) == 1 else "delete_many", count=len(doomed))
     names = "".join(f"<li>{_name(result, lang)} · {lang.value(result.id)}</li>" for result in named)

@@ -39,7 +39,7 @@ def strip(progress: Progress, spec: RunSpec, lang: Language) -> str:
     steps = "".join(_step(lang.html(f"step_{name}"), number - step) for number, name in enumerate(STEPS))
     return (
         f'<section class="live" aria-label="{esc(lang.plain("live"))}">'
-        f'<p class="kicker">{lang.marked(sentences.asked(spec, lang))}</p>'
+        f'<p class="kicker">{lang.marked(sentences.settings_line(spec, lang))}</p>'
         f'<ol class="steps">{steps}</ol>'
         f'<div class="progress" role="progressbar" aria-label="{esc(lang.plain("progress"))}" '
         f'aria-valuemin="0" aria-valuemax="100" aria-valuenow="{progress.fraction * 100:.0f}">'
@@ -85,7 +85,7 @@ def _clock(progress: Progress, lang: Language) -> str:
 
 def _lanes(progress: Progress, spec: RunSpec, lang: Language) -> str:
     """One bar a variant. The fastest shows how far the timing is; the others are shorter by their ratio so far."""
-    seen = sentences.lanes(
+    seen = sentences.by_variant(
         progress.eager_seconds, progress.compiled_seconds, progress.with_break_seconds, spec.graph_break
     )
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)

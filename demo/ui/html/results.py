@@ -18,7 +18,7 @@ from demo.ui.html import actions
 from demo.ui.html.elements import esc, lane_name, ruler
 
 
-def question(checkpoint: str, lang: Language) -> str:
+def intro(checkpoint: str, lang: Language) -> str:
     """Before the first run: the question, and what Run will do."""
     refused = catalog.refusal(checkpoint)
     title = lang.html("question_no_model") if refused else lang.html("question", model=sentences.short(checkpoint))
@@ -93,7 +93,7 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
 
 def _ruler(result: RunResult, speedup: Speedup, outcome: sentences.Outcome, lang: Language) -> str:
     """The interval with, in it, that of this process, or one dot for each of several."""
-    repeats = result.as_repeats()
+    repeats = result.as_processes()
     several = [one.within.ratio for one in repeats] if len(repeats) > 1 else []
     within, noise = None if several else speedup.within, stats.noise_floor(result.pooled_control)
     return ruler(speedup, outcome in ("faster", "slower"), noise, lang, within, several)
@@ -127,7 +127,7 @@ def _answer(parts: tuple[str, str, str], outcome: sentences.Outcome, lang: Langu
 
 def _asked(result: RunResult, lang: Language) -> str:
     where = result.environment.device_name if result.environment else result.spec.device
-    return lang.marked(f"{sentences.asked(result.spec, lang)} · {lang.plain_value(where)}")
+    return lang.marked(f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(where)}")
 
 
 def _per_call(result: RunResult, lang: Language) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from demo.core.machine import HostInfo
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files
 
@@ -58,7 +58,7 @@ class FakeRunner:
         image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[Progress | RunResult]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
@@ -76,7 +76,7 @@ class FakeRunner:
                 if isinstance(answer, Exception):
                     raise answer
                 result = dataclasses.replace(answer, earlier=earlier)
-                earlier = result.as_repeats()
+                earlier = result.as_processes()
                 if not 0 < len(earlier) < repeats:
                     break
             yield result

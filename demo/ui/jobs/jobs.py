@@ -23,7 +23,7 @@ from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import RunQueue, Ticket
@@ -59,7 +59,7 @@ class AnyRunner(Protocol):
         image: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[Event]: ...
     def close(self) -> None: ...
 
@@ -70,7 +70,7 @@ def start_run(
     image: Path | None,
     cancel: threading.Event | None = None,
     files: Files = NO_FILES,
-    earlier: tuple[Repeat, ...] = (),
+    earlier: tuple[ProcessResult, ...] = (),
 ) -> contextlib.closing[Generator[Event, None, None]]:
     """A run as a context manager. Leaving it closes the runner's generator, which ends the worker."""
     return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, files, earlier)))
@@ -120,7 +120,7 @@ class Job:
         image: Path | None,
         ticket: Ticket,
         on_gpu: bool,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
         when_quiet: bool = False,
     ) -> None:
         self.spec = spec
@@ -279,7 +279,7 @@ class Jobs:
         visitor: str,
         spec: RunSpec,
         image: Path | None,
-        earlier: tuple[Repeat, ...] = (),
+        earlier: tuple[ProcessResult, ...] = (),
         when_quiet: bool = False,
     ) -> Job:
         """Queues a run, which goes on from the `earlier` repeats of its spec, and begins `when_quiet` if so asked.

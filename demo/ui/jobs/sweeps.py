@@ -20,7 +20,7 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, unfinished
-from demo.sweep.run import Done, Event, run_cells
+from demo.sweep.run_grid import Done, Event, run_cells
 from demo.ui.jobs.jobs import KEPT_SECONDS, AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import Full, RunQueue
 

@@ -16,7 +16,7 @@ from demo.runs import doubts, forecast
 from demo.ui.html import actions, results
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.tabs.form import read_spec
-from demo.ui.web.visitor_language import of
+from demo.ui.web.visitor_language import request_language
 
 
 def others(request: gr.Request) -> tuple[Any, Any]:
@@ -24,7 +24,7 @@ def others(request: gr.Request) -> tuple[Any, Any]:
     share = cores.others_share()
     if share is None or share < cores.BUSY_CPU:
         return gr.update(visible=False), gr.update(visible=False)
-    told = of(request).html("busy_before_run", share=fmt.percent(share))
+    told = request_language(request).html("busy_before_run", share=fmt.percent(share))
     return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import gradio as gr
 
 from demo.ui.tabs import links
-from demo.ui.tabs.run import RunTab
-from demo.ui.web.visitor_language import of
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.web.visitor_language import request_language
 
 WAYS = ("fill", "run", "back")
 _LISTEN = "window.followLink = (query, way) => trigger('select', {query, way});"
@@ -37,7 +37,7 @@ class Following:
         self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
     ) -> dict[Any, Any]:
         data = event._data if isinstance(event._data, dict) else {}
-        way, tab, lang = data.get("way"), self._run_tab, of(request)
+        way, tab, lang = data.get("way"), self._run_tab, request_language(request)
         query = links.read_query(str(data.get("query") or ""))
         if way not in WAYS or tab.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form

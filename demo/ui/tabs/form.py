@@ -32,7 +32,7 @@ from demo.core.spec import (
 )
 from demo.ui.html import results
 from demo.ui.web.calls import NOT_UPLOADED
-from demo.ui.web.visitor_language import label, of, written
+from demo.ui.web.visitor_language import label, request_language, written
 
 TASKS = (
     (label("task_classification"), "image-classification"),
@@ -252,28 +252,28 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
 
 
 def mode_note(mode: str, request: gr.Request) -> str:
-    return results.mode_note(mode, of(request))
+    return results.mode_note(mode, request_language(request))
 
 
-def offered(checkpoint: str | None) -> list[Any]:
+def gallery_for(checkpoint: str | None) -> list[Any]:
     """Which thumbnails suit the model: those of drawn scenes, or photographs."""
     drawn = drawn_only((checkpoint or "").strip())
     return [gr.update(visible=shown(drawn)), gr.update(visible=shown(not drawn))]
 
 
-def suited(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
+def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
     picture = suiting((checkpoint or "").strip(), image)
     return servable(picture) if picture else gr.skip()
 
 
-def looked_over(image: dict[str, Any] | None, request: gr.Request) -> Any:
+def check_picture(image: dict[str, Any] | None, request: gr.Request) -> Any:
     """The note under a new picture that no run could read."""
     try:
         if image is not None:
             images.look_over(uploaded(image), image.get("orig_name"))
     except BadInput as refused:
-        return gr.update(value=results.picture_refused(str(refused), of(request)), visible=True)
+        return gr.update(value=results.picture_refused(str(refused), request_language(request)), visible=True)
     return gr.update(visible=False)
 
 

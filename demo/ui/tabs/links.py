@@ -70,7 +70,7 @@ def query_of_choices(tab: str, chosen: Mapping[str, str], first: Mapping[str, st
     return urlencode({f"{tab}_{name}": value for name, value in chosen.items() if value != first[name]})
 
 
-def asked(tab: str) -> str:
+def with_choices(tab: str) -> str:
     """JavaScript for an event's first input: the address's query if it chooses something else than the tab shows."""
     return f"(_, ...rest) => [window.address.asked({tab!r}), ...rest]"
 

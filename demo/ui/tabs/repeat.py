@@ -36,7 +36,7 @@ def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
         one_more(result, machine)
     except BadInput:
         return ""
-    title = lang.composed("repeat_title", processes=sentences.count(len(result.as_repeats()) + 1, "process", lang))
+    title = lang.composed("repeat_title", processes=sentences.count(len(result.as_processes()) + 1, "process", lang))
     needed = f"<span>{lang.html('repeat_unsure')}</span> " if sentences.open_between_processes(result) else ""
     return (
         f' {needed}<button type="button" data-repeat="{esc(result.id)}" title="{esc(title)}">'
@@ -49,7 +49,7 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 
     `machine` is this one, None while it is not known: processes of other machines or versions do not join one answer.
     """
-    if not result.as_repeats():
+    if not result.as_processes():
         raise BadInput("This run has no speed-up that a repeat could add to.")
     if machine is not None and not measured_on(result, machine):
         raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")

@@ -15,10 +15,10 @@ from demo.core.spec import TEXT_GENERATION
 from demo.present import charts
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import guide_comparison, outputs, reruns, results, share, takeaway
+from demo.ui.html import guide_comparison_html, outputs_html, reruns_html, results, share, takeaway
 from demo.ui.html.sections import FOLDS, Section
 from demo.ui.tabs import repeat
-from demo.ui.tabs.folds import Fold
+from demo.ui.tabs.accordions import Fold
 from demo.ui.web.visitor_language import written
 
 
@@ -50,10 +50,10 @@ class ResultPane:
         question and the form need not wait for it.
         """
         note = written(lambda lang: results.published_note(checkpoint, task, lang))
-        guide = Section("beside", guide_comparison.section, guide_comparison.chart)
+        guide = Section("beside", guide_comparison_html.section, guide_comparison_html.chart)
         take = Section("takeaway", takeaway.section, component=takeaway.component)
         parts = {
-            "fold_why": ([*FOLDS["fold_why"], reruns.SECTION, guide], []),
+            "fold_why": ([*FOLDS["fold_why"], reruns_html.SECTION, guide], []),
             "fold_cost": (FOLDS["fold_cost"], []),
             "fold_take": ([take], ["trace", "package"]),
         }
@@ -69,7 +69,7 @@ class ResultPane:
             share=takeaway.component("share"),
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs.SCRIPT),
+            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT),
             folds=[Fold.build(name, sections, files) for name, (sections, files) in parts.items()],
         )
 
@@ -124,7 +124,7 @@ class ResultPane:
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
-            self.seen: gr.update(value=outputs.shown(result, lang), visible=True),
+            self.seen: gr.update(value=outputs_html.shown(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
         return shown | hidden | answer

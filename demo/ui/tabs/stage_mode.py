@@ -17,7 +17,7 @@ from demo.core.spec import TEXT_GENERATION
 from demo.ui.jobs.jobs import AnyRunner
 from demo.ui.look import script
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
-from demo.ui.web.visitor_language import label, of, written
+from demo.ui.web.visitor_language import label, request_language, written
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
@@ -114,7 +114,7 @@ class StageBar:
             for gpu, loadable in ((False, False), (True, False), (True, True)):
                 values_of = self._first | presets(gpu, loadable)[number - 1].values
                 if all(values_now[name] == values_of[name] for name in values_now):
-                    return _words(number, of(request))
+                    return _words(number, request_language(request))
         return ""
 
     def _choose(self, number: int) -> list[Any]:

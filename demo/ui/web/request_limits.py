@@ -1,6 +1,6 @@
 """Checks every request before gradio reads it.
 
-Covered: the name by which the server is asked, the site that a request comes from, the routes (all three by `doors`);
+Covered: the server's name, the site that a request comes from, the routes (all three by `allowed_routes`);
 the size, depth and strictness of its JSON; addresses in place of uploaded files; calls of events and arguments that do
 not exist, and values that the page's fields do not send; the total size of an upload. An unexpected error of a route
 becomes a sentence, and a traceback in the log.
@@ -25,7 +25,7 @@ from gradio import Blocks
 from starlette.requests import ClientDisconnect
 
 from demo.core import limits
-from demo.ui.web import doors
+from demo.ui.web import allowed_routes
 from demo.ui.web.calls import arguments, misfit, no_room
 from demo.ui.web.gradio_workarounds import drop_page_parameter
 
@@ -127,7 +127,7 @@ class Guard:
         # gradio builds the addresses in its answers from it
         forwarded = ",".join(value for name, value in headers if name == b"x-forwarded-host")
         for host in (*hosts, *(part.strip() for part in forwarded.split(",") if part.strip())):
-            if not doors.is_ours(host, self._names, self._space):
+            if not allowed_routes.is_ours(host, self._names, self._space):
                 raise Refused(
                     403,
                     f"This server does not go by the name {host[:80]!r}. Open it as localhost or by its address, "
@@ -139,14 +139,14 @@ class Guard:
             origins = [value for name, value in headers if name == b"origin"]
             sites = {value for name, value in headers if name == b"sec-fetch-site"}
             host = hosts[0] if hosts else ""
-            foreign = [origin for origin in origins if doors.is_foreign(origin, host, self._names)]
+            foreign = [origin for origin in origins if allowed_routes.is_foreign(origin, host, self._names)]
             if foreign or (not origins and sites - {"same-origin", "none"}):
                 raise Refused(
                     403,
                     f"A page of another site ({(foreign or ['unnamed'])[0][:80]}) may not send requests to this one, "
                     f"unless its name is in {limits.HOSTS_VARIABLE}.",
                 )
-        if not doors.is_open(scope["method"], path):
+        if not allowed_routes.is_open(scope["method"], path):
             raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
         called = re.fullmatch(r"/gradio_api/call/(?:v2/)?([^/]+)(?:/([^/]+))?/?", path)
         if called:

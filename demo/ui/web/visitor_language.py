@@ -54,7 +54,7 @@ def translations() -> gr.I18n:
     return gr.I18n(**{code: {**language.texts, **_WRITTEN[code]} for code, language in LANGUAGES.items()})
 
 
-def of(request: Any) -> Language:
+def request_language(request: Any) -> Language:
     """The language of a request of gradio or starlette."""
     query, cookies, headers = (getattr(request, part, None) or {} for part in ("query_params", "cookies", "headers"))
     return choose(query.get(NAME), cookies.get(NAME), headers.get("accept-language"))

@@ -24,7 +24,7 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.ui.html import outputs, progress, results, sections, takeaway
+from demo.ui.html import outputs_html, progress, results, sections, takeaway
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,11 +39,11 @@ def test_a_model_of_drawn_shapes_says_so_in_the_list_and_at_its_answer_to_any_ot
     for picture in (*form.scenes(), *form.photographs()):
         digest = hashlib.sha256(picture.read_bytes()).hexdigest()
         result = ok_result(image=ImageInfo(picture.name, 320, 240, digest, "/9j/"))
-        for told in (outputs.shown(result, ENGLISH), " ".join(terminal.report(result).split())):
+        for told in (outputs_html.shown(result, ENGLISH), " ".join(terminal.report(result).split())):
             assert ("knows drawn shapes only" in told) is (picture in form.photographs())
         theirs = dataclasses.replace(result, spec=dataclasses.replace(spec, checkpoint=VIT))
-        assert "drawn shapes" not in outputs.shown(theirs, ENGLISH) + terminal.report(theirs)
-    assert "knows drawn shapes only" in outputs.shown(ok_result(), ENGLISH)  # somebody's own
+        assert "drawn shapes" not in outputs_html.shown(theirs, ENGLISH) + terminal.report(theirs)
+    assert "knows drawn shapes only" in outputs_html.shown(ok_result(), ENGLISH)  # somebody's own
 
 
 def test_a_checkpoint_that_the_guide_lacks_shows_a_relative_and_says_so() -> None:
@@ -80,11 +80,11 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     spec = result.spec
     pieces = [
         results.headline(result, ENGLISH),
-        outputs.shown(result, ENGLISH),
+        outputs_html.shown(result, ENGLISH),
         sections.whole(result, ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
-        results.question(HOSTILE, ENGLISH),
+        results.intro(HOSTILE, ENGLISH),
         results.published_note(HOSTILE, "object-detection", ENGLISH),
         results.checkpoint_note(None, HOSTILE, ENGLISH),
         results.mode_note(HOSTILE, ENGLISH),
@@ -98,7 +98,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
 
 def test_boxes_and_masks_are_drawn_for_both_variants() -> None:
     for name in ["detection", "segmentation"]:
-        html = outputs.shown(stored(name), ENGLISH)
+        html = outputs_html.shown(stored(name), ENGLISH)
         beside = html[html.index('class="view beside"') : html.index('class="view over"')]
         assert beside.count('<img src="data:image/webp;base64,') == 2
         assert 'class="lane-name eager"' in html and 'class="lane-name compiled"' in html
@@ -106,7 +106,7 @@ def test_boxes_and_masks_are_drawn_for_both_variants() -> None:
 
 def test_boxes_can_be_compared_side_by_side_by_a_slider_and_by_their_difference() -> None:
     result = stored("detection")
-    html = outputs.shown(result, ENGLISH)
+    html = outputs_html.shown(result, ENGLISH)
     assert re.findall(r'type="radio" name="[^"]*" value="(\w+)"( checked)?', html) == [
         ("beside", " checked"), ("over", ""), ("difference", "")
     ]  # fmt: skip
@@ -114,12 +114,12 @@ def test_boxes_can_be_compared_side_by_side_by_a_slider_and_by_their_difference(
     assert "Every box has a match: there is no difference to draw." in html
     assert result.predictions is not None
     other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
-    assert "Where the two differ" in outputs.shown(other, ENGLISH)
+    assert "Where the two differ" in outputs_html.shown(other, ENGLISH)
 
 
 def test_random_weights_draw_nothing_and_say_why() -> None:
     spec = RunSpec("facebook/detr-resnet-50", "object-detection", weights="random")
-    html = outputs.shown(ok_result(spec=spec, predictions=None), ENGLISH)
+    html = outputs_html.shown(ok_result(spec=spec, predictions=None), ENGLISH)
     assert "predictions are meaningless" in html
     assert "<img" not in html
 

@@ -34,7 +34,7 @@ def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
 
 
 def press(page: Page, id: object, in_form: Any = None) -> list[dict[Any, Any]]:
-    """What a press of Repeat sends to the page of a visitor."""
+    """What a press of ProcessResult sends to the page of a visitor."""
     tab = page.run_tab
     begun = handler(page, changes=tab.watched, of=(tab.pane.top, "select"))(visitor("one"), in_form, data={"run": id})
     return list(followed(page, begun))

@@ -11,9 +11,9 @@ from samples import measurement, ok_result
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.ui.html import reruns
+from demo.ui.html import reruns_html
 
-SECTION = reruns.SECTION
+SECTION = reruns_html.SECTION
 
 
 def after(processes: int, **changes: Any) -> RunResult:
@@ -22,7 +22,7 @@ def after(processes: int, **changes: Any) -> RunResult:
     for number in range(processes):
         faster = measurement(0.001 / math.exp(0.02 * number))
         result = ok_result(**{"id": f"run {number}", "compiled": faster, "earlier": earlier} | changes)
-        earlier = result.as_repeats()
+        earlier = result.as_processes()
     return result
 
 

@@ -11,11 +11,11 @@ import tiny_text
 import torch
 from samples import measurement, text_result
 
-from demo.backend import parity, precompile, prefill, text_subject, ways
+from demo.backend import compile_model, parity, precompile, prefill, text_workload
 from demo.backend.events import Events
 from demo.backend.job import Job
-from demo.backend.run import Run
-from demo.backend.text_subject import TextSubject, as_text
+from demo.backend.run_steps import Run
+from demo.backend.text_workload import TextWorkload, as_text
 from demo.core import cores
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation, Prefill
@@ -44,8 +44,8 @@ def spec_of(folder: Path, **asked: Any) -> RunSpec:
     return RunSpec(str(folder), TEXT_GENERATION, **{"prompt": "a cat.", "tokens": TOKENS, "device": "cpu", **asked})
 
 
-def loaded(folder: Path, **asked: Any) -> TextSubject:
-    return text_subject.load(spec_of(folder, **asked), CPU)
+def loaded(folder: Path, **asked: Any) -> TextWorkload:
+    return text_workload.load(spec_of(folder, **asked), CPU)
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,23 +63,23 @@ def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("kind", ["gemma", "gpt2", "llama", "mistral"])
 def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Path, kind: str, batch: int) -> None:
-    subject = loaded(folder / kind, batch_size=batch)
-    model, decoding = subject.model, subject.decoding
+    workload = loaded(folder / kind, batch_size=batch)
+    model, decoding = workload.model, workload.decoding
     model.generation_config.eos_token_id = None
     theirs = model.generate(
-        subject.on_device(),
-        attention_mask=torch.ones(batch, subject.ids.shape[1], dtype=torch.long),
+        workload.on_device(),
+        attention_mask=torch.ones(batch, workload.ids.shape[1], dtype=torch.long),
         max_new_tokens=TOKENS,
         do_sample=False,
     )
-    assert subject.warnings == []
-    expected, logits = without_cache(model, subject.ids)
+    assert workload.warnings == []
+    expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
     tokens, found = decoding.answer(model)
-    assert torch.equal(tokens, expected) and torch.equal(theirs[-1, subject.ids.shape[1] :], expected)
+    assert torch.equal(tokens, expected) and torch.equal(theirs[-1, workload.ids.shape[1] :], expected)
     torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
     assert decoding.token.shape == (batch, 1)
-    subject.once(model)
+    workload.once(model)
     again, _ = decoding.answer(model)
     assert torch.equal(again, expected)
 
@@ -88,20 +88,20 @@ def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Pat
 def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path) -> None:
     """A longer prompt in a cache of the same length is one of the other sizes."""
     torch._dynamo.reset()
-    subject = loaded(folder / "gemma")
-    compiled = torch.compile(subject.model, backend="aot_eager")
-    for size in (subject, next(subject.of_other_sizes()).subject):
-        assert size.decoding.cache.layers[0].keys.shape[2] == subject.ids.shape[1] + TOKENS
-        for found, expected in zip(size.decoding.answer(compiled), size.decoding.answer(subject.model), strict=True):
+    workload = loaded(folder / "gemma")
+    compiled = torch.compile(workload.model, backend="aot_eager")
+    for size in (workload, next(workload.of_other_sizes()).workload):
+        assert size.decoding.cache.layers[0].keys.shape[2] == workload.ids.shape[1] + TOKENS
+        for found, expected in zip(size.decoding.answer(compiled), size.decoding.answer(workload.model), strict=True):
             torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path, batch: int) -> None:
-    subject = loaded(folder / "mistral", batch_size=batch)
-    decoding, prompt = subject.decoding, subject.ids.shape[1]
-    answer, _ = decoding.answer(subject.model)
-    call, other = subject.call(subject.model), subject.call(subject.model)
+    workload = loaded(folder / "mistral", batch_size=batch)
+    decoding, prompt = workload.decoding, workload.ids.shape[1]
+    answer, _ = decoding.answer(workload.model)
+    call, other = workload.call(workload.model), workload.call(workload.model)
     seen, lengths = [], []
     for _ in range(2 * decoding.steps):
         call()
@@ -115,36 +115,36 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(fold
 
 
 def test_only_the_first_step_of_each_call_reads_the_prompt(folder: Path) -> None:
-    subject = loaded(folder / "gemma")
+    workload = loaded(folder / "gemma")
     lengths: list[int] = []
 
     def model(**batch: Any) -> Any:
         lengths.append(batch["input_ids"].shape[1])
-        return subject.model(**batch)
+        return workload.model(**batch)
 
-    step, prompt = subject.call(model), subject.ids.shape[1]
+    step, prompt = workload.call(model), workload.ids.shape[1]
     step()
     step()
     assert lengths == [prompt, 1, 1]
-    subject.call(model)()
+    workload.call(model)()
     assert lengths[3:] == [prompt, 1]
 
 
 def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) -> None:
     """A CUDA graph reads and writes the addresses that it was recorded with."""
-    subject = loaded(folder / "llama", batch_size=2)
-    layer = subject.decoding.cache.layers[0]
+    workload = loaded(folder / "llama", batch_size=2)
+    layer = workload.decoding.cache.layers[0]
     before = layer.keys.data_ptr(), layer.cumulative_length.data_ptr()
-    subject.outputs(subject.model)
+    workload.outputs(workload.model)
     assert (layer.keys.data_ptr(), layer.cumulative_length.data_ptr()) == before
-    places = subject.ids.shape[1] + TOKENS
-    assert subject.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
+    places = workload.ids.shape[1] + TOKENS
+    assert workload.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path, name: str) -> None:
     """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
-    subject = loaded(folder / name)
+    workload = loaded(folder / name)
     graphs: list[list[type]] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -152,7 +152,7 @@ def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path, name:
         return graph
 
     torch.compiler.reset()
-    step = subject.call(torch.compile(subject.model, backend=backend))
+    step = workload.call(torch.compile(workload.model, backend=backend))
     for _ in range(4):
         step()
     assert len(graphs) == 2 and not any(torch.SymInt in graph or int in graph for graph in graphs)
@@ -177,10 +177,10 @@ def chooses_another(model: Any, place: int, token: int) -> Any:
 
 
 def test_another_choice_is_compared_by_logits_over_the_tokens_that_eager_chose(folder: Path) -> None:
-    subject = loaded(folder / "gemma", batch_size=2)
-    eager = subject.outputs(subject.model)
+    workload = loaded(folder / "gemma", batch_size=2)
+    eager = workload.outputs(workload.model)
     token = (eager["tokens"][3] + 1) % 100
-    other = subject.outputs(chooses_another(subject.model, 3, token))
+    other = workload.outputs(chooses_another(workload.model, 3, token))
     assert other["tokens"][:3] == eager["tokens"][:3] and other["tokens"][3] == token
     differ = (other["logits"] != eager["logits"]).any(-1)
     assert differ.nonzero().flatten().tolist() == [3]
@@ -188,9 +188,9 @@ def test_another_choice_is_compared_by_logits_over_the_tokens_that_eager_chose(f
 
 @pytest.mark.parametrize("kind", ["gemma", "gpt2", "mistral"])
 def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Path, kind: str) -> None:
-    subject = loaded(folder / kind)
-    outputs = subject.outputs(subject.model)
-    exact = parity.float64_reference(subject, None)()
+    workload = loaded(folder / kind)
+    outputs = workload.outputs(workload.model)
+    exact = parity.float64_reference(workload, None)()
     assert exact["logits"].dtype == torch.float64
     torch.testing.assert_close(outputs["logits"].double(), exact["logits"], rtol=1e-4, atol=1e-4)
 
@@ -200,12 +200,12 @@ def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Pa
     [("float32", None, "match"), ("float32", 3, "differ"), ("bfloat16", 3, "match")],
 )
 def test_another_token_counts_in_float32_only(folder: Path, dtype: str, place: int | None, verdict: str) -> None:
-    subject = loaded(folder / "gemma")
-    eager = subject.outputs(subject.model)
+    workload = loaded(folder / "gemma")
+    eager = workload.outputs(workload.model)
     tokens = list(eager["tokens"])
     if place is not None:
         tokens[place] = 7
-    texts = tuple(as_text(subject.loaded.tokenizer, ids) for ids in (eager["tokens"], tokens))
+    texts = tuple(as_text(workload.loaded.tokenizer, ids) for ids in (eager["tokens"], tokens))
     found = parity.compare(eager, eager, eager | {"tokens": tokens}, dtype, None, texts)
     assert found.verdict == verdict
     assert found.task == {"same_tokens": 1.0 if place is None else place / TOKENS}
@@ -268,8 +268,8 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").unlink()
     assert "bare has no tokenizer (tokenizer.json)" in refused(bare)
-    subject = loaded(bare, weights="random", prompt="a cat, a dog")
-    assert subject.ids.shape == (1, 6) and subject.predictions(subject.outputs(subject.model)) is None
+    workload = loaded(bare, weights="random", prompt="a cat, a dog")
+    assert workload.ids.shape == (1, 6) and workload.predictions(workload.outputs(workload.model)) is None
 
 
 def test_a_tokenizer_with_more_words_than_the_model_is_refused(tmp_path: Path) -> None:
@@ -281,43 +281,43 @@ def test_a_tokenizer_with_more_words_than_the_model_is_refused(tmp_path: Path) -
 
 
 def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(folder: Path) -> None:
-    subject = loaded(folder / "llama")
+    workload = loaded(folder / "llama")
     prompt, places = 8, 8 + TOKENS
-    assert subject.ids.shape[1] == prompt
-    sizes = {one.changed: one for one in subject.of_other_sizes()}
+    assert workload.ids.shape[1] == prompt
+    sizes = {one.changed: one for one in workload.of_other_sizes()}
     assert list(sizes) == ["prompt", "cache", "batch size"]
-    found = {name: (one.prompt_tokens, one.cache_tokens, one.subject.spec.batch_size) for name, one in sizes.items()}
+    found = {name: (one.prompt_tokens, one.cache_tokens, one.workload.spec.batch_size) for name, one in sizes.items()}
     assert found == {
         "prompt": (places - 2, places, 1),
         "cache": (prompt, prompt + 2 * TOKENS, 1),
         "batch size": (prompt, places, 2),
     }
     for one in sizes.values():
-        one.subject.eager()
-        assert one.subject.decoding.prompt.shape == (one.subject.spec.batch_size, one.prompt_tokens)
-        assert one.subject.decoding.cache.layers[0].keys.shape[2] == one.cache_tokens
+        one.workload.eager()
+        assert one.workload.decoding.prompt.shape == (one.workload.spec.batch_size, one.prompt_tokens)
+        assert one.workload.decoding.cache.layers[0].keys.shape[2] == one.cache_tokens
     whole = loaded(folder / "llama", tokens=56)  # the context is full: no longer cache fits
     assert [one.changed for one in whole.of_other_sizes()] == ["prompt", "batch size"]
 
 
 def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
-    subject = loaded(folder / "gemma", tokens=2)
+    workload = loaded(folder / "gemma", tokens=2)
     events = Events(io.StringIO())
-    found = prefill.with_generate(subject, text_result(), events).generation
+    found = prefill.with_generate(workload, text_result(), events).generation
     assert found.generate_seconds != text_result().generation.generate_seconds
     assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
     slow = measurement(prefill.LONGEST_ANSWER + 1)
-    late = text_result(prefill=Prefill(slow, slow), generation=Generation(8, 10, subject.decoding.bytes()))
-    assert prefill.with_generate(subject, late, events) == late
+    late = text_result(prefill=Prefill(slow, slow), generation=Generation(8, 10, workload.decoding.bytes()))
+    assert prefill.with_generate(workload, late, events) == late
     untimed = text_result(prefill=None)
-    assert prefill.with_generate(subject, untimed, events) == untimed
+    assert prefill.with_generate(workload, untimed, events) == untimed
 
 
 def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one_layer = tiny_text.written(tmp_path / "gemma", "gemma", num_hidden_layers=1)
     torch._dynamo.reset()
     monkeypatch.setattr(cores, "read", lambda: None)
-    monkeypatch.setattr(ways, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
+    monkeypatch.setattr(compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager"))
     spec = spec_of(one_layer, iterations=10, another_size=True, profile="on")
     picture = tiny_text.__file__  # no picture, and not looked at
     result = Run(Job(spec, picture), Events(io.StringIO())).execute()
@@ -344,6 +344,6 @@ def test_compiling_ahead_reads_no_picture_and_calls_the_prompt_and_two_steps(
     def compiled(model: Any, spec: RunSpec) -> Any:
         return lambda **batch: lengths.append(batch["input_ids"].shape[1]) or model(**batch)
 
-    monkeypatch.setattr(ways, "compiled", compiled)
+    monkeypatch.setattr(compile_model, "compiled", compiled)
     precompile.compile_ahead(spec_of(folder / "llama"), Path(tiny_text.__file__))
     assert lengths == [8, 1, 1]

@@ -13,11 +13,11 @@ from demo.core.languages import Language
 from demo.present import sentences
 from demo.store.shared_copy import Shared, SharedCopy
 from demo.store.shared_rows import Setting, SharedRow
-from demo.ui.html import shared as html
+from demo.ui.html import shared_html as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE
-from demo.ui.web.visitor_language import label, of
+from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.web.visitor_language import label, request_language
 
 ALL = ""
 """The value of a filter that lets everything through, and of the settings that most rows have."""
@@ -70,7 +70,7 @@ class SharedTab:
             self._show,
             [self.chosen, *inputs],
             outputs,
-            js=links.asked("shared"),
+            js=links.with_choices("shared"),
             trigger_mode="always_last",
             **AT_ONCE,
         )
@@ -89,7 +89,7 @@ class SharedTab:
         asked = links.chosen_or_linked("shared", query, (setting, task, device, torch, model), FIRST)
         written = asked["model"] if query else gr.skip()
         shared = self._copy.look(len(self._queue) > 0)
-        updates = shown(shared, **asked, lang=of(request))
+        updates = shown(shared, **asked, lang=request_language(request))
         lists = updates[1 : 1 + LISTS]
         if not shared.fetching:  # else the rows that are asked for may still arrive
             asked |= {name: update["value"] for name, update in zip(FIRST, lists, strict=False)}

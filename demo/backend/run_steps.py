@@ -20,28 +20,28 @@ from demo.backend import (
     another_size,
     caveats,
     compilation,
+    compile_model,
     failures,
     first_call,
     graph_breaks,
-    machine,
+    machine_probe,
     packages,
     parity,
     prefill,
     profiling,
     protocols,
     settings,
-    subjects,
     timing,
-    ways,
+    workloads,
 )
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
+from demo.backend.memory_and_throughput import examined
 from demo.backend.monitor import Observer
-from demo.backend.passes import examined
-from demo.backend.subject import Subject
-from demo.backend.text_subject import TextSubject
+from demo.backend.text_workload import TextWorkload
 from demo.backend.variants import Eager, Variant, Variants
+from demo.backend.workload import Workload
 from demo.core import cores, images
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
@@ -85,31 +85,31 @@ class Run:
         """Raises BadInput where the job cannot be run as given. Every other failure becomes a result."""
         try:
             with torch.no_grad():  # one context for compiling, warming and timing: another one would recompile
-                subject = self.subject()
-                eager = self.warm_up_eager(subject)
-                variants = self.compile(subject, eager)
-                observer = Observer(subject.device)
-                lost_outputs = self.time(subject, variants, observer)
+                workload = self.workload()
+                eager = self.warm_up_eager(workload)
+                variants = self.compile(workload, eager)
+                observer = Observer(workload.device)
+                lost_outputs = self.time(workload, variants, observer)
                 together = lost_outputs is None
-                if together and isinstance(subject, TextSubject):
+                if together and isinstance(workload, TextWorkload):
                     with self.figures_kept():
-                        self.result = prefill.measured(subject, variants, self.result, self.log, self.events)
+                        self.result = prefill.measured(workload, variants, self.result, self.log, self.events)
                 with self.figures_kept():
-                    self.examine(subject, variants, observer, together)
+                    self.examine(workload, variants, observer, together)
                 with self.figures_kept():
-                    self.check(subject, variants, lost_outputs)
+                    self.check(workload, variants, lost_outputs)
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.result = replace(self.result, predictions=None)  # eager's alone would look like a failure
                 if together:
-                    self.explain(subject, variants)
+                    self.explain(workload, variants)
                     with self.figures_kept():
-                        self.try_another_size(subject, variants)
-                if isinstance(subject, TextSubject):
+                        self.try_another_size(workload, variants)
+                if isinstance(workload, TextWorkload):
                     with self.figures_kept():
-                        self.result = prefill.with_generate(subject, self.result, self.events)
+                        self.result = prefill.with_generate(workload, self.result, self.events)
                 with self.figures_kept():
-                    self.capture_before_eager(subject, eager)
-                self.compile_again(subject)
+                    self.capture_before_eager(workload, eager)
+                self.compile_again(workload)
                 self.enter("done", 1.0)
         except CannotLoad as refusal:
             self.fail("failed", Failure("load", refusal.what, refusal.remedy, refusal.change))
@@ -118,7 +118,7 @@ class Run:
         except Exception as error:
             self.fail(*failures.explain(error, self.phase, self.result))
         noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
-        rough = bool(noise) or self.disturbed or self.result.crowded
+        rough = bool(noise) or self.disturbed or self.result.oversubscribed
         return caveats.joined(replace(self.result, rough=rough), [*self.warnings, *noise])
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
@@ -138,36 +138,36 @@ class Run:
 
     # Load and prepare
 
-    def subject(self) -> Subject:
+    def workload(self) -> Workload:
         since = cores.read()
-        subject = self.load()
-        self.prepare(subject)
-        if subject.device.type == "cpu":
-            self.give_way(subject, cores.free_cores(since))
-        return subject
+        workload = self.load()
+        self.prepare(workload)
+        if workload.device.type == "cpu":
+            self.give_way(workload, cores.free_cores(since))
+        return workload
 
-    def load(self) -> Subject:
+    def load(self) -> Workload:
         self.enter("load", 0.02)
         picture, file = None, self.job.picture
         if file is not None:
             picture, image = images.read(file)
             self.result = replace(self.result, image=image)
-        device = machine.pick_device(self.spec.device)
+        device = machine_probe.pick_device(self.spec.device)
         self.result = replace(self.result, spec=self.spec.on(device.type))
-        subject = subjects.load(self.spec, device, picture, file)
-        self.result = replace(self.result, environment=machine.environment(device))
-        self.warnings += caveats.of_subject(subject)
-        return subject
+        workload = workloads.load(self.spec, device, picture, file)
+        self.result = replace(self.result, environment=machine_probe.environment(device))
+        self.warnings += caveats.of_workload(workload)
+        return workload
 
-    def prepare(self, subject: Subject) -> None:
+    def prepare(self, workload: Workload) -> None:
         """Makes the batch, and reads the settings in force back from it and the model."""
         self.enter("prepare", 0.08)
         if self.result.environment is not None:
-            in_force = settings.in_force(subject.model, subject.batch)
+            in_force = settings.in_force(workload.model, workload.batch)
             self.result = replace(self.result, environment=replace(self.result.environment, settings=in_force))
 
-    def give_way(self, subject: Subject, free_cores: int | None) -> None:
-        gave_way = settings.give_way(self.spec, subject.device, free_cores)
+    def give_way(self, workload: Workload, free_cores: int | None) -> None:
+        gave_way = settings.give_way(self.spec, workload.device, free_cores)
         self.keep_threads(free_cores)
         if gave_way and self.result.environment is not None and self.result.environment.gave_way:
             self.disturbed = True
@@ -182,88 +182,88 @@ class Run:
 
     # Warm up and compile
 
-    def warm_up_eager(self, subject: Subject) -> Eager:
+    def warm_up_eager(self, workload: Workload) -> Eager:
         self.enter("warm up", 0.1)
-        model, events = subject.model, self.log.events()
+        model, events = workload.model, self.log.events()
         untouched = graph_breaks.twin_where_possible(model, self.warnings)
-        warmup = self.warm_up("eager", subject.eager, subject)
+        warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
             self.warnings.append(caveats.COMPILES_ITSELF)
         changed = untouched is not None and graph_breaks.changed(untouched, model)
-        outputs = subject.outputs(model)
+        outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.result = replace(self.result, eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
         try:
-            if (predictions := subject.predictions(outputs)) is not None:
+            if (predictions := workload.predictions(outputs)) is not None:
                 self.result = replace(self.result, predictions={"eager": predictions})
         except Exception as error:  # a processor of somebody's model: the timing needs no predictions
             reason = compilation.first_line(error)
             self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
-        return Eager(subject.eager, warmup, model, outputs, untouched, changed)
+        return Eager(workload.eager, warmup, model, outputs, untouched, changed)
 
-    def warm_up(self, name: str, call: timing.Call, subject: Subject, **options: Any) -> list[float]:
+    def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
-        times, settled = timing.warm_up(call, subject.clock, self.log.events, **options)
+        times, settled = timing.warm_up(call, workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
-    def compile(self, subject: Subject, eager: Eager) -> Variants:
+    def compile(self, workload: Workload, eager: Eager) -> Variants:
         """Compiles by warming up, or builds a package."""
-        if subject.device.type == "cuda":
+        if workload.device.type == "cuda":
             torch.cuda.empty_cache()  # a CUDA graph's pool cannot use what eager left, nor have it given up
-        seconds = len(list(subject.model.parameters())) * SECONDS_A_TENSOR
+        seconds = len(list(workload.model.parameters())) * SECONDS_A_TENSOR
         self.enter("compile", 0.2, remaining_seconds=seconds, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compilation.remove_unfinished(Path(cache_dir()))
         make = self.build if self.spec.compiler == "aot" else self.compile_in_process
-        compiled, captured, with_break = make(subject)
+        compiled, captured, with_break = make(workload)
         again, fit_together = eager.warmup, True
         try:
-            again, _ = timing.warm_up(eager.call, subject.clock, self.log.events)
+            again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         except torch.OutOfMemoryError:
             fit_together = False
         return Variants(eager, compiled, again, fit_together, captured, with_break)
 
-    def build(self, subject: Subject) -> Made:
+    def build(self, workload: Workload) -> Made:
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         self.package = Path(self.job.package or folder / "model.pt2")
 
         def warm_up(call: timing.Call) -> list[float]:
-            return self.warm_up("compiled", call, subject, first_call_ended=self.log.first_call_ended)
+            return self.warm_up("compiled", call, workload, first_call_ended=self.log.first_call_ended)
 
-        return *packages.variant(subject, self.package, folder, warm_up), None
+        return *packages.variant(workload, self.package, folder, warm_up), None
 
-    def compile_in_process(self, subject: Subject) -> Made:
+    def compile_in_process(self, workload: Workload) -> Made:
         """With added graph breaks first the model with them, then the one without.
 
         The other way round dynamo would compile the model without them again in the timing. So its first call comes
         second, and lacks what only the first compile of a process pays, such as the instruction probe.
         """
         with_break = None
-        min_calls = timing.min_warmup_calls(self.spec, subject.device)
+        min_calls = timing.min_warmup_calls(self.spec, workload.device)
 
         def warmed_up(name: str, model: Any, **more: Any) -> Variant:
-            compiled = ways.compiled(model, self.spec)
-            call = subject.call(compiled)
-            return Variant(call, self.warm_up(name, call, subject, min_calls=min_calls, **more), compiled)
+            compiled = compile_model.compiled(model, self.spec)
+            call = workload.call(compiled)
+            return Variant(call, self.warm_up(name, call, workload, min_calls=min_calls, **more), compiled)
 
         if self.spec.graph_break:
-            broken, places = graph_breaks.with_breaks(subject.model)
+            broken, places = graph_breaks.with_breaks(workload.model)
             with_break = warmed_up("compiled with the added graph break", broken)
             self.log.first_call_ended()
             self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
-        compiled = warmed_up("compiled", subject.model, first_call_ended=self.log.first_call_ended)
+        compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
         return compiled, None, with_break
 
-    def compilation(self, subject: Subject, compiled: Variant) -> Compilation:
-        return self.log.compilation(self.spec, subject.device, compiled.warmup[0])
+    def compilation(self, workload: Workload, compiled: Variant) -> Compilation:
+        return self.log.compilation(self.spec, workload.device, compiled.warmup[0])
 
     # Time
 
-    def time(self, subject: Subject, variants: Variants, observer: Observer) -> Any:
+    def time(self, workload: Workload, variants: Variants, observer: Observer) -> Any:
         """Times the variants by the spec's protocol.
 
         Returns None; or, where eager and compiled do not fit in memory together, outputs of the compiled model, of
@@ -273,17 +273,17 @@ class Run:
         if self.spec.protocol == "as published":
             self.warnings.append(caveats.PUBLISHED)
             self.result = replace(self.result, interleaved=False)
-        samples, variants = self.time_together(subject, variants, observer)
+        samples, variants = self.time_together(workload, variants, observer)
         lost_outputs = None
         if samples is None:
             observer.begin()
-            samples, lost_outputs = self.time_separately(subject, variants, observer)
+            samples, lost_outputs = self.time_separately(workload, variants, observer)
         seconds = observer.seconds
         observer.sample()
         self.result = replace(self.result, timing_seconds=seconds, machine_states=tuple(observer.samples))
         self.keep_times(variants, samples)
         if lost_outputs is None:
-            self.keep_compiled(subject, variants, samples)
+            self.keep_compiled(workload, variants, samples)
         self.warnings += caveats.of_timing(self.result)
         compiled = self.result.compilation
         if compiled is not None and compiled.recompiles_while_timing:
@@ -291,13 +291,13 @@ class Run:
         return lost_outputs
 
     def time_together(
-        self, subject: Subject, variants: Variants, observer: Observer
+        self, workload: Workload, variants: Variants, observer: Observer
     ) -> tuple[timing.Samples | None, Variants]:
         """Begins anew with fewer threads where other programs take a core meanwhile, unless the number was asked for.
 
         Returns the times and what was timed; None for the times where the variants do not fit in memory together.
         """
-        restarts = MAX_RESTARTS if subject.device.type == "cpu" and self.spec.threads is None else 0
+        restarts = MAX_RESTARTS if workload.device.type == "cpu" and self.spec.threads is None else 0
 
         def look() -> None:
             observer.sample()
@@ -309,20 +309,20 @@ class Run:
             self.events_before_timing = self.log.events()
             observer.begin()
             try:
-                samples = protocols.timed(variants, subject.clock, self.spec, look, observer, self.events)
+                samples = protocols.timed(variants, workload.clock, self.spec, look, observer, self.events)
                 return samples, variants
             except protocols.CoreTaken as taken:
                 restarts -= 1
-                variants = self.with_fewer_threads(subject, variants, taken.free)
+                variants = self.with_fewer_threads(workload, variants, taken.free)
 
-    def with_fewer_threads(self, subject: Subject, variants: Variants, threads: int) -> Variants:
+    def with_fewer_threads(self, workload: Workload, variants: Variants, threads: int) -> Variants:
         """The variants warmed up again. Inductor's code is for a number of threads, so compiled is compiled again, and
         a package is built again.
 
         What is told of the compile, its cost included, stays that of the first one.
         """
-        first = variants.compilation or self.compilation(subject, variants.compiled)
-        settings.give_way(self.spec, subject.device, threads)
+        first = variants.compilation or self.compilation(workload, variants.compiled)
+        settings.give_way(self.spec, workload.device, threads)
         self.keep_threads(threads)
         self.disturbed = True
         self.warnings.append(caveats.timed_again(threads))
@@ -330,15 +330,15 @@ class Run:
         self.unsettled.clear()
 
         def again(name: str, variant: Variant) -> Variant:
-            return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, subject)])
+            return replace(variant, warmup=[*variant.warmup, *self.warm_up(name, variant.call, workload)])
 
         aot, with_break = self.spec.compiler == "aot", variants.with_break
         with_break = with_break and again("compiled with the added graph break", with_break)  # first, as above
-        compiled = self.build(subject)[0] if aot else again("compiled", variants.compiled)
-        eager = self.warm_up("eager", variants.eager.call, subject)
+        compiled = self.build(workload)[0] if aot else again("compiled", variants.compiled)
+        eager = self.warm_up("eager", variants.eager.call, workload)
         return replace(variants, compilation=first, compiled=compiled, with_break=with_break, eager_warmup_again=eager)
 
-    def time_separately(self, subject: Subject, variants: Variants, observer: Observer) -> tuple[timing.Samples, Any]:
+    def time_separately(self, workload: Workload, variants: Variants, observer: Observer) -> tuple[timing.Samples, Any]:
         """Compiled first, with all its passes; then eager, once nothing of compiled is left on the GPU.
 
         Returns the times, and outputs of the compiled model.
@@ -348,13 +348,13 @@ class Run:
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)
-        samples = timing.Samples(half, compiled=timing.time_one(compiled, subject.clock, plan, half))
-        self.keep_compiled(subject, variants, samples)
-        self.examine_compiled(subject, variants, observer)
-        outputs = subject.outputs(variants.compiled.model)
+        samples = timing.Samples(half, compiled=timing.time_one(compiled, workload.clock, plan, half))
+        self.keep_compiled(workload, variants, samples)
+        self.examine_compiled(workload, variants, observer)
+        outputs = workload.outputs(variants.compiled.model)
         compilation.reset_compiler()
         observer.sample()
-        samples.eager = timing.time_one(variants.eager.call, subject.clock, plan, half)
+        samples.eager = timing.time_one(variants.eager.call, workload.clock, plan, half)
         return samples, outputs
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
@@ -365,8 +365,8 @@ class Run:
         if samples.with_break and variants.with_break is not None:
             self.result = replace(self.result, with_break=samples.measurement("with_break", variants.with_break.warmup))
 
-    def keep_compiled(self, subject: Subject, variants: Variants, samples: timing.Samples) -> None:
-        compiled = variants.compilation or self.compilation(subject, variants.compiled)
+    def keep_compiled(self, workload: Workload, variants: Variants, samples: timing.Samples) -> None:
+        compiled = variants.compilation or self.compilation(workload, variants.compiled)
         recompiles = self.log.events() - self.events_before_timing
         self.result = replace(
             self.result,
@@ -376,72 +376,72 @@ class Run:
 
     # Examine and check
 
-    def examine(self, subject: Subject, variants: Variants, observer: Observer, together: bool) -> None:
+    def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, subject.device, observer)
+        eager = examined(self.result.eager, variants.eager.call, workload.device, observer)
         self.result = replace(self.result, eager=eager)
         if together:
-            self.examine_compiled(subject, variants, observer)
+            self.examine_compiled(workload, variants, observer)
 
-    def examine_compiled(self, subject: Subject, variants: Variants, observer: Observer) -> None:
+    def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
         replays = self.result.compilation is not None and self.result.compilation.cudagraphs == "used"
-        compiled = examined(self.result.compiled, variants.compiled.call, subject.device, observer, replays)
+        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, replays)
         if compiled is not None and replays and variants.with_break is not None:
             # The pools hold the CUDA graphs of the model with added breaks, too.
             compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)
         self.result = replace(self.result, compiled=compiled)
 
-    def check(self, subject: Subject, variants: Variants, lost_outputs: Any) -> None:
+    def check(self, workload: Workload, variants: Variants, lost_outputs: Any) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
-        outputs = lost_outputs if lost_outputs is not None else subject.outputs(variants.compiled.model)
-        again = subject.outputs(variants.eager.model)
+        outputs = lost_outputs if lost_outputs is not None else workload.outputs(variants.compiled.model)
+        again = workload.outputs(variants.eager.model)
         pair = None
-        if self.result.predictions is not None and (theirs := subject.predictions(outputs)) is not None:
+        if self.result.predictions is not None and (theirs := workload.predictions(outputs)) is not None:
             pair = (self.result.predictions["eager"], theirs)
             self.result = replace(self.result, predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
-        reference = parity.float64_reference(subject, peak_memory)
+        reference = parity.float64_reference(workload, peak_memory)
         agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
         self.result = replace(self.result, parity=agreement)
-        self.result = replace(self.result, end_to_end=subject.end_to_end(outputs))
+        self.result = replace(self.result, end_to_end=workload.end_to_end(outputs))
 
     # Explain
 
-    def explain(self, subject: Subject, variants: Variants) -> None:
+    def explain(self, workload: Workload, variants: Variants) -> None:
         """Kernels and the roofline: why each variant is as fast as it is. What fails here costs no other figure."""
-        if not profiling.wanted(self.spec, subject.device):
+        if not profiling.wanted(self.spec, workload.device):
             return
         self.events.doing("explain", 0.94)
         trace = Path(self.job.trace) if self.job.trace else None
-        self.result, warnings = profiling.explained(self.result, subject, variants, trace)
+        self.result, warnings = profiling.explained(self.result, workload, variants, trace)
         self.warnings += warnings
 
-    def try_another_size(self, subject: Subject, variants: Variants) -> None:
+    def try_another_size(self, workload: Workload, variants: Variants) -> None:
         if not self.spec.another_size:
             return
         self.events.doing("another_size", 0.945)
-        for one in another_size.measured(subject, variants, self.log):
+        for one in another_size.measured(workload, variants, self.log):
             self.result = replace(self.result, another_sizes=(*self.result.another_sizes, one))
 
-    def capture_before_eager(self, subject: Subject, eager: Eager) -> None:
+    def capture_before_eager(self, workload: Workload, eager: Eager) -> None:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
         compiled = self.result.compilation
         whole = self.spec.compiler == "jit" and self.spec.scope == "model"
         if compiled is None or not whole or not eager.first_call_changed_model:
             return
         self.events.doing("capture", 0.95)
-        first = graph_breaks.captured_otherwise(eager.untouched, subject, self.log.first_capture)
+        first = graph_breaks.captured_otherwise(eager.untouched, workload, self.log.first_capture)
         self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
 
-    def compile_again(self, subject: Subject) -> None:
+    def compile_again(self, workload: Workload) -> None:
         """The first call once more in a further process: from the cache of this run's own, or from its package."""
         compiled, known = self.result.compilation, self.result.environment
         if compiled is None or known is None or (self.job.cache_folder is None and self.package is None):
             return
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.
-        spec = replace(self.spec, threads=known.threads) if subject.device.type == "cpu" else self.spec
+        spec = replace(self.spec, threads=known.threads) if workload.device.type == "cpu" else self.spec
         try:
             warm = first_call.measure_elsewhere(spec, self.job.picture, bool(compiled.compiled_first), self.package)
             self.result = replace(self.result, compilation=replace(compiled, warm=warm))

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from demo.backend import models, predictions, timing
-from demo.backend.subject import Change, OtherSize, Subject
+from demo.backend.workload import Change, OtherSize, Workload
 from demo.core import images, limits
 from demo.core.outputs import EndToEnd, Predictions
 
@@ -20,7 +20,7 @@ CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 
 
 @dataclass(frozen=True)
-class PictureSubject(Subject):
+class PictureWorkload(Workload):
     """`inputs` are made when they are first asked for."""
 
     loaded: models.Loaded
@@ -48,7 +48,7 @@ class PictureSubject(Subject):
         """Another batch size and, where the model's input follows the picture, the picture in other proportions."""
         spec = self.spec
         size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
-        others: list[tuple[Change, PictureSubject]] = [
+        others: list[tuple[Change, PictureWorkload]] = [
             ("batch size", replace(self, spec=replace(spec, batch_size=size))),
             ("picture", replace(self, picture=in_other_proportions(self.picture))),
         ]

@@ -1,7 +1,7 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
-`PictureSubject` is a checkpoint with a picture, `TextSubject` one with a prompt, `OwnModel` a function of a user's
-file; `demo.backend.subjects` makes each from a spec.
+`PictureWorkload` is a checkpoint with a picture, `TextWorkload` one with a prompt, `OwnModel` a function of a user's
+file; `demo.backend.workloads` makes each from a spec.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = Literal["batch size", "picture", "prompt", "cache"]
 @dataclass(frozen=True)
 class OtherSize:
     changed: Change
-    subject: Subject
+    workload: Workload
     height: int = 0
     width: int = 0
     """Pixels of the model's input."""
@@ -43,7 +43,7 @@ class OtherSize:
 
 
 @dataclass(frozen=True)
-class Subject(ABC):
+class Workload(ABC):
     """`batch` and `clock` are made when they are first asked for."""
 
     spec: RunSpec
@@ -66,7 +66,7 @@ class Subject(ABC):
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        """Times the steps of a request around the model's call; None for a subject without them."""
+        """Times the steps of a request around the model's call; None for a workload without them."""
         return None
 
     @cached_property
@@ -83,7 +83,7 @@ class Subject(ABC):
         return self.call(self.model)
 
     def call(self, model: Any) -> timing.Call:
-        """What is timed, with `model`: the subject's, a twin of it, or one of these compiled."""
+        """What is timed, with `model`: the workload's, a twin of it, or one of these compiled."""
         batch = self.batch
         return lambda: model(**batch)
 

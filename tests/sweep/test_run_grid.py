@@ -23,7 +23,7 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import PICTURE, Grid
-from demo.sweep.run import Done, Timing, Waiting, run_cells
+from demo.sweep.run_grid import Done, Timing, Waiting, run_cells
 from demo.sweep.table import record
 from demo.ui.jobs.fake_runner import FakeRunner
 
@@ -182,7 +182,7 @@ def test_a_cell_with_repeats_is_the_answer_of_all_of_them_and_one_of_its_process
 
     (*_, done) = run_cells([Cell(spec)], FakeRunner(answer), PICTURE, threading.Event())
     assert isinstance(done, Done) and done.cell.result is not None and done.cell.result.speedup is not None
-    assert len(done.cell.result.as_repeats()) == 3 and record(done.cell)["speedup_basis"] == "repeats"
+    assert len(done.cell.result.as_processes()) == 3 and record(done.cell)["speedup_basis"] == "repeats"
     first = answer(dataclasses.replace(spec, repeats=1), PICTURE)
     (again,), (unfinished,) = (make_cells([spec], stored, MACHINE, PICTURE) for stored in ([done.cell.result], [first]))
     assert again.done and not unfinished.done

@@ -12,14 +12,19 @@ from typing import Any, Protocol
 from demo.core.errors import BadInput
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.core.speedup import Repeat
+from demo.core.speedup import ProcessResult
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell
 
 
 class AnyRunner(Protocol):
     def run(
-        self, spec: RunSpec, image: Path, cancel: threading.Event | None = None, *, earlier: tuple[Repeat, ...] = ()
+        self,
+        spec: RunSpec,
+        image: Path,
+        cancel: threading.Event | None = None,
+        *,
+        earlier: tuple[ProcessResult, ...] = (),
     ) -> Iterator[Progress | RunResult]: ...
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from demo.backend import machine
+from demo.backend import machine_probe
 from demo.core import codec
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
@@ -35,9 +35,9 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    machine.first_gpu.cache_clear()
+    machine_probe.first_gpu.cache_clear()
     yield
-    machine.first_gpu.cache_clear()
+    machine_probe.first_gpu.cache_clear()
 
 
 @pytest.fixture
@@ -53,21 +53,21 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container with the capability 'compute' only: torch computes, nvidia-smi and NVML are not there."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: None)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
 
 
 def test_the_gpu_is_named_by_cudas_driver(driver: None) -> None:
-    assert machine.first_gpu() == machine.Gpu(PART, 5_100_273_664, (8, 6))
+    assert machine_probe.first_gpu() == machine_probe.Gpu(PART, 5_100_273_664, (8, 6))
 
 
 @pytest.mark.parametrize("driver", [100], indirect=True)
 def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
-    assert machine.first_gpu() is None
+    assert machine_probe.first_gpu() is None
 
 
 def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
-    found: HostInfo = codec.load(HostInfo, machine.report())
+    found: HostInfo = codec.load(HostInfo, machine_probe.report())
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
 
 
@@ -75,14 +75,14 @@ def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
     driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With CUDA_VISIBLE_DEVICES=1 on a machine of two kinds of cards it is another."""
-    monkeypatch.setattr(machine, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
-    found = machine.report()
+    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
+    found = machine_probe.report()
     assert (found["gpu"], found["driver"]) == (PART, "580.95")
 
 
 def test_a_machine_without_a_usable_gpu_asks_for_no_name(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    found = machine.report()
+    found = machine_probe.report()
     assert (found["gpu"], found["gpu_memory_bytes"]) == (None, None)
 
 
@@ -91,9 +91,9 @@ def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pyt
         nvmlInit = staticmethod(lambda: None)
         nvmlSystemGetDriverVersion = staticmethod(lambda: "580.95")
 
-    monkeypatch.setattr(machine, "nvidia_smi", lambda: None)
+    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: None)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", Nvml)
-    assert machine.driver_version() == "580.95"
+    assert machine_probe.driver_version() == "580.95"
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,14 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
     built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
-    assert machine.pick_device("auto").type == ("cuda" if works else "cpu")
+    assert machine_probe.pick_device("auto").type == ("cuda" if works else "cpu")
     if works:
-        assert machine.gpu_problem() is None
+        assert machine_probe.gpu_problem() is None
     else:
-        assert "has no code for the NVIDIA A100-SXM4-40GB MIG 1g.5gb (compute capability 8.6)" in machine.gpu_problem()
-        assert machine.report()["gpu"] is None
+        assert (
+            "has no code for the NVIDIA A100-SXM4-40GB MIG 1g.5gb (compute capability 8.6)"
+            in machine_probe.gpu_problem()
+        )
+        assert machine_probe.report()["gpu"] is None
         with pytest.raises(BadInput, match="has no code for"):
-            machine.pick_device("cuda")
+            machine_probe.pick_device("cuda")

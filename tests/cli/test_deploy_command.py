@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import constants
 from scripted_runner import ROOT
 
-from demo.cli import deploy
+from demo.cli import deploy_command
 from demo.cli.common import BAD_INPUT, FAILED, OK
 from demo.cli.main import main
 from demo.core import catalog
@@ -49,7 +49,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_bytes(data)
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     subprocess.run(["git", "add", "--force", "."], cwd=folder, check=True)
-    monkeypatch.setattr(deploy, "ROOT", folder)
+    monkeypatch.setattr(deploy_command, "ROOT", folder)
     return folder
 
 
@@ -241,14 +241,14 @@ def test_tracked_files_that_are_gone_and_links_are_named_and_stay(
 
 
 def test_this_projects_own_list_has_what_the_page_and_the_readme_need() -> None:
-    files = deploy._files()
+    files = deploy_command._files()
     names = set(files)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     linked = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", readme)}
-    needed = linked - {"benchmarks/results"} | {"requirements.txt", "packages.txt", deploy.OURS}
+    needed = linked - {"benchmarks/results"} | {"requirements.txt", "packages.txt", deploy_command.OURS}
     needed |= {path.relative_to(ROOT).as_posix() for path in catalog.ASSETS.rglob("*.safetensors")}
     needed |= {preview.PICTURE.relative_to(ROOT).as_posix()}
     assert len(linked) > 10 and needed <= names
-    assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy.BELONGS}
+    assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in deploy_command.BELONGS}
     assert not [name for name in names if name.startswith(("tests/", "tools/")) or name.endswith(".pyc")]
     assert sum((ROOT / name).stat().st_size for name in names) < 30e6

@@ -14,7 +14,7 @@ SHOWN_FROM = 3
 
 
 def _html(result: RunResult, lang: Language) -> str:
-    count = len(result.as_repeats())
+    count = len(result.as_processes())
     if count < SHOWN_FROM:
         return ""
     processes, speedup = sentences.count(count, "process", lang), sentences.speedup_in_full(result, lang)
@@ -23,7 +23,7 @@ def _html(result: RunResult, lang: Language) -> str:
 
 
 def _figure(result: RunResult, lang: Language) -> Any:
-    processes = result.as_repeats()
+    processes = result.as_processes()
     if len(processes) < SHOWN_FROM or result.speedup is None:
         return None
     return several_runs.reruns(result, [one.within.ratio for one in processes], result.speedup, lang)

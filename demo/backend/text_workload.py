@@ -23,8 +23,8 @@ from transformers.cache_utils import StaticLayer
 
 from demo.backend import compilation, failures, models, timing
 from demo.backend.load_errors import OTHER, named
-from demo.backend.picture_subject import CPU_CLOCK
-from demo.backend.subject import Batch, Change, OtherSize, Subject
+from demo.backend.picture_workload import CPU_CLOCK
+from demo.backend.workload import Batch, Change, OtherSize, Workload
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.outputs import EndToEnd, Predictions
@@ -129,7 +129,7 @@ def chosen(logits: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class TextSubject(Subject):
+class TextWorkload(Workload):
     loaded: models.Loaded
     ids: torch.Tensor
     """The prompt's tokens, [1, prompt tokens], on the CPU."""
@@ -232,7 +232,7 @@ class TextSubject(Subject):
         return OtherSize(changed, other, prompt_tokens=prompt_tokens, cache_tokens=prompt_tokens + spec.tokens)
 
 
-def load(spec: RunSpec, device: torch.device) -> TextSubject:
+def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     """Raises BadInput for a model that does not decode over a static cache, and for a prompt that does not fit."""
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
@@ -249,27 +249,27 @@ def load(spec: RunSpec, device: torch.device) -> TextSubject:
     _check_length(config, ids.shape[1], spec)
     if not 0 <= int(ids.min()) <= int(ids.max()) < config.vocab_size:
         raise BadInput(f"The tokenizer of {named(spec.checkpoint)} knows words that its model lacks; {OTHER}.")
-    subject = TextSubject(spec, device, loaded.model, loaded, ids)
-    _check_cache(subject)
-    return subject
+    workload = TextWorkload(spec, device, loaded.model, loaded, ids)
+    _check_cache(workload)
+    return workload
 
 
-def _check_cache(subject: TextSubject) -> None:
+def _check_cache(workload: TextWorkload) -> None:
     """Raises BadInput where the first step over the cache differs from a call without a cache.
 
     So it does with an encoder, whose tokens see the later ones, with a model that ignores the cache, and with one whose
     masks do not fit a cache that is longer than the text.
     """
-    model, why = subject.model, ""
+    model, why = workload.model, ""
     try:
         with torch.no_grad():
-            decoding = subject.decoding
+            decoding = workload.decoding
             decoding.prefill(model)
             text = torch.cat([decoding.prompt, decoding.first], dim=1)
             step = decoding.decode(model)
             whole = model(input_ids=text, use_cache=False, logits_to_keep=1).logits
             decoding.restart()
-        if (step - whole).abs().max() > CACHE_TOLERANCE[subject.spec.dtype] * whole.abs().max():
+        if (step - whole).abs().max() > CACHE_TOLERANCE[workload.spec.dtype] * whole.abs().max():
             why = "its steps differ from a call without a cache"
     except Exception as error:
         if failures.is_out_of_memory(error):
@@ -277,7 +277,7 @@ def _check_cache(subject: TextSubject) -> None:
         why = compilation.first_line(error).rstrip(".")
     if why:
         raise BadInput(
-            f"{named(subject.spec.checkpoint)} does not write token by token over a static cache of keys and values "
+            f"{named(workload.spec.checkpoint)} does not write token by token over a static cache of keys and values "
             f"({why}), so it is not timed here; {OTHER}."
         )
 

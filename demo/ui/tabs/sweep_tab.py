@@ -23,17 +23,17 @@ from demo.runs.precompiler import Precompiler
 from demo.store.history import History, HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
-from demo.sweep.run import Precompiling, Timing, Waiting
+from demo.sweep.run_grid import Precompiling, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import outputs, progress, results, sections, sweep_status
+from demo.ui.html import outputs_html, progress, results, sections, sweep_status
 from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
 from demo.ui.jobs.jobs import AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.sweeps import Sweep, Sweeps
 from demo.ui.tabs import form
-from demo.ui.tabs.events import AT_ONCE, QUIET
-from demo.ui.tabs.run import RunTab
-from demo.ui.web.visitor_language import label, of, written
+from demo.ui.tabs.event_options import AT_ONCE, QUIET
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.web.visitor_language import label, request_language, written
 
 STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
@@ -161,7 +161,7 @@ class SweepTab:
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
-        lang, name = of(request), self._run_tab.name(request, visitor)
+        lang, name = request_language(request), self._run_tab.name(request, visitor)
         if self.sweeps.is_running(name):
             return {self.status: results.problem("cannot_be_run", "sweep_last", lang), self.watched: None}
         try:
@@ -187,7 +187,7 @@ class SweepTab:
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
-        lang = of(request)
+        lang = request_language(request)
         try:
             return sweep_status.plan(self._sweep(values), lang)
         except (BadInput, HistoryError) as refused:
@@ -198,7 +198,7 @@ class SweepTab:
         going = self.sweeps.of(self._run_tab.name(request, visitor))
         if going is None or (going.ended and going.delivered):
             return {self.watched: None}
-        return self._begun(going, of(request)) | self._form_of(going)
+        return self._begun(going, request_language(request)) | self._form_of(going)
 
     def _form_of(self, going: Sweep) -> dict[Any, Any]:
         """The choices that made the sweep's cells, so that Start on a page that was loaded anew continues them."""
@@ -261,7 +261,7 @@ class SweepTab:
         if going is None:
             yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
             return
-        lang = of(request)
+        lang = request_language(request)
         for _ in going.watch():
             running: int | None = None
             share, doing = 0.0, ""
@@ -281,7 +281,7 @@ class SweepTab:
         if going is None or not going.ended:
             return {self.status: gr.skip()}
         going.delivered = True
-        lang, cells = of(request), going.cells
+        lang, cells = request_language(request), going.cells
         if going.problem is not None:
             refused = self._refused(going.problem, lang)
             return {part: update for part, update in refused.items() if part is not self.watched}
@@ -301,7 +301,7 @@ class SweepTab:
         """Adds the sweep to the tab of published tables."""
         if shown is None or limits.on_space():
             return ""
-        lang = of(request)
+        lang = request_language(request)
         try:
             path = write_device_table(shown.cells)
         except (BadInput, OSError) as refused:
@@ -313,12 +313,12 @@ class SweepTab:
         place, cells = getattr(event, "place", None), shown.cells if shown else ()
         if not isinstance(place, int) or not 0 <= place < len(cells):
             return ""
-        cell, lang = cells[place], of(request)
+        cell, lang = cells[place], request_language(request)
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
         if cell.result.failure is not None or cell.result.speedup is None:
             return results.failure(cell.result, lang) + sections.whole(cell.result, lang)
-        return "".join(part(cell.result, lang) for part in (results.headline, outputs.shown, sections.whole))
+        return "".join(part(cell.result, lang) for part in (results.headline, outputs_html.shown, sections.whole))
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         going = self.sweeps.of(self._run_tab.name(request, visitor))

@@ -15,13 +15,13 @@ from demo.core.catalog import is_folder
 from demo.core.result import RunResult
 from demo.core.speedup import Gain
 from demo.core.stats import geometric_mean
-from demo.store.reruns import Rerun, rerun_of
+from demo.store.reruns import StoredRun, rerun_of
 
 WAYS = ("mode", "compiler", "scope", "freezing", "dynamic")
 """Options that change the compiled model and leave eager as it is."""
 
 
-def gains(of: RunResult, others: Iterable[Rerun]) -> tuple[Gain, ...]:
+def gains(of: RunResult, others: Iterable[StoredRun]) -> tuple[Gain, ...]:
     """For each other value of a way to compile what it brought in place of the value that `of` has.
 
     From runs of the same checkpoint where there are any, else from those of others. `others` are earlier runs on the

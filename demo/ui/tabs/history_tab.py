@@ -23,10 +23,10 @@ from demo.ui.html.elements import esc
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, TO_STAGE
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE
-from demo.ui.tabs.run import RunTab
+from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.gradio_workarounds import press_download
-from demo.ui.web.visitor_language import IN_ENGLISH, label, of, written
+from demo.ui.web.visitor_language import IN_ENGLISH, label, request_language, written
 
 PAGE = 50
 """Runs listed at once. The first listing of a run computes its interval, which takes some hundredths of a second."""
@@ -186,16 +186,16 @@ class HistoryTab:
         return comparison.listing(results, stored, search, lang), gr.update(visible=more), shown
 
     def _show_first(self, search: str, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, of(request))
+        return self._show(search, request_language(request))
 
     def _show_more(self, search: str, shown: ListState, request: gr.Request) -> tuple[str, Any, ListState]:
-        return self._show(search, of(request), min(shown.most + PAGE, MAX_AT_ONCE))
+        return self._show(search, request_language(request), min(shown.most + PAGE, MAX_AT_ONCE))
 
     def _follow(self, search: str, shown: ListState, request: gr.Request) -> tuple[Any, Any, Any]:
         """A new list if something was stored or deleted, or the list is of another search; else no change."""
         if (shown.search, shown.stamp) == (search, self._history.stamp()):
             return gr.skip(), gr.skip(), gr.skip()
-        return self._show(search, of(request), previous=shown if shown.search == search else None)
+        return self._show(search, request_language(request), previous=shown if shown.search == search else None)
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):
@@ -203,7 +203,7 @@ class HistoryTab:
                 self.message: _message("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
         id = str((event._data or {}).get("run", ""))
-        shown = self._run_tab.open(id, of(request), self._run_tab.latest(request, visitor))
+        shown = self._run_tab.open(id, request_language(request), self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 
     def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ class HistoryTab:
             )
             return *_comparison_stays(), message
         chosen = links.query_of_choices("history", {COMPARE: " ".join(ids)}, NOTHING)
-        chart = several_runs.calls_over_time(results, lang := of(request))
+        chart = several_runs.calls_over_time(results, lang := request_language(request))
         head, figures = comparison.comparison(results, lang)
         return head, gr.update(value=chart, visible=chart is not None), figures, chosen, ""
 
@@ -260,7 +260,7 @@ class HistoryTab:
         doomed = [*(result.id for result in named), *ids[NAMED:]]
         if not doomed:
             return gr.update(visible=False), "", _message("Select runs to delete.")
-        return gr.update(visible=True), comparison.question(named, doomed, of(request)), ""
+        return gr.update(visible=True), comparison.confirm_delete(named, doomed, request_language(request)), ""
 
     def _delete_questioned(self, ids: str, search: str, request: gr.Request) -> tuple[Any, ...]:
         try:
@@ -272,7 +272,7 @@ class HistoryTab:
             message = _message(deletion)
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, *_not_compared(), *self._show(search, of(request))
+        return gr.update(visible=False), message, *_not_compared(), *self._show(search, request_language(request))
 
     def _results(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from demo.cli import sweep as sweep_command
+from demo.cli import sweep_command as sweep_command
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, flag, given_options, picture, wanted
 from demo.core import catalog
@@ -28,7 +28,7 @@ from demo.store.history import History
 from demo.sweep import autopilot
 from demo.sweep.autopilot import Answer
 from demo.sweep.cells import make_cells, unfinished
-from demo.sweep.run import Done
+from demo.sweep.run_grid import Done
 
 ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens")
 """The options of a run that are asked for; the others are what the search tries."""

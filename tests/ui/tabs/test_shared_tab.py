@@ -21,11 +21,11 @@ from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_copy import Shared
-from demo.ui.html import shared as html
+from demo.ui.html import shared_html as html
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import links
-from demo.ui.tabs.shared import shown
+from demo.ui.tabs.shared_tab import shown
 
 NAMES = ("status", "setting", "task", "device", "torch", "map", "table")
 

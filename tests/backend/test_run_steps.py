@@ -18,11 +18,11 @@ from demo.backend import (
     compilation,
     events,
     first_call,
-    machine,
+    machine_probe,
+    memory_and_throughput,
     models,
     packages,
     parity,
-    passes,
     predictions,
     protocols,
     settings,
@@ -31,7 +31,7 @@ from demo.backend import (
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.monitor import Observer
-from demo.backend.run import Run
+from demo.backend.run_steps import Run
 from demo.core import catalog, cores
 from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
@@ -120,7 +120,7 @@ def test_models_that_do_not_fit_in_memory_together_are_timed_separately_with_eve
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "back_to_back", failing(ValueError("no throughput")))
+    monkeypatch.setattr(memory_and_throughput, "back_to_back", failing(ValueError("no throughput")))
     monkeypatch.setattr(parity, "compare", failing(ValueError("no parity")))
     result = result_of()
     assert (result.status, result.failure) == ("ok", None)
@@ -144,9 +144,9 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
-    monkeypatch.setattr(machine, "too_few_multiprocessors", lambda: True)
-    monkeypatch.setattr(machine, "pick_device", lambda asked: torch.device(device))
-    monkeypatch.setattr(machine, "environment", lambda device: None)
+    monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
+    monkeypatch.setattr(machine_probe, "pick_device", lambda asked: torch.device(device))
+    monkeypatch.setattr(machine_probe, "environment", lambda device: None)
     monkeypatch.setattr(settings, "apply", lambda *given: None)
     monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(model=None, warnings=[]))
     asked = Run(Job(catalog.make_spec("shapes-vit", mode="max-autotune"), str(SCENE)), Events(io.StringIO()))
@@ -208,7 +208,7 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
 def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[int] = []
 
-    def with_fewer_threads(self: Run, subject: Any, variants: Any, threads: int) -> Any:
+    def with_fewer_threads(self: Run, workload: Any, variants: Any, threads: int) -> Any:
         again.append(threads)
         return variants
 
@@ -226,7 +226,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(machine_probe, "usable_cores", lambda: 2)
     result = result_of(**asked)
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
@@ -280,8 +280,8 @@ def test_a_package_is_built_timed_and_loaded_once_more_elsewhere(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     models_built, loaded_elsewhere = [], []
 
-    def build(subject: Any, path: Path) -> packages.Package:
-        models_built.append(subject.model)
+    def build(workload: Any, path: Path) -> packages.Package:
+        models_built.append(workload.model)
         path.write_bytes(bytes(5000))
         return packages.Package(path, 0.5, 9.0)
 

@@ -9,7 +9,7 @@ import pytest
 from samples import failed_result, ok_result
 
 from demo.cli import terminal
-from demo.cli.history import LISTED
+from demo.cli.history_command import LISTED
 from demo.cli.main import main
 from demo.store.history import History
 

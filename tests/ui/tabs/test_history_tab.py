@@ -23,8 +23,8 @@ from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
-from demo.ui.tabs import history as history_tab
-from demo.ui.tabs.history import PAGE, HistoryTab
+from demo.ui.tabs import history_tab as history_tab
+from demo.ui.tabs.history_tab import PAGE, HistoryTab
 
 SLOWER = ok_result(id="slower", compiled=measurement(0.004), started_at="2026-11-21T10:00:00Z")
 

@@ -23,7 +23,7 @@ from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.sweep.cells import Cell, make_cells, unfinished
 from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
-from demo.sweep.run import Done, Event, Precompiling, Timing, run_cells
+from demo.sweep.run_grid import Done, Event, Precompiling, Timing, run_cells
 from demo.sweep.table import KINDS, check_table, write_device_table, write_table
 
 LISTS = {

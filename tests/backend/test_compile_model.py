@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from demo.backend import settings, ways
+from demo.backend import compile_model, settings
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 
@@ -65,7 +65,7 @@ def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_rec
 ) -> None:
     asked = spec(dynamic=dynamic)
     settings.apply(asked, torch.device("cpu"))
-    model = ways.compiled(Pointwise(), asked)
+    model = compile_model.compiled(Pointwise(), asked)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
         model(pixel_values=torch.ones(2, 3, *sides))
@@ -75,14 +75,14 @@ def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_rec
 
 def test_the_layers_are_the_innermost_that_transformers_marks() -> None:
     inner, plain = [Layer(), Layer()], Layer()
-    assert ways.repeated_layers(Model(Layer(*inner), plain, torch.nn.Linear(4, 4))) == [*inner, plain]
+    assert compile_model.repeated_layers(Model(Layer(*inner), plain, torch.nn.Linear(4, 4))) == [*inner, plain]
 
 
 def test_a_model_without_repeated_layers_is_refused() -> None:
     for layers in [0, 1]:
         model = Model(*(Layer() for _ in range(layers)), torch.nn.Linear(4, 4))
         with pytest.raises(BadInput, match=r"some/net has no repeated layers .* Choose scope model"):
-            ways.require_layers(model, "some/net")
+            compile_model.require_layers(model, "some/net")
 
 
 @pytest.mark.parametrize("scope", ["model", "layers"])
@@ -97,7 +97,7 @@ def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(
 
     monkeypatch.setattr(torch, "compile", compiled)
     eager = Model(Layer(), Layer())
-    model = ways.compiled(eager, spec(scope=scope, mode="lite", fullgraph=True, dynamic="off"))
+    model = compile_model.compiled(eager, spec(scope=scope, mode="lite", fullgraph=True, dynamic="off"))
     options = {"mode": "lite", "fullgraph": True, "dynamic": False}
     assert asked == ([(Model, options)] if scope == "model" else [(Layer, options)] * 2)
     assert all(layer._compiled_call_impl is None for layer in eager.layers)

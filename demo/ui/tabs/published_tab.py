@@ -21,8 +21,8 @@ from demo.store.tables import OOM, Measured, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import esc
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE
-from demo.ui.web.visitor_language import label, of, written
+from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.web.visitor_language import label, request_language, written
 
 ALL = ""
 """The value of a filter that lets everything through."""
@@ -79,7 +79,7 @@ class PublishedTab:
             _followed,
             [self.chosen, *inputs],
             [self.chosen, *inputs, *figures],
-            js=links.asked("published"),
+            js=links.with_choices("published"),
             trigger_mode="always_last",
             **AT_ONCE,
         )
@@ -105,7 +105,7 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
 
     A choice that the chosen table does not have becomes "all".
     """
-    tables, lang = published.tables(), of(request)
+    tables, lang = published.tables(), request_language(request)
     choices = _choices(tables.rows, subset, lang)
     chosen = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
     chosen = {

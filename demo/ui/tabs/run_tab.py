@@ -26,25 +26,25 @@ from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.event_options import AT_ONCE, LATEST, QUIET, UNREAD
 from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     Choice,
     Form,
+    check_picture,
     checkpoints,
     default_choice,
     default_picture,
     find_picture,
-    looked_over,
+    gallery_for,
     mode_note,
-    offered,
+    picture_for,
     read,
     servable,
-    suited,
     takes_text,
 )
 from demo.ui.tabs.result_pane import ResultPane, chart_update, published_chart
-from demo.ui.web.visitor_language import of
+from demo.ui.web.visitor_language import request_language
 
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
@@ -71,7 +71,7 @@ class RunTab:
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form.build(choice)
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.question)
+                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.intro)
         self._has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
@@ -121,7 +121,7 @@ class RunTab:
 
     def _wire_form(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        suit: Any = (suited, [inputs["checkpoint"], inputs["image"]], inputs["image"])
+        suit: Any = (picture_for, [inputs["checkpoint"], inputs["image"]], inputs["image"])
         inputs["task"].input(
             lambda task: gr.update(choices=checkpoints(task), value=checkpoints(task)[0]),
             inputs["task"],
@@ -131,7 +131,7 @@ class RunTab:
         ).then(*suit, **UNREAD)
         inputs["checkpoint"].input(*suit, **UNREAD, **LATEST)
         inputs["checkpoint"].change(
-            offered, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **QUIET
+            gallery_for, inputs["checkpoint"], [form.galleries[True], form.galleries[False]], **QUIET
         )
         inputs["checkpoint"].change(
             self._chosen,
@@ -139,7 +139,7 @@ class RunTab:
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **QUIET,
         )
-        inputs["image"].input(looked_over, inputs["image"], form.picture_note, preprocess=False, **QUIET, **LATEST)
+        inputs["image"].input(check_picture, inputs["image"], form.picture_note, preprocess=False, **QUIET, **LATEST)
         for thumbnails in form.thumbnails:
             thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **QUIET)
         inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **QUIET)
@@ -192,7 +192,7 @@ class RunTab:
 
     def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> list[Any]:
         """After a change of the checkpoint: its task and note, the field of queries, and the pane before a run."""
-        lang = of(request)
+        lang = request_language(request)
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
@@ -201,10 +201,10 @@ class RunTab:
         if has_run or not name:
             return [*notes, gr.skip(), gr.skip(), gr.skip()]
         if catalog.refusal(name):
-            return [*notes, results.question(name, lang), gr.update(visible=False), gr.update(visible=False)]
+            return [*notes, results.intro(name, lang), gr.update(visible=False), gr.update(visible=False)]
         return [
             *notes,
-            results.question(name, lang),
+            results.intro(name, lang),
             gr.update(value=results.published_note(name, its_task, lang), visible=True),
             chart_update(name, its_task, lang),
         ]
@@ -216,7 +216,7 @@ class RunTab:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
-        html = expected(fields, machine, self._recent_runs, of(request))
+        html = expected(fields, machine, self._recent_runs, request_language(request))
         return gr.skip() if html is None else html
 
     def _settle(
@@ -274,7 +274,7 @@ class RunTab:
     def _started(
         self, request: gr.Request, visitor: str | None, values: Sequence[Any], when_quiet: bool = False
     ) -> dict[Any, Any]:
-        lang = of(request)
+        lang = request_language(request)
         try:
             spec, image = read(dict(zip(self.form.inputs, values, strict=True)))
             job = self._jobs.start(self.name(request, visitor), spec, image, when_quiet=when_quiet)
@@ -289,7 +289,7 @@ class RunTab:
         self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
-        lang, name = of(request), self.name(request, visitor)
+        lang, name = request_language(request), self.name(request, visitor)
         try:
             result = self._history.get(repeat.pressed(event))
             if result is None:
@@ -298,7 +298,7 @@ class RunTab:
             picture = repeat.picture(result, self._jobs.of(name), in_form)
             if picture is None and spec.sees_picture:
                 return self._not_begun(repeat.no_picture(result, lang))
-            job = self._jobs.start(name, spec, picture, result.as_repeats())
+            job = self._jobs.start(name, spec, picture, result.as_processes())
         except (BadInput, HistoryError) as refused:
             return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
         except Exception:
@@ -332,7 +332,7 @@ class RunTab:
         """The progress of a job while it goes on. A page that stops watching does not end the job."""
         if job is None:
             return
-        lang = of(request)
+        lang = request_language(request)
         for state in job.watch():
             if isinstance(state, Waiting) and state.ahead:
                 yield progress.waiting(state.ahead, lang)
@@ -345,7 +345,7 @@ class RunTab:
         """The outcome of the watched job; no change if the connection broke before the job had ended."""
         if job is None or (outcome := job.outcome()) is None:
             return {self.opened: gr.skip()}
-        pane, ready, lang = self.pane, self._ready, of(request)
+        pane, ready, lang = self.pane, self._ready, request_language(request)
         match outcome:
             case RunResult():
                 stored = self._is_stored(outcome)
@@ -381,7 +381,7 @@ class RunTab:
         else the link's settings fill the form.
         """
         name = self.name(request, visitor)
-        query, lang = request.query_params, of(request)
+        query, lang = request.query_params, request_language(request)
         chart = gr.update(visible=True)
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
             chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
@@ -421,7 +421,7 @@ class RunTab:
 
     def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates for `showing`: no run is shown, as on a page that has just opened."""
-        question = results.question(checkpoint, lang)
+        question = results.intro(checkpoint, lang)
         return {self._has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:

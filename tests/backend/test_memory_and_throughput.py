@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from demo.backend import passes
+from demo.backend import memory_and_throughput
 
 
 def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model():
     for seconds, calls in [(0.001, 20), (0.02, 20), (0.05, 8), (0.1, 4), (0.2, 3), (5.0, 3)]:
-        assert passes.device_calls(seconds, passes.DEVICE_CALLS) == calls
-        assert passes.device_calls(seconds, 7) == min(7, calls)
+        assert memory_and_throughput.device_calls(seconds, memory_and_throughput.DEVICE_CALLS) == calls
+        assert memory_and_throughput.device_calls(seconds, 7) == min(7, calls)
 
 
 def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,5 +26,5 @@ def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkey
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
     device = torch.device("cuda")
-    assert passes.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
-    assert passes.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)
+    assert memory_and_throughput.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
+    assert memory_and_throughput.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)

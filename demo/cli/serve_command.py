@@ -16,7 +16,7 @@ def add_to(commands: Any) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from demo.ui.serve import serve
+    from demo.ui.server import serve
 
     serve(options.mcp)
     return OK

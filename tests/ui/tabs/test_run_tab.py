@@ -61,7 +61,7 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pyte
         assert all(isinstance(update, dict) and "value" not in update for update in settle(*given))
 
 
-def looked_over(page: Page, image: dict[str, Any] | None) -> Any:
+def check_picture(page: Page, image: dict[str, Any] | None) -> Any:
     """The note under a picture that was just put into the form."""
     return handler(page, of=(page.run_tab.form.inputs["image"], "input"))(image)
 
@@ -84,7 +84,7 @@ def test_a_picture_that_no_run_could_read_is_told_at_its_field_at_once(
 ) -> None:
     broken = tmp_path / "holiday.png"
     broken.write_bytes(data)
-    note = looked_over(Page(answering(ok_result())), in_the_form(broken))
+    note = check_picture(Page(answering(ok_result())), in_the_form(broken))
     assert note["visible"] and "holiday.png" in note["value"] and sentence in note["value"]
 
 
