@@ -200,7 +200,8 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert told == [caveats.timed_again(number).text for number in threads]
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
-    assert len(result.compiled.wall_seconds) == (PUBLISHED_CALLS if "protocol" in asked else 12)
+    calls = range(PUBLISHED_CALLS, PUBLISHED_CALLS + 1) if "protocol" in asked else range(10, 13)
+    assert len(result.compiled.wall_seconds) in calls  # one timing's: blocks of a slow machine hold fewer calls than 4
     codes = [json.loads(line)["progress"]["code"] for line in stream.getvalue().splitlines()]
     assert codes.count("fewer_threads") == len(threads)
 
@@ -217,7 +218,7 @@ def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -
     result = result_of()
     assert again == [0, 0]
     assert is_whole(result)
-    assert len(result.compiled.wall_seconds) == 12
+    assert 10 <= len(result.compiled.wall_seconds) <= 12
 
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
