@@ -1,14 +1,11 @@
-"""The script that measures on a GPU, proved on a CPU: its cells, its lots, what it keeps and what it tells."""
+"""The script that measures on a GPU, run once on a CPU, and the tables that are made of what it keeps."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +32,6 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
     for record in records:
         book.add(record)
     return book
-
-
-# The whole script
 
 
 def script(folder: Path, *more: str) -> str:
@@ -68,79 +62,6 @@ def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
     assert result.compilation.cold is None and result.compilation.warm is None
 
 
-# What is planned
-
-
-# Lots
-
-
-def lives(monkeypatch: pytest.MonkeyPatch, diary: Path, behaviour: dict[int, str]) -> None:
-    """Cells that do nothing but what they are told to, by their round; `diary` says in which order."""
-
-    def write(text: str) -> None:
-        with diary.open("a") as file:
-            file.write(text + "\n")
-
-    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
-        with contextlib.suppress(BaseException):
-            os.setsid()
-            how = behaviour.get(task.round, "")
-            if how == "never ready":
-                time.sleep(60)
-            if how == "dies early":
-                os._exit(3)
-            write(f"ready {task.round}")
-            os.write(up, b'{"ready": true}\n')
-            if os.read(down, 1):
-                write(f"begin {task.round}")
-                if how == "hangs":
-                    time.sleep(60)
-                time.sleep(0.1)
-                write(f"end {task.round}")
-                os.write(up, json.dumps({"result": ok_result().to_json(), "recipe": None}).encode() + b"\n")
-        os._exit(0)
-
-    monkeypatch.setattr(gpu_evidence, "_life", life)
-
-
-def lot(tmp_path: Path, tasks: int, deadline: float = 60.0, ready_seconds: float = 30.0) -> list[dict[str, Any]]:
-    numbered = [Task("repeat", SPEC, number) for number in range(tasks)]
-    limit = time.monotonic() + deadline
-    return list(gpu_evidence.run_lot(numbered, gpu_evidence.SCENE, tmp_path / "noise", limit, 2, ready_seconds))
-
-
-def test_cells_take_turns_only_when_all_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lives(monkeypatch, tmp_path / "diary", {})
-    assert [record["result"]["status"] for record in lot(tmp_path, 4)] == ["ok"] * 4
-    lines = (tmp_path / "diary").read_text().split("\n")[:-1]
-    assert all(line.startswith("ready") for line in lines[:4])
-    assert lines[4:] == [f"{what} {number}" for number in range(4) for what in ("begin", "end")]
-
-
-def test_a_cell_that_dies_or_hangs_is_a_result_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lives(monkeypatch, tmp_path / "diary", {0: "never ready", 1: "dies early", 2: "hangs"})
-    monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
-    records = lot(tmp_path, 4, ready_seconds=1.0)
-    assert [record["result"]["status"] for record in records] == ["timed_out", "crashed", "timed_out", "ok"]
-    assert "1.0 s" in records[0]["result"]["failure"]["message"]
-
-
-def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lives(monkeypatch, tmp_path / "diary", {1: "hangs"})
-    records = lot(tmp_path, 3, deadline=3.0)
-    assert [record["key"][-1] for record in records] == ["0"]
-
-
-# What is taken up again
-
-
-# What is kept
-
-
 def on_a_gpu(checkpoint: str, compiled: float, **changes: Any) -> dict[str, Any]:
     spec = RunSpec(checkpoint, "image-classification", device="cuda")
     return cell(spec=spec, environment=GPU, compiled=measurement(compiled), **changes)
@@ -165,10 +86,3 @@ def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(
     (text,) = [line.split(" | ") for line in told.splitlines() if line.startswith("| shapes-gemma")]
     assert text[1:4] == ["default", "float32", "2.04 ms → 1.02 ms"]
     assert text[5:9] == ["8.16 ms → 5.10 ms", "14.3 ms → 8.15 ms", "20.0 ms", "–"]
-
-
-def test_evidence_of_a_cpu_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    book_of(tmp_path, cell())
-    assert evidence_tables.main([str(tmp_path)]) == 2
-    assert "no evidence of one GPU" in capsys.readouterr().err
-    assert evidence_tables.main([str(tmp_path / "nowhere")]) == 2
