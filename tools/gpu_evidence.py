@@ -550,7 +550,7 @@ def gpu_problem() -> str:
 def look_at_machine(device: str) -> dict[str, Any]:
     """In a child: asking for the device makes a context, which the script itself must not have."""
     ask = (
-        "import json, torch; from demo.core import codec; from demo.backend import machine; "
+        "import json, torch; from demo.core import codec; from demo.backend import machine_probe; "
         f"print(json.dumps(codec.plain(machine_probe.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -22,7 +22,7 @@ def test_the_checkpoints_of_pictures_see_what_is_drawn() -> None:
 
 def test_the_text_model_writes_its_grammar_and_any_text_comes_back_from_its_tokenizer() -> None:
     writer = evaluate_text.Writer(CHECKPOINTS / evaluate_text.NAME)
-    fresh: list[captions.Description] = evaluate_text.fresh_descriptions(TEST_SEED)[:40]
+    fresh: list[captions.Description] = evaluate_text.fresh_descriptions(TEST_SEED, 100)
     assert evaluate_text.share_in_grammar(writer, fresh, evaluate_text.CONTINUATIONS[0]) >= 0.95
     text = "Ein Bär, 日本語, العربية, 🎨\n\ttabs"
     assert writer.tokenizer.decode(writer.tokenizer(text).input_ids, skip_special_tokens=True) == text
