@@ -168,8 +168,8 @@ def _hang_up(*ends: socket.socket) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["the browser is told", "it finds out"])
-def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served: Any, told: bool) -> None:
+def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served: Any) -> None:
+    """Nobody tells the browser that it was cut off: it finds out."""
     cable = Cable(int(served[0].rstrip("/").rsplit(":", 1)[1]))
     context = chromium.new_context()  # what the cut breaks off may be a page's error
     context.set_default_timeout(PATIENCE)
@@ -178,11 +178,9 @@ def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served:
     run(tab, LONG)
     clock = tab.locator(".live .clock")
     clock.get_by_text("elapsed").wait_for()
-    tab.context.set_offline(told)
     cable.cut()
     tab.wait_for_timeout(2000)
     cable.whole = True
-    tab.context.set_offline(False)
     # gradio asks anew for everything that the page asks for when it opens: no reload is needed
     at = "document.querySelector('.live .clock')?.innerText"
     tab.wait_for_function(f"{at}?.includes('elapsed')")
@@ -197,18 +195,15 @@ def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served:
 
 
 def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(visitor: Any) -> None:
-    first, second, third = visitor(), visitor(), visitor()
+    first, second = visitor(), visitor()
     run(first, LONG)
     run(second)
     second.get_by_text("One run is ahead of yours.").wait_for()
-    run(third)
-    third.get_by_text("2 runs are ahead of yours.").wait_for()
-    opened(third)  # the place in the line is kept, too
-    third.get_by_text("2 runs are ahead of yours.").wait_for()
+    opened(second)  # the place in the line is kept, too
+    second.get_by_text("One run is ahead of yours.").wait_for()
     first.locator("#cancel").click()
-    for waited in (second, third):
-        waited.locator(HEADLINE).wait_for()
-        assert waited.locator(HEADLINE).inner_text() == "2.00×"
+    second.locator(HEADLINE).wait_for()
+    assert second.locator(HEADLINE).inner_text() == "2.00×"
 
 
 def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any) -> None:
@@ -228,7 +223,7 @@ def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any)
     other.locator(".live .steps").wait_for()
 
 
-def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor: Any) -> None:
+def test_a_link_fills_the_form_and_run_is_pressed_by_keyboard(visitor: Any) -> None:
     tab = visitor("?checkpoint=facebook/detr-resnet-50&batch_size=4&mode=reduce-overhead&fullgraph=true")
     tab.get_by_text("detr-resnet-50?").wait_for()
     assert batch(tab).input_value() == "4"
@@ -243,10 +238,6 @@ def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor
     tab.keyboard.press("Control+Enter")
     tab.locator(".live").wait_for()
     tab.locator("#top .kicker", has_text="batch 2").wait_for()
-    bad = visitor("?batch_size=many")
-    bad.locator("#top .problem").get_by_text("Batch size must be a whole number").wait_for()
-    gone = visitor("?run=nothing")
-    gone.locator("#top .problem").get_by_text("Run not found").wait_for()
 
 
 def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor: Any, served: Any, shots: Path) -> None:
@@ -255,7 +246,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_role("tab", name="History").click()
     rows = tab.locator("#runs tbody tr")
     rows.first.wait_for()
-    picture(tab, shots, "history-light-1440")
     tab.get_by_label("Search").fill("owlvit")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     assert rows.count() == 1
@@ -274,7 +264,10 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     other.locator("#compared").get_by_text("3 runs compared").wait_for()
     assert other.url == tab.url
     other.close()
-    picture(tab, shots, "history-compared-light-1440")
+    for width in (390, 1920, 1440):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        picture(tab, shots, f"history-compared-{width}")
 
     for name in ("CSV", "JSON"):
         with tab.expect_download() as download:
@@ -336,7 +329,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     # the question stands while others store runs, in another tab too, and means the runs that it names
     tab.locator("#delete").click()
     tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
-    picture(tab, shots, "history-question-light-1440")
     other = tab.context.new_page()
     opened(other, served[0])
     other.get_by_role("tab", name="History").click()
@@ -399,17 +391,3 @@ def test_on_a_phone_a_link_to_a_run_and_an_opened_run_show_the_answer_and_not_th
     tab.locator(HEADLINE).wait_for(state="visible")
     tab.wait_for_timeout(1500)  # it glides
     assert in_front(tab)
-
-
-@pytest.mark.parametrize(("theme", "width"), [("dark", 390), ("light", 1920)])
-def test_the_history_fits_every_width(visitor: Any, shots: Path, width: int, theme: str) -> None:
-    tab = visitor(f"?__theme={theme}", width)
-    tab.get_by_role("tab", name="History").click()
-    boxes = tab.locator("#runs input[type=checkbox]")
-    boxes.first.wait_for()
-    for box in range(2):
-        boxes.nth(box).check()
-    tab.locator("#compare").click()
-    tab.locator("#compared table").wait_for()
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    picture(tab, shots, f"history-{theme}-{width}")
