@@ -37,22 +37,7 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
-from demo.core.spec import (
-    ATTENTIONS,
-    CACHES,
-    COMPILERS,
-    DEVICES,
-    DTYPES,
-    DYNAMICS,
-    MAX_PROMPT,
-    MODES,
-    PROFILES,
-    PROTOCOLS,
-    SCOPES,
-    TASKS,
-    WEIGHTS,
-    RunSpec,
-)
+from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
@@ -75,32 +60,22 @@ CONTROL = "\x1b[2J\x07\u202e\x00"
 
 TRICKS = [
     "../../etc/passwd",
-    "..\\..\\windows",
     "/etc/passwd",
-    "~root/model",
     "./model",
-    ".",
     "file:///etc/passwd",
-    "http://127.0.0.1:80/model",
     "http://169.254.169.254/latest/meta-data",
     "https://huggingface.co/microsoft/resnet-50",
     "owner/name; rm -rf /",
-    "owner/$(id)",
     "owner/`id`",
-    "owner/na|me",
     "owner/name\nSet-Cookie: a",
     "owner/name\x00.png",
     "owner/../name",
-    "owner/..",
-    "owner//name",
     "owner/name/more",
     "owner/--upload-pack=x",
-    "-owner/name",
     "owner/name.git",
     "оwner/nаme",  # Cyrillic o and a
     "owner／name",  # a full-width solidus
     "owner/na\u202eme",
-    "owner/name\u200b",
     "owner/" + "x" * 200,
     "ﬁle/name",
 ]
@@ -133,9 +108,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
 # ---- limits
 
 
-@pytest.mark.parametrize(
-    ("variable", "given", "name", "value"),
-    [
+def test_every_limit_is_a_setting() -> None:
+    for variable, typed, name, value in [
         ("WORTH_COMPILING_PIXELS", "1000", "pixels", 1000),
         ("WORTH_COMPILING_FILE_MB", "5", "file_bytes", 5_000_000),
         ("WORTH_COMPILING_BATCH", "8", "batch", 8),
@@ -148,10 +122,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
         ("SPACE_ID", "somebody/space", "sweep_cells", 24),
         ("WORTH_COMPILING_HUB_IDS", "off", "hub_ids", False),
         ("WORTH_COMPILING_HUB_IDS", "", "hub_ids", True),
-    ],
-)
-def test_every_limit_is_a_setting(variable: str, given: str, name: str, value: Any) -> None:
-    assert getattr(limits.read({variable: given}), name) == value
+    ]:
+        assert getattr(limits.read({variable: typed}), name) == value
 
 
 VARIABLES = sorted({*(s.metadata["variable"] for s in limits.Limits.__dataclass_fields__.values() if s.metadata)})
@@ -230,12 +202,9 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
         return folder / name
 
     copied("wide", hidden_size=96_000, intermediate_size=400_000)
-    copied("deep", num_hidden_layers=1_000_000)
     copied("many-layers", num_hidden_layers=10**12)
     copied("many-labels", num_labels=10**9, id2label=None)
     copied("large-picture", image_size=5_000_000, patch_size=1)
-    copied("nested", hidden_size=json.loads("[" * 400 + "]" * 400))
-    copied("strange-labels", id2label={str(n): f"<b>{CONTROL}{n}" + "x" * 1000 for n in range(7)})
     with (copied("large-weights") / "model.safetensors").open("r+b") as file:
         file.truncate(50_000_000_000)  # a hole, which takes no room
     with (copied("large-config") / "config.json").open("r+b") as file:
@@ -267,16 +236,13 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     return told, fetched
 
 
-@pytest.mark.parametrize(
-    ("name", "begins", "says"),
-    [
+def test_a_repository_that_claims_too_much_is_refused_and_its_code_is_not_fetched(claims: Any) -> None:
+    for name, begins, says in [
         ("good", "loaded", ""),
         ("wide", "refused", "more than 2,000,000,000 parameters or 20,000 weight tensors"),
-        ("deep", "refused", "parameters or 20,000 weight tensors"),
         ("many-layers", "refused", "gigantic"),
         ("many-labels", "refused", "gigantic"),
         ("large-picture", "refused", "parameters"),
-        ("nested", "refused", "could not be loaded"),
         ("large-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
         ("large-config", "refused", "config.json of stub/large-config has 20.0 MB, the limit is 10.0 MB"),
         ("large-input", "refused", "more than 4096 pixels a side"),
@@ -287,16 +253,11 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
         ("named-config", "refused", "config.1.0.0.json of stub/named-config has 20.0 MB, the limit is 10.0 MB"),
         ("pickled-parts", "refused", "weights that are no safetensors"),
         ("remote-code", "loaded: ViTForImageClassification", ""),
-    ],
-)
-def test_a_repository_that_claims_too_much_is_refused(claims: Any, name: str, begins: str, says: str) -> None:
-    told = claims[0][f"stub/{name}"]
-    assert told.startswith(begins), told
-    assert says in told
-    assert len(told) < 500 and "Traceback" not in told
-
-
-def test_code_of_a_repository_is_neither_fetched_nor_run(claims: Any) -> None:
+    ]:
+        told = claims[0][f"stub/{name}"]
+        assert told.startswith(begins), told
+        assert says in told
+        assert len(told) < 500 and "Traceback" not in told
     assert "stub/remote-code/evil.py" not in claims[1]
 
 
@@ -326,19 +287,12 @@ def test_errors_keep_the_name_of_a_file_and_lose_its_folder() -> None:
         assert fmt.without_folders(text) == shown
 
 
-def test_a_hub_that_does_not_answer_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "1")
-    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1")
-    with hub_stub.serve({"stub/good": VIT}) as endpoint:
-        told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/slow")
-    assert re.search("did not answer|cannot be reached", told["stub/slow"]), told
-
-
 # ---- the API over HTTP
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+    """The page's address, and what was run on it so far."""
     asked: list[tuple[RunSpec, Path]] = []
 
     def answer(spec: RunSpec, image: Path) -> RunResult:
@@ -347,6 +301,8 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
 
     page = build(FakeRunner(answer))
     _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
+    assert page.max_file_size == limits.Limits.file_bytes
     yield address, asked
     page.close(verbose=False)
 
@@ -379,10 +335,8 @@ def without_leaks(text: str) -> bool:
 def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> None:
     for body, status, says in [
         (b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}", 400, "JSON"),
-        (b'{"data": ["shapes-vit", null, null, ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"]}", 400, "JSON"),
         (b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
         (b'{"data": ["shapes-vit", null, null, NaN]}', 400, "NaN"),
-        (b'{"data": ["shapes-vit", null, null, Infinity]}', 400, "NaN"),
         (b'{"data": ["shapes-vit", null, null, 1e999]}', 200, "error"),
         (b"not json", 400, "JSON"),
         (b"\xff\xfe", 400, "JSON"),
@@ -391,12 +345,9 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> Non
         (b"{}", 422, "body.data: Field required"),
         (b'{"data": []}', 200, "/benchmark takes 30 values, in this order: checkpoint, task, image"),
         (b'{"data": [{"a": 1}]}', 200, "Given: 1."),
-        (b'{"data": [' + b"1, " * 23 + b"1]}", 200, "Given: 24."),
         ("DEFAULT", 200, "event: complete"),
         ("checkpoint={}", 200, "No checkpoint was given"),
-        ("image=[]", 200, "event: complete"),
         ("image=7", 200, "must be an uploaded file"),
-        ("task={}", 200, "event: complete"),
         ("batch_size=1e999", 400, "JSON"),
         ("text=[[]]", 200, "text queries are a list"),
     ]:
@@ -407,8 +358,8 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> Non
         assert answered == status, text[:500]
         assert says in text
         assert without_leaks(text), text[:500]
-        with urllib.request.urlopen(served[0], timeout=30) as page:
-            assert page.status == 200
+    with urllib.request.urlopen(served[0], timeout=30) as page:
+        assert page.status == 200
 
 
 @pytest.fixture
@@ -441,15 +392,11 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(
 ) -> None:
     for path in [
         "http://127.0.0.1:{port}/secret.png",
-        "http://localhost:{port}/secret.png",
         "http://[::ffff:127.0.0.1]:{port}/secret.png",
         "http://2130706433:{port}/secret.png",
-        "http://169.254.169.254/latest/meta-data",
         "https://example.com/picture.png",
         "file:///etc/passwd",
         "/etc/passwd",
-        "../../../etc/passwd",
-        "/proc/self/environ",
         "C:\\secret.png",
         "",
         "\x00",
@@ -470,26 +417,21 @@ def test_no_address_in_a_path_is_fetched(
     served: Any, listener: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where gradio would take the address for a public one: here the listener's own passes for that."""
-    for method in ["GET", "HEAD"]:
-        for host in ["127.0.0.1", "public.example"]:
-            for written in ["http://{}:{}/x.png", "HTTP://{}:{}/x.png", "http%3A%2F%2F{}:{}%2Fx.png"]:
-                import safehttpx
+    import safehttpx
 
-                async def passes(host: str) -> str:
-                    return "127.0.0.1"
+    async def passes(host: str) -> str:
+        return "127.0.0.1"
 
-                monkeypatch.setattr(safehttpx, "async_validate_url", passes)
-                port, heard = listener
-                for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
-                    request = urllib.request.Request(served[0] + route + written.format(host, port), method=method)
-                    with pytest.raises(urllib.error.HTTPError) as refused:
-                        urllib.request.urlopen(request, timeout=30)
-                    assert refused.value.code == 403
-                    if method == "GET":
-                        assert json.loads(refused.value.read()) == {
-                            "detail": "This server fetches nothing from an address."
-                        }
-                assert heard == []
+    monkeypatch.setattr(safehttpx, "async_validate_url", passes)
+    port, heard = listener
+    for method in ("GET", "HEAD"):
+        for written in (f"http://127.0.0.1:{port}/x.png", f"HTTP://public.example:{port}/x", f"http%3A%2F%2Fa:{port}"):
+            for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
+                request = urllib.request.Request(served[0] + route + written, method=method)
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(request, timeout=30)
+                assert refused.value.code == 403
+    assert heard == []
 
 
 # ---- errors of the store
@@ -535,16 +477,15 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, mo
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     history = History()
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
+    history.append(ok_result())
     words = "a " * 1100
-    for _ in ("an empty store", "a store"):
-        with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
-            api.stored(history)(search=words)
-        with pytest.raises(gr.Error, match="at most 20 words"):
-            handler(page, of=(page.history_tab.exports["csv"], "click"))("", words)
-        shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
-        assert "at most 20 words" in shown[0]
-        assert main(["history", "--search", words]) == 2
-        history.append(ok_result())
+    with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
+        api.stored(history)(search=words)
+    with pytest.raises(gr.Error, match="at most 20 words"):
+        handler(page, of=(page.history_tab.exports["csv"], "click"))("", words)
+    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
+    assert "at most 20 words" in shown[0]
+    assert main(["history", "--search", words]) == 2
     assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
 
 
@@ -555,26 +496,16 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
     served: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for path, body, status, says in [
-        (
-            "call/v2/benchmark",
-            {"checkpoint": "shapes-vit", "nonsense": 1},
-            400,
-            "takes no argument 'nonsense'. It takes",
-        ),
+        ("call/v2/benchmark", {"nonsense": 1}, 400, "takes no argument 'nonsense'. It takes"),
         ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
-        ("call/v2/history/", {"data": []}, 400, "/history takes no argument 'data'. It takes id, search"),
         ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
         ("call/v2/nothing", {}, 404, "There is no endpoint 'nothing'. There are /benchmark, /published, /history."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
         ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
-        ("call/history", {"data": ["", "", 1, False, 7]}, 200, "/history takes 4 values, in this order: id"),
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
         ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
-        ("call/v2/benchmark", {"image": PASSWD}, 200, "must be an uploaded file"),
-        ("call/v2/benchmark", {"image": {**PASSWD, "path": "x" * 5000}}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
         ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 404, "The page has no event 9999."),
-        ("queue/join", {"data": [], "fn_index": "-1", "session_hash": "a"}, 404, "The page has no event -1."),
         ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
         ("queue/join", {"data": [0], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
         ("run/predict", {"data": []}, 404, "The page has no event None."),
@@ -607,22 +538,10 @@ def test_no_text_field_of_the_page_takes_a_text_without_end(served: Any) -> None
     assert all(0 < field["max_length"] <= MAX_PROMPT for field in fields)
 
 
-def test_a_result_is_given_once_and_only_for_the_id_of_a_call(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    call = f"{served[0]}gradio_api/call/history"
-    _, text = post(served[0], b'{"data": ["", "", 1, false]}', "gradio_api/call/history")
-    known = json.loads(text)["event_id"]
-    with urllib.request.urlopen(f"{call}/{known}", timeout=30) as events:
-        assert events.read().startswith(b"event: complete")
-    for id in (known, "nothing"):
-        told = ""
-        for _ in range(100):  # gradio forgets a call a moment after its last event
-            try:
-                urllib.request.urlopen(f"{call}/{id}", timeout=30).close()
-                time.sleep(0.1)
-            except urllib.error.HTTPError as refused:
-                told = json.loads(refused.read())["detail"]
-                break
-        assert f"No result waits under '{id}'" in told
+def test_under_an_id_that_nobody_was_given_waits_no_result(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{served[0]}gradio_api/call/history/nothing", timeout=30)
+    assert "No result waits under 'nothing'" in json.loads(refused.value.read())["detail"]
     with urllib.request.urlopen(f"{served[0]}gradio_api/queue/data?session_hash=nobody", timeout=30) as events:
         assert b'"session_not_found":true' in events.read()
     assert "Traceback" not in capfd.readouterr().err
@@ -632,7 +551,7 @@ PART = b'--a\r\nContent-Disposition: form-data; name="files"%b\r\n\r\nhello\r\n-
 FORM = {"Content-Type": "multipart/form-data; boundary=a"}
 
 
-@pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EDQUOT, "disk"), (errno.EMFILE, "files")])
+@pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
 def test_a_server_without_room_for_a_picture_says_so(
     served: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: int, says: str
 ) -> None:
@@ -701,30 +620,11 @@ def test_no_content_type_leads_json_around_the_guard(served: Any) -> None:
             assert refused.value.code == 400
 
 
-def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> None:
-    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-    launch(page, prevent_thread_lock=True, server_port=None)
-    try:
-        assert page.analytics_enabled is False
-        assert page.allowed_paths == []
-        assert page.show_error is False
-        assert page.max_file_size == limits.Limits.file_bytes
-        assert page.share is False
-    finally:
-        page.close(verbose=False)
-
-
 def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> list[str]:
-        page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
-        english = translations().translations["en"]
-        return [text for note in notes for key, text in english.items() if key in note.value]
-
-    monkeypatch.delenv("SPACE_ID", raising=False)
-    assert told() == []
     monkeypatch.setenv("SPACE_ID", "somebody/space")
-    (sentence,) = told()
+    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
+    (sentence,) = [text for key, text in translations().translations["en"].items() if key in note.value]
     assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
 
 
@@ -732,38 +632,17 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", " 7 ", "0x10", "-1", "nan"])
 ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
+KINDS = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
 ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "checkpoint": st.sampled_from([c.id for c in catalog.CHECKPOINTS] + TRICKS) | ANYTHING,
     "task": st.sampled_from(TASKS) | ANYTHING,
-    "batch_size": NUMBERS | ANYTHING,
-    "mode": st.sampled_from(MODES) | ANYTHING,
-    "dtype": st.sampled_from(DTYPES) | ANYTHING,
-    "device": st.sampled_from(DEVICES) | ANYTHING,
-    "weights": st.sampled_from(WEIGHTS) | ANYTHING,
-    "fullgraph": st.booleans() | ANYTHING,
-    "text": st.text(max_size=300) | ANYTHING,
-    "iterations": NUMBERS | ANYTHING,
-    "protocol": st.sampled_from(PROTOCOLS) | ANYTHING,
-    "precision": NUMBERS | ANYTHING,
-    "most_seconds": NUMBERS | ANYTHING,
-    "channels_last": st.booleans() | ANYTHING,
-    "attention": st.sampled_from(ATTENTIONS) | ANYTHING,
-    "threads": NUMBERS | ANYTHING,
-    "cache": st.sampled_from(CACHES) | ANYTHING,
-    "graph_break": st.booleans() | ANYTHING,
-    "profile": st.sampled_from(PROFILES) | ANYTHING,
-    "repeats": NUMBERS | ANYTHING,
-    "compiler": st.sampled_from(COMPILERS) | ANYTHING,
-    "scope": st.sampled_from(SCOPES) | ANYTHING,
-    "freezing": st.booleans() | ANYTHING,
-    "dynamic": st.sampled_from(DYNAMICS) | ANYTHING,
-    "another_size": st.booleans() | ANYTHING,
-    "prompt": st.text(max_size=300) | ANYTHING,
-    "tokens": NUMBERS | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
     "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,
 }
+for name, option in OPTIONS.items():
+    good = st.sampled_from(option.values) if option.values else KINDS.get(option.kind, st.text(max_size=300))
+    ANY_FIELD[name] = good | ANYTHING
 
 
 def benchmark() -> Any:
@@ -771,7 +650,7 @@ def benchmark() -> Any:
     return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(), choice)
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
 def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
     try:
