@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,8 +60,6 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                 name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
             else:
                 name, rest = "/".join(parts[:2]), parts[2:]
-            if name == "stub/slow":
-                time.sleep(30)
             if name in FAILURES:
                 status, headers = FAILURES[name]
                 self.reply(status, b"no", headers, body)
