@@ -15,26 +15,33 @@ from shared_tables import plausible, write
 from troubles import heard
 
 from demo.core import hub
-from demo.core.result import RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import build, launch
 from tests import hub_stub
 
 DATASET = "somebody/worth-compiling-runs"
 GO_ON = threading.Event()
-"""While it is not set, no cell of a sweep after the third one ends."""
+"""While it is not set, no cell with a batch of more than 2 ends."""
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult:
     """Half of a sweep is faster, half slower, and one cell does not fit."""
-    if spec.batch_size > 2:
-        GO_ON.wait(60)
     if (spec.checkpoint, spec.batch_size) == ("shapes-rtdetr", 4):
         return failed_result(spec=spec)
     return ok_result(spec=spec, compiled=measurement(0.001 if spec.checkpoint == "shapes-vit" else 0.004))
+
+
+class HeldRunner(FakeRunner):
+    """Stands still in the midst of the timing while `GO_ON` is not set."""
+
+    def run(self, spec: RunSpec, *asked: Any, **named: Any) -> Iterator[Progress | RunResult]:
+        while spec.batch_size > 2 and not GO_ON.wait(0.2):
+            yield progress(7.0, 10.0, ok_result())
+        yield from super().run(spec, *asked, **named)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("HF_ENDPOINT", endpoint)
         patch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
         patch.setattr(hub, "_answers", {})
-        page = build(FakeRunner(answer, 0.2), history=PushedHistory(DATASET, lambda **_: None))
+        page = build(HeldRunner(answer, 0.2), history=PushedHistory(DATASET, lambda **_: None))
         _, url, _ = launch(page, prevent_thread_lock=True)
         yield url
         GO_ON.set()
