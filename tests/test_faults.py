@@ -353,13 +353,6 @@ def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: Hi
     assert list(Journal(history).folder.iterdir()) == []
 
 
-def test_a_run_that_goes_on_in_another_app_is_left_alone(history: History) -> None:
-    with app_in_a_run(history, "benchmarks.quick_worker", "time"):
-        Runner(history).close()
-        assert history.all() == []
-        assert len(list(Journal(history).folder.iterdir())) == 1
-
-
 def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(history: History) -> None:
     journal = Journal(history)
     entry = journal.begin(failed_result(id="one"))
@@ -368,25 +361,6 @@ def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(h
     assert journal.recover() == 0
     assert history.get("one").status == "ok"
     assert list(journal.folder.iterdir()) == []
-
-
-def test_a_disk_that_turns_read_only_in_a_run_does_not_cost_its_result(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: Path, missing_ok: bool = False) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    runner = faulty("", spare=True)
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "unlink", refused)
-        result = last(runner)
-    assert result.status == "ok"
-    assert runner._spare is not None
-    journal = Journal(history)
-    assert len(list(journal.folder.iterdir())) == 1
-    assert journal.recover() == 0  # its lock was given back, and its run is stored
-    assert list(journal.folder.iterdir()) == []
-    assert history.all() == [result]
 
 
 @pytest.mark.parametrize("room", [10_000_000, 500])
@@ -434,37 +408,18 @@ def corrupt(history: History, how: str) -> None:
         data = bytearray(history.path.read_bytes())
     elif how == "another file":
         data = bytearray(b"not a database, and long enough to be looked at" * 100)
-    elif how == "its first bytes":
-        data[:100] = b"\x00" * 100
     elif how == "its middle":
         data[4096 : len(data) - 4096] = b"\xa5" * (len(data) - 8192)
     elif how == "cut short":
         del data[len(data) // 2 :]
     elif how == "cut to nothing":
         data.clear()
-    elif how == "the table's name is no text":
-        data = data.replace(b"results", b"re\xfeults")
-    elif how == "a column has another name":
-        data = data.replace(b"id TEXT PRIMARY", b"jd TEXT PRIMARY")
-    elif how == "the version of its tables":
-        data[44:48] = b"\x00\x00\x00\x63"
     history.path.write_bytes(data)
 
 
-HOWS = [
-    "another file",
-    "its first bytes",
-    "its middle",
-    "cut short",
-    "cut to nothing",
-    "the table's name is no text",
-    "a column has another name",
-    "the version of its tables",
-    "another program's tables",
-]
-
-
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(
+    "how", ["another file", "its middle", "cut short", "cut to nothing", "another program's tables"]
+)
 def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, faulty: Any, history: History) -> None:
     corrupt(history, how)
     damaged = history.path.read_bytes()

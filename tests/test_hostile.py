@@ -11,9 +11,7 @@ import json
 import os
 import re
 import shutil
-import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,7 +21,6 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from gradio.utils import get_upload_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_support import handler
@@ -45,7 +42,6 @@ from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import form
-from demo.ui.web import upkeep
 from demo.ui.web.request_limits import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests import hub_stub
@@ -570,27 +566,6 @@ def test_a_server_without_room_for_a_picture_says_so(
     _, text = post(served[0], asking(image={"path": path, "meta": {"_type": "gradio.FileData"}}))
     assert "event: error" in text and says in text
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_half_an_upload_is_removed_after_an_hour_and_a_whole_one_stays_for_a_day(served: Any) -> None:
-    folder = Path(get_upload_folder())
-    before = set(folder.glob("tmp*"))
-    request = urllib.request.Request(f"{served[0]}gradio_api/upload", data=PART % b'; filename="b.png"', headers=FORM)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        whole = Path(json.load(answer)[0])
-    host, port = served[0].removeprefix("http://").rstrip("/").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
-        head = "POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\nContent-Type: "
-        line.sendall(head.encode() + FORM["Content-Type"].encode() + b"\r\n\r\n" + (PART % b'; filename="c"')[:80])
-        deadline = time.monotonic() + 10
-        while not (half := set(folder.glob("tmp*")) - before) and time.monotonic() < deadline:
-            time.sleep(0.02)
-    assert half
-    for hours, left in ((0.9, half), (1.1, set())):
-        upkeep.sweep(folder, (), time.time() + hours * 3600)
-        assert {path for path in half if path.exists()} == left and whole.exists()
-    upkeep.sweep(folder, (), time.time() + 25 * 3600)
-    assert not whole.exists()
 
 
 def test_an_upload_is_limited_file_by_file_and_as_a_whole(served: Any, tmp_path: Path) -> None:

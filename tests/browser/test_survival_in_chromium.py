@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -129,71 +126,6 @@ def test_a_reload_in_the_middle_of_a_run_brings_it_back_to_be_watched_and_cancel
     tab.locator("#run:not([disabled])").wait_for()
 
 
-class Cable:
-    """What lies between browser and server, and can be cut: a browser set offline keeps the streams that it has."""
-
-    def __init__(self, to: int) -> None:
-        self._to = to
-        self._ends: list[socket.socket] = []
-        self.whole = True
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            near, _ = self._listener.accept()
-            if not self.whole:
-                near.close()
-                continue
-            far = socket.create_connection(("127.0.0.1", self._to))
-            self._ends += [near, far]
-            for pair in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65_536):
-                target.sendall(data)
-        _hang_up(source, target)
-
-    def cut(self) -> None:
-        self.whole = False
-        _hang_up(*self._ends)
-
-
-def _hang_up(*ends: socket.socket) -> None:
-    for end in ends:
-        with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served: Any) -> None:
-    """Nobody tells the browser that it was cut off: it finds out."""
-    cable = Cable(int(served[0].rstrip("/").rsplit(":", 1)[1]))
-    context = chromium.new_context()  # what the cut breaks off may be a page's error
-    context.set_default_timeout(PATIENCE)
-    tab = context.new_page()
-    opened(tab, f"http://127.0.0.1:{cable.port}/")
-    run(tab, LONG)
-    clock = tab.locator(".live .clock")
-    clock.get_by_text("elapsed").wait_for()
-    cable.cut()
-    tab.wait_for_timeout(2000)
-    cable.whole = True
-    # gradio asks anew for everything that the page asks for when it opens: no reload is needed
-    at = "document.querySelector('.live .clock')?.innerText"
-    tab.wait_for_function(f"{at}?.includes('elapsed')")
-    tab.wait_for_timeout(3000)
-    before = tab.evaluate(at)
-    tab.wait_for_function(f"before => {at} !== before", arg=before)
-    tab.locator("#cancel").click()
-    said = tab.locator("#top .problem").get_by_text("Cancelled", exact=True)
-    said.wait_for()
-    assert said.is_visible() and not tab.locator(".live").is_visible()
-    context.close()
-
-
 def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(visitor: Any) -> None:
     first, second = visitor(), visitor()
     run(first, LONG)
@@ -248,32 +180,23 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     rows.first.wait_for()
     tab.get_by_label("Search").fill("owlvit")
     tab.locator("#runs caption", has_text="1 run").wait_for()
-    assert rows.count() == 1
     tab.get_by_label("Search").fill("2026-11-21")
     tab.locator("#runs caption", has_text="3 runs").wait_for()
-
-    tab.locator("#compare").click()
-    tab.get_by_text("Select 2 to 4 runs to compare. Selected: 0.").wait_for()
     for row in range(3):
         rows.nth(row).get_by_role("checkbox").check()
     tab.locator("#compare").click()
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
     tab.wait_for_url("**?tab=history&history_compare=*")
-    other = tab.context.new_page()
-    other.goto(tab.url)
-    other.locator("#compared").get_by_text("3 runs compared").wait_for()
-    assert other.url == tab.url
-    other.close()
     for width in (390, 1920, 1440):
         tab.set_viewport_size({"width": width, "height": 900})
+        tab.wait_for_timeout(400)  # plotly draws to the new width
         assert tab.evaluate("document.documentElement.scrollWidth") == width
         picture(tab, shots, f"history-compared-{width}")
 
-    for name in ("CSV", "JSON"):
-        with tab.expect_download() as download:
-            tab.get_by_role("button", name=f"Export {name}", exact=True).click()
-        assert download.value.suggested_filename == f"worth-compiling-runs.{name.lower()}"
-        assert "slower" in Path(download.value.path()).read_text()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Export CSV", exact=True).click()
+    assert download.value.suggested_filename == "worth-compiling-runs.csv"
+    assert "slower" in Path(download.value.path()).read_text()
 
     tab.locator("#runs a[data-run=slower]").click()
     tab.locator(HEADLINE).wait_for()
@@ -285,14 +208,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.wait_for_function("document.title.startsWith('History')")
     assert "tab=history&history_compare=" in tab.url
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
-    tab.go_back()  # to the page before any run was shown
-    tab.locator("#top .question").wait_for()
-    tab.go_forward()
-    tab.go_forward()
-    tab.locator(HEADLINE).get_by_text("2.00×").wait_for()
-    tab.wait_for_function("document.title.includes('slower')")
-    assert "run=slower" in tab.url and "tab=" not in tab.url
-
     history.append(dataclasses.replace(ok_result(), id="doomed", started_at="2020-01-01T00:00:00Z"))
     tab.get_by_role("tab", name="History").click()
     tab.get_by_label("Search").fill("doomed")
@@ -318,10 +233,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_label("Search").fill("mine3")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     assert ticked(tab) == []
-    tab.locator("#delete").click()
-    tab.get_by_text("Select runs to delete.").wait_for()
-    tab.get_by_label("Search").fill("nothing of the kind")
-    tab.get_by_text("No stored run holds").wait_for()
     tab.get_by_label("Search").fill("")
     row_of(tab, "mine5").wait_for()
     assert ticked(tab) == ["mine4", "mine2"]
@@ -352,9 +263,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_text("2 runs deleted.").wait_for()
     tab.wait_for_function("!document.querySelector('#runs input:checked')")
     assert [history.get(f"mine{number}") is None for number in range(6)] == [False, False, True, False, True, False]
-    tab.locator("#delete").click()
-    tab.get_by_text("Select runs to delete.").wait_for()
-
     row_of(other, "mine4").wait_for(state="detached")
     row_of(other, "new").wait_for()
     assert ticked(other) == ["mine3"]
