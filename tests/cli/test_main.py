@@ -86,7 +86,6 @@ LONG = "x" * 300
         (["run", "--model", "mine.py"], "FILE.py:FUNCTION"),
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
-        (["run", "--model", f"{__file__}:bui" + "ld_it"], "test_main.py has no function bui"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "Leave out batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
