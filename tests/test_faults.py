@@ -30,7 +30,6 @@ from demo.runs import runner
 from demo.runs.child import child_process
 from demo.runs.environment import worker_environment
 from demo.runs.runner import Runner
-from demo.runs.scratch import FOLDER_PREFIX, make_scratch_folder
 from demo.store import database as database_file
 from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
 from demo.store.journal import Journal
@@ -181,27 +180,6 @@ def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     assert not sys.platform.startswith("linux") or descriptors() <= before
 
 
-def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, hold = make_scratch_folder()
-    Path(left, "left").write_text("over")
-    living, lock = make_scratch_folder()
-    kept = History(tmp_path / "worth-compiling-data" / "history.sqlite3")
-    kept.append(ok_result())
-    (tmp_path / "worth-compiling-main").mkdir()
-    (tmp_path / "worth-compiling-main" / "README.md").write_text("a clone of the project")
-    unmarked = tmp_path / f"{FOLDER_PREFIX}killed-at-once"
-    unmarked.mkdir()
-    os.close(hold)  # as a process's end does
-    Runner(kept, worker_module=FAULTY).close()
-    assert kept.count() == 1
-    assert (tmp_path / "worth-compiling-main" / "README.md").exists()
-    assert Path(living).is_dir() and not Path(left).exists() and not unmarked.exists()
-    os.close(lock)
-
-
 @needs_linux
 def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
     with child_process(FAULTY, "1") as child:
@@ -282,10 +260,13 @@ def killed(app: subprocess.Popen[str]) -> None:
     ],
     ids=["forward hangs and no thread can run", "compiling in processes of its own"],
 )
-def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, history: History, tmp_path: Path) -> None:
+def test_no_process_and_no_folder_outlives_an_app_that_was_killed(
+    fault: str, phase: str, history: History, tmp_path: Path
+) -> None:
     """The real worker; in the last case inductor's compile processes are at work, over an empty cache."""
-    marker = f"CHILD_FILE={tmp_path / 'child'}"
-    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child")}
+    marker, temporary = f"CHILD_FILE={tmp_path / 'child'}", tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child"), "TMPDIR": str(temporary)}
     module = "tests.faulty_worker"
     if not fault:
         module = "demo.backend"
@@ -296,8 +277,10 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
         # the worker, its watcher, and a compiler
         children = 0 if fault else 1
         wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
+        assert list(temporary.glob("worth-compiling-*"))
         killed(app)
     assert gone(marker)
+    assert not list(temporary.glob("worth-compiling-*"))
     Runner(history).close()
     (stored,) = history.all()
     assert stored.status == "interrupted"

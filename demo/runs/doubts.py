@@ -24,8 +24,8 @@ Doubt = Literal[
     "may not fit",
 ]
 
-SMALL_GPUS = {"A2": 10, "P4": 20, "T4": 40, "P100": 56, "L4": 58}
-"""Multiprocessors, from NVIDIA's data sheets: inductor tunes matrix products only on GPUs with 68 or more."""
+SMALL_GPUS = re.compile(r"\b(A2|P4|T4|P100|L4)\b")
+"""GPUs with 10 to 58 multiprocessors, by NVIDIA's data sheets: inductor tunes matrix products from 68 on."""
 BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
 """Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
 
@@ -52,7 +52,7 @@ def doubts(
             found.append("no cuda graphs on a cpu")
         if spec.dtype == "float16":
             found.append("float16 on a cpu")
-    elif spec.mode.startswith("max-autotune") and multiprocessors(gpu) is not None:
+    elif spec.mode.startswith("max-autotune") and SMALL_GPUS.search(gpu):
         found.append("few multiprocessors")
     if spec.dtype == "tf32" and (gpu is None or BEFORE_AMPERE.search(gpu)):
         found.append("no tf32")
@@ -70,8 +70,3 @@ def doubts(
 def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
     """The GPU's memory according to an earlier run on it, for a driver that does not report it."""
     return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)
-
-
-def multiprocessors(gpu: str) -> int | None:
-    """The number of multiprocessors of a GPU that has too few for tuning; None for any other."""
-    return next((count for name, count in SMALL_GPUS.items() if name in gpu.split()), None)

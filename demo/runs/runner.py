@@ -26,7 +26,6 @@ from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
-from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 
@@ -69,7 +68,6 @@ class Runner:
         self._spare: Worker | None = None
         if self._journal is not None:
             self._journal.recover()
-        clear_abandoned_folders()
         self._renew_spare()
 
     def _renew_spare(self) -> None:

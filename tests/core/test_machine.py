@@ -24,12 +24,9 @@ def test_a_core_that_others_use_by_a_quarter_is_not_free() -> None:
         ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
         ("0::/a/b\n", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0),
         ("0::/of/the/host\n", {"cpu.max": "300000 100000"}, 3.0),
-        ("4:cpu,cpuacct:/x\n0::/\n", {"cpu,cpuacct/x/cpu.cfs_quota_us": "50000",
-                                      "cpu,cpuacct/x/cpu.cfs_period_us": "100000"}, 0.5),
-        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, math.inf),
         ("7:memory:/\n", {"memory/cpu.max": "100000 100000"}, math.inf),
     ],
-)  # fmt: skip
+)
 def test_the_tightest_quota_of_a_control_group_counts(
     own: str, files: dict[str, str], quota: float, tmp_path: Path
 ) -> None:

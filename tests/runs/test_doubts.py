@@ -9,7 +9,7 @@ from samples import full_result, measurement, ok_result
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import RunSpec
-from demo.runs.doubts import doubts, multiprocessors
+from demo.runs.doubts import doubts
 from demo.runs.forecast import Forecast
 from demo.ui.html import results
 from demo.ui.jobs.fake_runner import MACHINE
@@ -42,6 +42,7 @@ def test_a_sensible_choice_gets_none() -> None:
         ({"dtype": "bfloat16"}, MACHINE),
         ({"device": "cuda", "mode": "reduce-overhead"}, gpu_machine("Tesla T4")),
         ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA A100-SXM4-80GB")),
+        ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA L40S")),
         ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200")),
         ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4")),
     ]:
@@ -72,7 +73,3 @@ def test_a_gpu_s_memory_is_known_from_the_machine_or_else_from_earlier_runs() ->
     )
     assert doubts(spec, large, expected, [full_result()]) == ()
     assert doubts(spec, small, expected, []) == ("will not fit",)
-
-
-def test_multiprocessors_are_known_of_whole_names_only() -> None:
-    assert (multiprocessors("Tesla T4"), multiprocessors("NVIDIA L4"), multiprocessors("NVIDIA L40S")) == (40, 58, None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
-import os
-import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -25,7 +24,6 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files
-from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import RunQueue, Ticket
 
 UPDATE_SECONDS = 0.25
@@ -129,9 +127,9 @@ class Job:
         self._earlier = earlier
         repeat = len(earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
-        self._folder: tuple[Path, int] | None = None
-        """The folder of the run's files and its lock, if it is to leave any. Removed with the job; the next start
-        removes what a killed app left."""
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself;
+        an app that is killed leaves it."""
         self.delivered = False
         """Whether a page has shown the outcome."""
         self.ended_at: float | None = None
@@ -181,10 +179,8 @@ class Job:
     def forget(self) -> None:
         """Removes the job's files."""
         if self._folder is not None:
-            folder, hold = self._folder
+            self._folder.cleanup()
             self._folder = None
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(hold)
 
     @property
     def _times_a_cpu(self) -> bool:
@@ -203,15 +199,14 @@ class Job:
         """Where the run leaves its files."""
         if self._folder is None:
             return NO_FILES
-        folder, _ = self._folder
+        folder = Path(self._folder.name)
         return Files(folder / TRACE if self._profiled else None, folder / PACKAGE if self._packaged else None)
 
     def run(self, runner: AnyRunner) -> None:
         """Waits for its turn, runs, and sets the outcome. Called on the job's own thread."""
         try:
             if self._profiled or self._packaged:
-                folder, hold = make_scratch_folder()
-                self._folder = Path(folder), hold
+                self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
             files = self._files()
             with self._ticket as ticket:
                 while ahead := ticket.wait(REPEAT_SECONDS):
