@@ -179,7 +179,7 @@ def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Pat
         (folder / "pytorch_model.bin").rename(folder / "adapter_model.bin")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"transformers_weights": "adapter_model.bin"}))
-    with pytest.raises(BadInput, match=r"names the file of its weights|weights that are no safetensors") as refused:
+    with pytest.raises(BadInput, match=r"no file named model\.safetensors|weights that are no safetensors") as refused:
         models.load(RunSpec(str(folder), "image-classification"), torch.device("cpu"))
     assert str(tmp_path) not in str(refused.value)
 
@@ -204,7 +204,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     with (copied("large-weights") / "model.safetensors").open("r+b") as file:
         file.truncate(50_000_000_000)  # a hole, which takes no room
     with (copied("large-config") / "config.json").open("r+b") as file:
-        file.truncate(20_000_000)
+        file.truncate(60_000_000)
     for name, asked in {
         "large-input": {"size": {"height": 200_000, "width": 200_000}},
         "small-share": {
@@ -219,7 +219,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     with (copied("named-weights", transformers_weights="huge.safetensors") / "huge.safetensors").open("wb") as file:
         file.truncate(50_000_000_000)
     with (copied("named-config", configuration_files=["config.1.0.0.json"]) / "config.1.0.0.json").open("wb") as file:
-        file.truncate(20_000_000)
+        file.truncate(60_000_000)
     pickled_parts(copied("pickled-parts"))
     code = copied(
         "remote-code", auto_map={"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}
@@ -240,13 +240,13 @@ def test_a_repository_that_claims_too_much_is_refused_and_its_code_is_not_fetche
         ("many-labels", "refused", "gigantic"),
         ("large-picture", "refused", "parameters"),
         ("large-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-        ("large-config", "refused", "config.json of stub/large-config has 20.0 MB, the limit is 10.0 MB"),
+        ("large-config", "refused", "config.json of stub/large-config has 60.0 MB, the limit is 50.0 MB"),
         ("large-input", "refused", "more than 4096 pixels a side"),
         ("small-share", "refused", "more than 4096 pixels a side"),
         ("large-divisor", "refused", "more than 4096 pixels a side"),
         ("large-tokenizer", "refused", "has 60.0 MB, the limit is 50.0 MB"),
         ("named-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-        ("named-config", "refused", "config.1.0.0.json of stub/named-config has 20.0 MB, the limit is 10.0 MB"),
+        ("named-config", "refused", "config.1.0.0.json of stub/named-config has 60.0 MB, the limit is 50.0 MB"),
         ("pickled-parts", "refused", "weights that are no safetensors"),
         ("remote-code", "loaded: ViTForImageClassification", ""),
     ]:

@@ -11,7 +11,7 @@ import pytest
 
 from demo.backend import events, protocols, timing
 from demo.backend.events import Events
-from demo.core.result import PROGRESS_CODES
+from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
@@ -90,14 +90,13 @@ def test_the_counters_stay_when_the_timing_has_ended() -> None:
 
 
 def test_what_is_done_after_the_timing_is_sent_as_a_code_and_in_english() -> None:
-    assert set(events.MESSAGES) == set(PROGRESS_CODES)
     stream = SentLines()
     Events(stream).doing("capture", 0.95)
     (progress,) = stream.progress
     assert (progress["phase"], progress["code"], progress["message"]) == (
         "check",
         "capture",
-        events.MESSAGES["capture"],
+        ENGLISH.plain("progress_capture"),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_workload import subject_of
+from own_workload import workload_of
 from samples import measurement, ok_result
 
 from demo.backend import profiling
@@ -124,7 +124,7 @@ class Small(torch.nn.Module):
 def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> None:
     ids = torch.arange(6)
     with torch.no_grad():
-        operations, least_bytes = profiling.demand(subject_of(Small(), ids=ids))
+        operations, least_bytes = profiling.demand(workload_of(Small(), ids=ids))
     rows, weights, inputs, outputs = 6 * 8 * 4, 8 * 4 * 4, 6 * 8, 6 * 4 * 4
     assert least_bytes == rows + weights + inputs + outputs
     assert operations == 2 * 6 * 8 * 4
