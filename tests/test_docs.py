@@ -203,7 +203,7 @@ def _commands(command: str = "") -> Iterator[str]:
 
 
 def _flags(command: str) -> list[list[str]]:
-    """Of each option its names, the one to use first."""
+    """The names of each option, the one to use first."""
     lines = re.findall(r"^  (-.+)$", _help(command), re.MULTILINE)
     flags = [re.findall(r"--[a-z-]+", line.split("  ")[0]) for line in lines]
     return [names for names in flags if names != ["--help"]]

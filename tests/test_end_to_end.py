@@ -20,7 +20,7 @@ from tools.scenes import draw_scene
 
 SEED = 777_001
 BATCHES = {"shapes-vit": "1", "shapes-segformer": "1"}
-"""As other tests have it: they find in the compile cache what is compiled here."""
+"""Batch sizes that other tests have, too: they find in the compile cache what is compiled here."""
 BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
 
 

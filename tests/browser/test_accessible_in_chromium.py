@@ -263,8 +263,8 @@ CONTRAST = """() => {
     return [text.textContent, (bright + 0.05) / (dim + 0.05)];
   });
 }"""
-"""Of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or digit stand for
-a colour that a word beside them names."""
+"""The contrast of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or
+digit stand for a colour that a word beside them names."""
 
 
 def test_no_state_breaks_a_rule_in_either_theme_on_a_desktop_or_a_phone(reached: Any) -> None:
