@@ -149,21 +149,22 @@ class RunResult:
         return self._compared(self.eager, self.compiled)
 
     def _compared(
-        self, slow: Measurement | None, fast: Measurement | None
+        self, slow: Measurement | None, fast: Measurement | None, paired: bool = False
     ) -> tuple[stats.Interval, float, float] | None:
         """How many times longer `slow` takes than `fast`, by the statistics of the run's protocol.
 
-        Behind it the seconds of one call of each, from the same calls, so that their quotient is the estimate.
+        Behind it the seconds of one call of each, from the same calls, so that their quotient is the estimate. `paired`
+        blocks were timed in turns whatever the protocol.
         """
         if slow is None or fast is None:
             return None
         slow_blocks, fast_blocks = slow.blocks, fast.blocks
         if min(len(slow_blocks), len(fast_blocks)) < 2:
             return None
-        if self.spec.protocol == "as published":
+        if self.spec.protocol == "as published" and not paired:
             interval = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
             return interval, slow.mean_seconds, fast.mean_seconds
-        if self.interleaved:
+        if self.interleaved or paired:
             both = slow.beside(fast)
             return stats.paired_ratio(*both), *stats.paired_seconds(*both)
         interval = stats.unpaired_ratio(slow_blocks, fast_blocks)
@@ -178,12 +179,8 @@ class RunResult:
         that were timed.
         """
         if self._estimate is not None and self.speedup is not None:
-            _, eager, compiled = self._estimate
-            weights = self.speedup.weights
-            return {
-                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager], weights),
-                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled], weights),
-            }
+            known = [(run.eager_seconds, run.compiled_seconds) for run in self.earlier]
+            return dict(zip(("eager", "compiled"), _pooled(self._estimate, known, self.speedup), strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
@@ -227,14 +224,7 @@ class RunResult:
 
     @cached_property
     def _prefill_estimate(self) -> tuple[stats.Interval, float, float] | None:
-        """Always of interleaved blocks, also with the protocol 'as published'."""
-        if self.prefill is None:
-            return None
-        eager, compiled = self.prefill.eager, self.prefill.compiled
-        if min(len(eager.blocks), len(compiled.blocks)) < 2:
-            return None
-        both = eager.beside(compiled)
-        return stats.paired_ratio(*both), *stats.paired_seconds(*both)
+        return self._compared(self.prefill.eager, self.prefill.compiled, paired=True) if self.prefill else None
 
     @cached_property
     def prefill_speedup(self) -> Speedup | None:
@@ -249,10 +239,7 @@ class RunResult:
         """Seconds to the first token, eager and compiled, whose quotient is the estimate; None where not measured."""
         if self._prefill_estimate is None or self.prefill_speedup is None:
             return None
-        known = [*(run.prefill_seconds for run in self.earlier), self._prefill_estimate[1:]]
-        eager, compiled = zip(*filter(None, known), strict=True)
-        weights = self.prefill_speedup.weights
-        return stats.geometric_mean(eager, weights), stats.geometric_mean(compiled, weights)
+        return _pooled(self._prefill_estimate, [run.prefill_seconds for run in self.earlier], self.prefill_speedup)
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
@@ -296,10 +283,9 @@ class RunResult:
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
-        prefill = self._prefill_estimate
-        first, *both = prefill or (None,)
-        seconds = (both[0], both[1]) if both else None
-        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, first, seconds, self.control)
+        first = self._prefill_estimate
+        prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
+        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control)
         return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
@@ -440,6 +426,14 @@ class RunResult:
             # The key of older results for the model without the break. Their `compiled` and `earlier` are with it.
             data = data | {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
         return load(cls, data)
+
+
+def _pooled(
+    own: tuple[stats.Interval, float, float], earlier: Sequence[tuple[float, float] | None], speedup: Speedup
+) -> tuple[float, float]:
+    """Seconds of eager and of compiled over all processes, weighted as the speed-up; `own` is this run's estimate."""
+    eager, compiled = zip(*filter(None, [*earlier, own[1:]]), strict=True)
+    return stats.geometric_mean(eager, speedup.weights), stats.geometric_mean(compiled, speedup.weights)
 
 
 def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:
