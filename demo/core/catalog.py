@@ -50,9 +50,9 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 
     def entry(row: dict[str, str]) -> Checkpoint:
         size = int(row.pop("height")), int(row.pop("width"))
-        switches = {name: row.pop(name) == "yes" for name in ("takes_text", "bundled", "drawn_only")}
-        texts: dict[str, Any] = {name: cell or None for name, cell in row.items()}
-        return Checkpoint(**texts | {"parameters": int(row["parameters"])}, input_size=size, **switches)
+        fields: dict[str, Any] = {name: cell or None for name, cell in row.items()}
+        fields |= {name: row[name] == "yes" for name in ("takes_text", "bundled", "drawn_only")}
+        return Checkpoint(**fields | {"parameters": int(row["parameters"])}, input_size=size)
 
     with file.open(encoding="utf-8", newline="") as table:
         return tuple(map(entry, csv.DictReader(table)))
