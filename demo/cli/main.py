@@ -88,7 +88,7 @@ def _silence_output() -> None:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """As `parse_args`, and takes words behind an option too: `history delete --yes ID`."""
+    """The parsed options. Takes words behind an option, too: `history delete --yes ID`."""
     program = parser()
     options, rest = program.parse_known_args(arguments)
     if rest and not hasattr(options, "words"):
@@ -99,7 +99,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands; what it parses holds the function of the command as `command`."""
+    """The parser of all commands; what it parses holds the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
     program.set_defaults(command=lambda options: print_help(program))
     program.add_argument("--version", action=_Version, help="the project's commit and the libraries' versions")

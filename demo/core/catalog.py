@@ -33,7 +33,7 @@ class Checkpoint:
     input_size: tuple[int, int]
     """Height and width that the processor feeds the model for a 4:3 photograph; `NO_PICTURE` for a text model."""
     parameters: int
-    """As `model.parameters()` counts them; 0 where they were not counted."""
+    """The count of `model.parameters()`; 0 where they were not counted."""
     licence: str
     auto_class: str
     """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from demo.core import stats
 from demo.core.caveat import Caveat
@@ -25,9 +25,9 @@ from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
 
 SCHEMA_VERSION = 1
-STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
-PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
-"""Of a run, in this order."""
+Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
+"""'interrupted': the program ended before the run did."""
+STATUSES: tuple[Status, ...] = get_args(Status)
 PHASE_DOING = {
     "start": "starting",
     "load": "loading the model",
@@ -38,7 +38,8 @@ PHASE_DOING = {
     "check": "checking the outputs",
     "done": "finishing",
 }
-"""What a sentence says of a phase: 'Cancelled while compiling.'"""
+"""What a sentence says of a phase, 'Cancelled while compiling.', in the order of the phases."""
+PHASES = tuple(PHASE_DOING)
 PROGRESS_CODES = (
     "fewer_threads",
     "prefill",
@@ -50,8 +51,6 @@ PROGRESS_CODES = (
     "unclear",
 )
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
-Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
-"""'interrupted': the program ended before the run did."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,13 @@ class Progress:
     phase: str
     """One of `PHASES`."""
     fraction: float
-    """Of the whole run, 0 to 1; an estimate."""
+    """Share of the whole run that is over, 0 to 1; an estimate."""
     elapsed_seconds: float
     remaining_seconds: float | None = None
     message: str = ""
     """What the worker does beyond its phase, in English; '' where the phase says it all."""
     code: str = ""
-    """The same as one of `PROGRESS_CODES`."""
+    """One of `PROGRESS_CODES`, which says what `message` does; '' without a message."""
     calls: int = 0
     """Timed calls of each variant so far."""
     eager_seconds: float | None = None
@@ -111,9 +110,9 @@ class RunResult:
     """The compiled model with added graph breaks, in the same blocks; None where `spec.graph_break` is False. All other
     figures are those of the model without them."""
     another_sizes: tuple[AnotherSize, ...] = ()
-    """With `spec.another_size`."""
+    """What was timed with other sizes of the input, with `spec.another_size`."""
     prefill: Prefill | None = None
-    """Of a text model, whose other figures are those of one step: one token at this batch."""
+    """A text model's prompt, whose other figures are those of one step: one token at this batch."""
     generation: Generation | None = None
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
@@ -130,17 +129,17 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     """Caveats in English."""
     caveats: tuple[Caveat, ...] = ()
-    """Those of `warnings` that other languages have, too."""
+    """The warnings that other languages have, too."""
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None
-    """None in results of before it was taken in."""
+    """None in older results."""
     earlier: tuple[ProcessResult, ...] = ()
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
     rough: bool = False
     """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
     gains: tuple[Gain, ...] | None = None
-    """What was known here of other ways to compile when the run ended. None in results of before it was kept."""
+    """What was known here of other ways to compile when the run ended. None in older results."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
@@ -198,7 +197,7 @@ class RunResult:
 
     @property
     def threads(self) -> int | None:
-        """Of torch in the timing; None where the run did not come so far."""
+        """Threads of torch in the timing; None where the run did not come so far."""
         return None if self.environment is None else self.environment.threads
 
     @property
@@ -228,7 +227,7 @@ class RunResult:
 
     @cached_property
     def prefill_speedup(self) -> Speedup | None:
-        """Of a text model's time to the first token."""
+        """The speed-up of a text model's time to the first token."""
         if self._prefill_estimate is None or self.prefill is None:
             return None
         control = _control(self.prefill.eager, self.prefill.control_times)
@@ -313,7 +312,7 @@ class RunResult:
 
     @cached_property
     def own_break_even(self) -> BreakEven | None:
-        """Of this run's own first compiled call; None where compiled is not known to be faster."""
+        """When this run's own first compiled call has paid; None where compiled is not known to be faster."""
         if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
             return None
         return self.break_even(self.compilation.first_call_seconds)
@@ -324,7 +323,7 @@ class RunResult:
 
     @property
     def break_even_seconds(self) -> float | None:
-        """Of work, as in `BreakEven`."""
+        """Seconds of work until compiling has paid: see `BreakEven`."""
         return self.own_break_even.seconds if self.own_break_even is not None else None
 
     def roofline_share(self, measured: Measurement) -> float | None:

@@ -24,7 +24,7 @@ OWN_MODEL = "own-model"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Those that record CUDA graphs, on a GPU."""
+"""Modes that record CUDA graphs, on a GPU."""
 COMPILERS = ("jit", "aot")
 """'jit' is torch.compile. 'aot' is torch.export and AOTInductor: a package that other processes load."""
 SCOPES = ("model", "layers")
@@ -53,7 +53,7 @@ MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
 """Characters."""
 MIN_TOKENS, MAX_TOKENS = 2, 4096
-"""Of an answer: the first comes with the prompt, from the second on each is a step of its own."""
+"""Tokens of an answer: the first comes with the prompt, from the second on each is a step of its own."""
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
@@ -83,10 +83,10 @@ class Option:
     title: str = ""
     """How a refusal calls it; the name where nothing is given."""
     values: tuple[str, ...] = ()
-    """Of a choice; the first is the default."""
+    """What a choice may be; the first is the default."""
     low: float = 0
     high: float = 0
-    """Of a number, both allowed."""
+    """The least and the largest value of a number, both allowed."""
     aliases: tuple[str, ...] = ()
     """Further flags of the command line, the one to show first; `--name` always works."""
     fold: str | None = None
@@ -98,7 +98,7 @@ class Option:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Of the command line."""
+        """Its flags on the command line."""
         return (*self.aliases, f"--{self.name.replace('_', '-')}")
 
     def parsed(self, given: Any) -> Any:
@@ -237,7 +237,7 @@ class RunSpec:
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", in_script=True
     )
-    """As convolutions on tensor cores like them."""
+    """Convolutions on tensor cores like them so."""
     attention: str = choice(
         ATTENTIONS,
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
@@ -382,7 +382,7 @@ class RunSpec:
             )
 
     def on(self, device: str) -> RunSpec:
-        """The same spec with the device that 'auto' came to mean."""
+        """This spec with the device that 'auto' came to mean."""
         return dataclasses.replace(self, device=device)
 
     @property

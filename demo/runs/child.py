@@ -93,7 +93,7 @@ class Child:
         return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
     def exit_code(self) -> int | None:
-        """As `exited`, for a process that is about to end: waits for up to 2 s."""
+        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
         deadline = time.monotonic() + EXIT_SECONDS
         while (code := self.exited()) is None and time.monotonic() < deadline:
             time.sleep(0.02)
