@@ -331,23 +331,16 @@ class RunSpec:
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
                 "or choose the protocol 'interleaved'."
             )
+        if given := sorted(self.departures().keys() & set(without_meaning(self.task))):
+            raise BadInput(f"The task {self.task} cannot use {' and '.join(given)}. Leave that out.")
         self._check_way_to_compile()
-        self._check_text()
-        if self.task == OWN_MODEL and (given := sorted(self.departures().keys() & without_meaning(OWN_MODEL))):
-            names = ", ".join(given)
-            raise BadInput(f"A model of your own gets weights, inputs and batch from your function. Leave out {names}.")
+        if self.task == TEXT_GENERATION:
+            self._check_text()
 
     def _check_text(self) -> None:
-        """Raises BadInput where task and text do not go together."""
-        if self.task != TEXT_GENERATION:
-            if given := [name for name in self.departures() if name in _FOR_TEXT_GENERATION]:
-                refused = f"The task is {self.task}, and only models that write text take {' and '.join(given)}."
-                raise BadInput(f"{refused} Leave that out, or choose such a model, as shapes-gemma is.")
-            return
+        """Raises BadInput for what a run of text generation lacks, or cannot compile."""
         if not self.prompt.strip():
             raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")
-        if self.channels_last:
-            raise BadInput("Channels last is for pictures, and text generation sees none: switch channels_last off.")
         if self.compiler == "aot":
             raise BadInput("Text generation is not built as a package here: choose compiler jit.")
         if self.scope == "layers":

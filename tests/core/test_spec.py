@@ -119,11 +119,11 @@ def test_prompt_and_tokens_check_themselves() -> None:
         ({"tokens": 0}, "The number of tokens must be a whole number from 2 to 4096. Given: 0."),
         ({"tokens": 1}, "from 2 to 4096. Given: 1."),
         ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
-        ({"channels_last": True}, "switch channels_last off"),
+        ({"channels_last": True}, "cannot use channels_last. Leave that out."),
         ({"compiler": "aot"}, "choose compiler jit"),
         ({"scope": "layers"}, "choose scope model"),
-        ({"task": "image-classification"}, "only models that write text take prompt. Leave that out"),
-        ({"task": "object-detection", "prompt": "", "tokens": 9}, "only models that write text take tokens"),
+        ({"task": "image-classification"}, "image-classification cannot use prompt. Leave that out."),
+        ({"task": "object-detection", "prompt": "", "tokens": 9}, "cannot use tokens"),
     ]:
         with pytest.raises(BadInput) as refusal:
             RunSpec(**{"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A", **changes})
