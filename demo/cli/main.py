@@ -84,7 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _silence_output() -> None:
     """Sends what is left in the buffer to the null device, so that Python's flush at exit succeeds."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
