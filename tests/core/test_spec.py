@@ -10,22 +10,11 @@ from hypothesis import strategies as st
 
 from demo.core.errors import BadInput
 from demo.core.spec import (
-    ATTENTIONS,
-    CACHES,
-    COMPILERS,
-    DEVICES,
-    DTYPES,
-    DYNAMICS,
     MAX_BATCH_SIZE,
     MAX_PROMPT,
     MIN_ITERATIONS,
-    MODES,
     OPTIONS,
-    PROFILES,
-    PROTOCOLS,
-    SCOPES,
     TEXT_GENERATION,
-    WEIGHTS,
     RunSpec,
 )
 
@@ -135,25 +124,6 @@ def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
     assert (text.sees_picture, text.unit, text.prompt) == (False, "token", " The \N{CAT FACE}\n")
     picture = RunSpec("shapes-vit", "image-classification")
     assert (picture.sees_picture, picture.unit) == (True, "image")
-
-
-def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:
-    """As the help of the command line says."""
-    spec = RunSpec("shapes-vit", "image-classification")
-    for field, values in {
-        "mode": MODES,
-        "dtype": DTYPES,
-        "device": DEVICES,
-        "weights": WEIGHTS,
-        "protocol": PROTOCOLS,
-        "attention": ATTENTIONS,
-        "cache": CACHES,
-        "profile": PROFILES,
-        "compiler": COMPILERS,
-        "scope": SCOPES,
-        "dynamic": DYNAMICS,
-    }.items():
-        assert getattr(spec, field) == values[0], field
 
 
 def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:
