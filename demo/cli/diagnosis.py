@@ -115,7 +115,7 @@ def _results(notes: list[Finding]) -> tuple[str, int]:
 
 
 def _folder(path: Path) -> Folder:
-    """With the size of all files below, links not followed; a file that vanishes meanwhile is passed over."""
+    """The folder with the size of all files below; links are not followed, and a file that vanishes is left out."""
     size = 0
     for parent, _, names in os.walk(path):
         for name in names:

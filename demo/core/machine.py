@@ -40,8 +40,8 @@ class Environment:
     """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
     long its threads spin while they wait."""
     free_cores: int | None = None
-    """Of `cpu_count`, those that other processes left free when the timing began, one at least; None where it is not
-    known: on a GPU, without /proc, and in results that were stored before it was looked at."""
+    """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
+    known: on a GPU, without /proc, and in older results."""
 
     @property
     def gave_way(self) -> bool:

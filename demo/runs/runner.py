@@ -202,7 +202,7 @@ class Runner:
     def _follow(
         self, lent_gpu: LentGpu, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None
     ) -> Generator[Progress, None, RunResult]:
-        """As `_supervise`, for the run of another runner that holds the GPU. A cancel waits until that has one.
+        """Follows a run of another runner that holds the GPU, and returns its result. A cancel waits until it has one.
 
         It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
         """
