@@ -96,7 +96,7 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def _or_random_weights(what: str, remedy: str, checkpoint: str) -> CannotLoad:
-    """With the offer of random weights, where the config ships with the project."""
+    """A refusal that offers random weights, where the config ships with the project."""
     if catalog.find(checkpoint) is None:
         return CannotLoad(what, f"{remedy} {OTHER}.")
     timed = "choose weights: random, which times its architecture all the same."
