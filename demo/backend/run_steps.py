@@ -50,7 +50,7 @@ from demo.core.spec import RunSpec
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
-"""Of a timing during which other programs took a core."""
+"""Times that a timing is begun anew because other programs took a core."""
 
 
 class Made(NamedTuple):
@@ -355,7 +355,7 @@ class Run:
         return samples, outputs
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
-        """All but the compiled model's."""
+        """Keeps all times but the compiled model's."""
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))

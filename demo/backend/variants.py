@@ -22,7 +22,7 @@ class Variant:
 @dataclass(frozen=True)
 class Eager(Variant):
     outputs: Any
-    """Of one call, cloned."""
+    """Outputs of one call, cloned."""
     untouched: Any
     """A twin of the model from before its first call; None where it cannot be copied."""
     first_call_changed_model: bool

@@ -43,8 +43,7 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
 
 
 def read(spec: RunSpec, file: Path | None) -> Workload:
-    """The same from the picture's file, which is read where the model sees one, on the device that the spec asks
-    for."""
+    """Loads the workload on the device that the spec asks for. `file` is read where the model sees a picture."""
     picture = images.read(file)[0] if file is not None and spec.sees_picture else None
     device = machine_probe.pick_device(spec.device)
     return load(spec.on(device.type), device, picture, file)
