@@ -15,7 +15,7 @@ from demo.core.measurement import BackToBack, Compilation, CompileCost, Compiled
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, same_answer, section_texts, sentences
+from demo.present import cost_parts, details, markdown, same_answer, sentences, why_parts
 from demo.ui.html import sections
 
 OLD = sentences.basis(ok_result(), ENGLISH)
@@ -88,9 +88,8 @@ def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() ->
     assert sentences.interval(ok_result(compiled=noisy), ENGLISH) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
 
 
-def rows(result: RunResult) -> list[details.Row]:
-    parts = [make(result, ENGLISH) for make in (details.WHY | details.COST).values()]
-    return [row for part in parts if part is not None for row in part.rows]
+def rows(result: RunResult) -> list[why_parts.Row]:
+    return [row for parts in details.tree(result, ENGLISH).values() for part in parts.values() for row in part.rows]
 
 
 def test_rows_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
@@ -109,7 +108,7 @@ def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
     ]:
         broken = dataclasses.replace(ok_result().spec, graph_break=True)
         result = ok_result(spec=broken, with_break=measurement(with_break))
-        page = " ".join(re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(result, ENGLISH)).split())
+        page = " ".join(re.sub(r"<[^>]+>", " ", sections.parts(result, ENGLISH)["compiled"]).split())
         for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
             assert f"The graph breaks {told}" in text
         assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
@@ -128,17 +127,15 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(good, ENGLISH))
+    page = re.sub(r"<[^>]+>", " ", sections.parts(good, ENGLISH)["compiled"])
     report = " ".join(terminal.report(good).split())
     for text in (report, page, markdown.of_run(good)):
         assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks." in text
         assert "“Full graph only” fails then: a lock." in text
         assert "Call the model once in eager before compiling." in text
     assert "hooks.py:27" in page
-    assert section_texts.compiled_title(good, ENGLISH).endswith(
-        "Yes: the whole model is one graph, after one eager call"
-    )
-    assert section_texts.pays(good, ENGLISH)[-1].startswith("Eager was called before these first calls")
+    assert "Yes: the whole model is one graph, after one eager call" in page
+    assert cost_parts.when_it_pays(good, ENGLISH)[-1].startswith("Eager was called before these first calls")
     better = ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1)))
     assert sentences.compiled_first(better, ENGLISH) == [
         "Compiled before any eager call, this model becomes 1 graph, no breaks."
@@ -176,7 +173,7 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     result = ok_result(compilation=newer)
     assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
     assert japanese.quoted("partly") in sections.whole(result, japanese)
-    part = details.pays(result, ENGLISH)
+    part = cost_parts.pays(result, ENGLISH)
     assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 
 
@@ -184,7 +181,7 @@ def test_the_instruction_probe_is_a_part_of_its_own_where_there_was_one() -> Non
     cold, warm = CompileCost(30.0, {"inductor": 9.0, "instruction probe": 18.3}), CompileCost(2.0, {"inductor": 0.0})
     result = ok_result(compilation=Compilation(30.0, "cold", 1, cold=cold, warm=warm))
     for language in LANGUAGES.values():
-        part = details.pays(result, language)
+        part = cost_parts.pays(result, language)
         assert part is not None and part.table is not None
         probe = [language.texts["part_instruction_probe"], language.plain_value("18 s"), ""]
         assert probe in part.table[1]
@@ -200,14 +197,12 @@ def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not a
 
 
 def test_launch_overhead_is_told_with_what_can_remove_it() -> None:
-    assert section_texts.launch_overhead(two_clocks(0.0042, 0.0025), ENGLISH) == (
+    assert why_parts.launch_overhead(two_clocks(0.0042, 0.0025), ENGLISH) == (
         "58 % of eager's time is launching kernels, 50 % of compiled's: CUDA graphs can remove it."
     )
-    assert "CUDA graphs removed the difference" in section_texts.launch_overhead(
-        two_clocks(0.0042, 0.005, "used"), ENGLISH
-    )
-    assert "the GPU is the limit" in section_texts.launch_overhead(two_clocks(0.0099, 0.0049), ENGLISH)
-    assert section_texts.launch_overhead(ok_result(), ENGLISH) == ""
+    assert "CUDA graphs removed the difference" in why_parts.launch_overhead(two_clocks(0.0042, 0.005, "used"), ENGLISH)
+    assert "the GPU is the limit" in why_parts.launch_overhead(two_clocks(0.0099, 0.0049), ENGLISH)
+    assert why_parts.launch_overhead(ok_result(), ENGLISH) == ""
 
 
 def test_every_figure_of_a_full_result_has_its_line() -> None:

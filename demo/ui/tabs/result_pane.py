@@ -12,11 +12,10 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import charts
+from demo.present import charts, details
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import guide_comparison_html, outputs_html, reruns_html, results, share, takeaway
-from demo.ui.html.sections import FOLDS, Section
+from demo.ui.html import outputs_html, results, sections, share, takeaway
 from demo.ui.tabs import repeat
 from demo.ui.tabs.accordions import Fold
 from demo.ui.web.visitor_language import written
@@ -50,13 +49,6 @@ class ResultPane:
         question and the form need not wait for it.
         """
         note = written(lambda lang: results.published_note(checkpoint, task, lang))
-        guide = Section("beside", guide_comparison_html.section, guide_comparison_html.chart)
-        take = Section("takeaway", takeaway.section, component=takeaway.component)
-        parts = {
-            "fold_why": ([*FOLDS["fold_why"], reruns_html.SECTION, guide], []),
-            "fold_cost": (FOLDS["fold_cost"], []),
-            "fold_take": ([take], ["trace", "package"]),
-        }
         return cls(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
@@ -70,7 +62,11 @@ class ResultPane:
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT),
-            folds=[Fold.build(name, sections, files) for name, (sections, files) in parts.items()],
+            folds=[
+                Fold.build("fold_why", [*details.FOLDS["fold_why"], "beside"]),
+                Fold.build("fold_cost", details.FOLDS["fold_cost"]),
+                Fold.build("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
+            ],
         )
 
     @property
@@ -114,11 +110,12 @@ class ResultPane:
         `machine` is this one, for what the page may run on it next.
         """
         shown: dict[Any, Any] = {self.share: gr.update(value=share.section(result, stored, lang), visible=True)}
+        parts = {
+            "beside": sections.beside(result, lang),
+            "takeaway": takeaway.section(result, lang, badge=share.badge(result) if stored else ""),
+        } | sections.parts(result, lang)
         for fold in self.folds:
-            shown |= fold.shown(result, files, lang)
-        if stored:
-            badged = takeaway.section(result, lang, badge=share.badge(result))
-            shown[self.folds[-1].html["takeaway"]] = gr.update(value=badged, visible=True)
+            shown |= fold.shown(parts, result, files, lang)
         if result.speedup is None or result.failure is not None:
             return self.only(results.failure(result, lang)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}

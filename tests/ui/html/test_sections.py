@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
@@ -15,22 +17,22 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, section_texts, sentences
+from demo.present import charts, cost_parts, sentences
 from demo.present.palette import COMPILED, EAGER
 from demo.ui.html.elements import ruler
-from demo.ui.html.sections import FOLDS
+from demo.ui.html.sections import CHARTS, parts
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-SECTIONS = [section for parts in FOLDS.values() for section in parts]
 OLD = [FIXTURES / f"{name}.json" for name in ("detection", "result_v1", "segmentation")]
 
 
 def shown(result: RunResult) -> dict[str, str]:
     """The text of every part that has something to tell, by name, without tags."""
-    pieces = {section.name: section.html(result, ENGLISH) for section in SECTIONS}
-    return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items() if html}
+    pieces = parts(result, ENGLISH)
+    return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items()}
 
 
 def compilation(**changes: object) -> RunResult:
@@ -45,11 +47,7 @@ def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> 
         told = shown(result)
         assert {"calls", "compiled", "pays", "machine"} <= set(told)
         assert all("None" not in text and "nan" not in text for text in told.values())
-        assert all(
-            section.figure(result, ENGLISH) is not None
-            for section in SECTIONS
-            if section.figure and section.name in told
-        )
+        assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
 
 
 def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
@@ -99,8 +97,8 @@ NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_second
 
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in section_texts.pays(loss, ENGLISH)[0]
-    assert "pays" not in " ".join(section_texts.pays(NOISY, ENGLISH))
+    assert "never pays for itself" in cost_parts.when_it_pays(loss, ENGLISH)[0]
+    assert "pays" not in " ".join(cost_parts.when_it_pays(NOISY, ENGLISH))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
@@ -130,11 +128,10 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
 
 
 def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
-    (section,) = (section for section in SECTIONS if section.name == "another_size")
-    assert "Another size? Not tried" in section.html(ok_result(), ENGLISH)
-    assert re.search(r'another_size=true" data-follow="run"', section.html(ok_result(), ENGLISH))
+    untried = parts(ok_result(), ENGLISH)["another_size"]
+    assert "Another size? Not tried" in untried and re.search(r'another_size=true" data-follow="run"', untried)
     package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
-    assert section.html(package, ENGLISH) == "" == section.html(failed_result(), ENGLISH)
+    assert all("another_size" not in parts(one, ENGLISH) for one in (package, failed_result()))
 
 
 def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
@@ -171,7 +168,29 @@ def test_nothing_from_outside_becomes_html() -> None:
         environment=dataclasses.replace(result.environment, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE),
         machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
     )
-    assert all("<img" not in section.html(result, language) for section in SECTIONS for language in LANGUAGES.values())
+    assert all("<img" not in html for language in LANGUAGES.values() for html in parts(result, language).values())
+
+
+def after(processes: int, **changes: Any) -> RunResult:
+    """The last of so many processes."""
+    earlier: tuple[Any, ...] = ()
+    for number in range(processes):
+        faster = measurement(0.001 / math.exp(0.02 * number))
+        result = ok_result(**{"id": f"run {number}", "compiled": faster, "earlier": earlier} | changes)
+        earlier = result.as_processes()
+    return result
+
+
+def test_from_three_processes_on_each_is_shown_with_the_answers_own_interval() -> None:
+    assert "reruns" not in shown(after(2))
+    result = after(3, spec=RunSpec(f"{HOSTILE}/model", "image-classification", device="cpu"))
+    assert result.speedup is not None
+    assert f"({result.speedup.low:.2f} to {result.speedup.high:.2f}×)" in shown(result)["reruns"]
+    for language in LANGUAGES.values():
+        figure = CHARTS["reruns"](result, language)
+        band = figure.layout.shapes[0]
+        assert len(figure.data[0].x) == 3 and (band.x0, band.x1) == (result.speedup.low, result.speedup.high)
+        assert "<img" not in figure.layout.meta["aloud"] + str(figure.layout.annotations[-1].text)
 
 
 # The break-even chart
