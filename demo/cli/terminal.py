@@ -119,10 +119,9 @@ def report(result: RunResult) -> str:
         parted = same_answer.parted(result, ENGLISH)
         said = [same_answer.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
-    # The page alone has the chart of the reruns, and the button that the invitation to another size is about.
-    of_page = {"reruns"} if result.another_sizes else {"reruns", "another_size"}
+    untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
     for parts in details.tree(result, ENGLISH).values():
-        shown = [part for name, part in parts.items() if name not in of_page]
+        shown = [part for name, part in parts.items() if name != untried]
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])

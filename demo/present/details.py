@@ -1,14 +1,169 @@
-"""What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table, rows and a chart.
+"""What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
 
-It is made once for a result, as plain text in the language asked for. The page, the terminal and Markdown draw it.
+It is made once for a result, as plain text in the language asked for; the page, the terminal and Markdown draw it. Here
+are the parts on what compiling costs; `why_parts` has those that explain the answer. A part without data is None.
 """
 
 from __future__ import annotations
 
+from demo.core import format as fmt
+from demo.core import stats
 from demo.core.languages import Language
+from demo.core.measurement import AnotherSize
 from demo.core.result import RunResult
-from demo.present import cost_parts, why_parts
-from demo.present.why_parts import Part
+from demo.core.spec import OWN_MODEL
+from demo.present import why_parts
+from demo.present.sentences import calls_to_pay, cost_key, count, outcome, speedup, times_of, variants, worker_word
+from demo.present.why_parts import Part, row
+
+
+def pays(result: RunResult, lang: Language) -> Part | None:
+    """The cost of the first call from each state of the cache, its parts, and when it has paid for itself."""
+    found = result.compilation
+    if found is None or result.speedup is None:
+        return None
+    costs = {"cold": found.cold, "warm": found.warm}
+    measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
+    heads = [""]
+    for cache, cost in measured.items():
+        head = lang.plain(f"head_{cost_key(found, cache)}")
+        heads.append(lang.listed([head, lang.plain("by_run", id=cost.run_id)]) if cost.run_id else head)
+    lines = []
+    for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
+        seconds = [cost.parts.get(name) for cost in measured.values()]
+        cells = [lang.plain_value(fmt.start_time(one) if one is not None else "") for one in seconds]
+        lines.append([worker_word("part", name, lang), *cells])
+    rows = []
+    if found.package_bytes is not None:
+        rows.append(row("row_package", lang.plain_value(fmt.size(found.package_bytes)), lang))
+    if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
+        three = lang.listed([lang.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
+        rows.append(row("row_first_three", three, lang))
+    return Part(lang.plain("section_pays"), when_it_pays(result, lang), (heads, lines) if lines else None, rows)
+
+
+def when_it_pays(result: RunResult, lang: Language) -> list[str]:
+    """A sentence for each state of the cache whose first call was measured, but for that of each start: see
+    `advice.worth`."""
+    compiled = result.compilation
+    if compiled is None:
+        return []
+    *others, _ = compiled.known_costs.items()
+    told = [
+        _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
+        for cache, seconds in others
+    ]
+    return list(map(lang.sentence, [*told, *([lang.plain("pays_after_eager")] if compiled.compiled_first else [])]))
+
+
+def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
+    """`cost`, the text about a first call that takes `seconds`, and when it has paid for itself."""
+    even = result.break_even(seconds)
+    if even is None or outcome(result) in (None, "void", "unsure"):
+        return cost
+    if even.calls is None or outcome(result) != "faster":
+        return lang.composed("paid_never", cost=cost)
+    paid = lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
+    if even.answers is not None:
+        answers = count(fmt.two_digits(even.answers), "answer", lang)
+        return lang.listed([paid, lang.composed("about", value=answers)])
+    return paid
+
+
+def another_size(result: RunResult, lang: Language) -> Part | None:
+    """One row for each size that was called after the timed one; before one was, an invitation.
+
+    None for a run that cannot try one.
+    """
+    if result.failure is not None or result.compilation is None:
+        return None
+    if result.spec.compiler == "aot" or result.spec.task == OWN_MODEL:
+        return None
+    if not result.another_sizes:
+        title = lang.composed("section_another_size", answer=lang.plain("another_size_untried"))
+        return Part(title, [lang.plain("another_size_invites")])
+    rows = []
+    for one in result.another_sizes:
+        value = lang.composed(
+            "another_size_value",
+            time=lang.plain_value(fmt.start_time(one.first_call_seconds)),
+            recompiles=count(one.recompiles, "recompile", lang),
+            times=lang.plain_value(times_of((one.eager.median_seconds, one.compiled.median_seconds))),
+            ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
+        )
+        if one.fallbacks:
+            value = lang.listed([value, lang.plain("another_size_eager")])
+        paid = lang.plain("another_size_never")
+        if one.calls_to_pay is not None:
+            paid = lang.composed("another_size_pays", calls=count(fmt.two_digits(one.calls_to_pay), "call", lang))
+        rows.append((_size(one, lang), value, paid))
+    first = result.another_sizes[0]
+    answer = lang.composed(
+        "another_size_answer",
+        size=_size(first, lang),
+        time=lang.plain_value(fmt.start_time(first.first_call_seconds)),
+        ratio=lang.plain_value(fmt.ratio(first.speedup.ratio)),
+    )
+    return Part(lang.composed("section_another_size", answer=answer), [lang.plain("another_size_note")], None, rows)
+
+
+def _size(inputs: AnotherSize, lang: Language) -> str:
+    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
+    batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
+    if inputs.prompt_tokens:
+        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
+        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
+    return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
+
+
+MEMORY_DIFFERENCE = 0.02
+"""Peaks that differ by a smaller share are not shown."""
+
+
+def memory(result: RunResult, lang: Language) -> Part | None:
+    """Both peaks; where the allocator held more of the GPU than it gave out, that as well."""
+    sides = [(name, side) for _, name, side in variants(result, lang) if side.peak_memory_bytes]
+    peaks = [side.peak_memory_bytes or 0 for _, side in sides]
+    if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):
+        return None
+    lines = [[lang.plain("head_peak"), *(lang.plain_value(fmt.size(peak)) for peak in peaks)]]
+    reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
+    if all(reserved):
+        lines.append([lang.plain("head_reserved"), *(lang.plain_value(fmt.size(held)) for held in reserved)])
+    title = lang.plain("section_memory", figures=" → ".join(map(fmt.size, peaks)))
+    meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
+    return Part(title, [meaning], (["", *(name for name, _ in sides)], lines))
+
+
+def request(result: RunResult, lang: Language) -> Part | None:
+    """A whole request in its four parts, which compiling changes one of, and the model's share of an eager one."""
+    around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
+    if around is None or requests is None:
+        return None
+    before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
+    model = result.answer_seconds or tuple(result.latencies.values())
+    lines = {
+        "request_prepare": (before, before),
+        "request_copy": (around.copy_seconds, around.copy_seconds),
+        "request_model": model,
+        "request_decode": (after, after),
+        "request_whole": requests,
+    }
+    table = [[lang.plain(key), *(lang.plain_value(fmt.latency(time)) for time in both)] for key, both in lines.items()]
+    heads = ["", *(name for _, name, _ in variants(result, lang))]
+    certain = outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
+    answer = _faster(requests[0] / requests[1], lang) if certain else speedup(result, lang)
+    share = lang.composed("request_share", share=lang.plain_value(fmt.percent(model[0] / requests[0])))
+    return Part(lang.composed("section_request", answer=answer), [share], (heads, table))
+
+
+def _faster(ratio: float, lang: Language) -> str:
+    """'2.00× faster', 'no difference'."""
+    size = max(ratio, 1 / ratio)
+    if size - 1 < stats.SMALLEST_DIFFERENCE:
+        return lang.plain("answer_same")
+    return lang.plain("answer_faster" if ratio > 1 else "answer_slower", ratio=fmt.ratio(size))
+
 
 FOLDS = {
     "fold_why": {
@@ -17,13 +172,12 @@ FOLDS = {
         "compiled": why_parts.compiled,
         "outputs": why_parts.outputs,
         "machine": why_parts.machine,
-        "reruns": why_parts.reruns,
     },
     "fold_cost": {
-        "pays": cost_parts.pays,
-        "another_size": cost_parts.another_size,
-        "memory": cost_parts.memory,
-        "request": cost_parts.request,
+        "pays": pays,
+        "another_size": another_size,
+        "memory": memory,
+        "request": request,
     },
 }
 """By the key of the fold's title and the name of the part, in the order of the page."""

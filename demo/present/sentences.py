@@ -177,13 +177,8 @@ def settings_line(spec: RunSpec, lang: Language) -> str:
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
 
-def batch(spec: RunSpec) -> str:
-    """The batch size for a table's column; '' for a model of one's own, whose function makes the inputs."""
-    return str(spec.batch_size) if spec.unit != "call" else ""
-
-
 def settings(spec: RunSpec, lang: Language) -> str:
-    """The same without the checkpoint."""
+    """'batch 4 · default · float32': `settings_line` without the checkpoint."""
     return " · ".join(settings_apart(spec, lang))
 
 
@@ -218,7 +213,7 @@ def interval(result: RunResult, lang: Language) -> str:
 
 
 def interval_alone(result: RunResult, lang: Language) -> str:
-    """The same without what it rests on."""
+    """'speed-up 1.41 to 1.45×, 95 % confidence'; '' without a speed-up."""
     speedup = result.speedup
     if speedup is None:
         return ""

@@ -24,7 +24,6 @@ from demo.present.sentences import (
     count,
     ends,
     grouped,
-    speedup_in_full,
     timed,
     times_of,
     variants,
@@ -143,20 +142,6 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
         for number, one in enumerate(repeats, 1)
         for low, high in [ends(one.within.low, one.within.high)]
     ]
-
-
-SHOWN_FROM = 3
-"""Processes: of two a chart says no more than their interval."""
-
-
-def reruns(result: RunResult, lang: Language) -> Part | None:
-    """The heading of the chart of the processes that an answer rests on, from `SHOWN_FROM` on."""
-    number = len(result.as_processes())
-    if number < SHOWN_FROM:
-        return None
-    processes, speedup = count(number, "process", lang), speedup_in_full(result, lang)
-    title = lang.composed("section_reruns", processes=processes, speedup=speedup)
-    return Part(title, [lang.plain("reruns_same")])
 
 
 # The profile

@@ -55,43 +55,27 @@ def longer(result: RunResult, lang: Language) -> Markup:
     wide = speedup.within.half_width > spec.precision or sentences.unsure_within(result)
     if not wide or spec.most_seconds >= LONGER_SECONDS:
         return Markup()
-    return _again(spec, {"most_seconds": LONGER_SECONDS}, lang)
-
-
-def remedies(result: RunResult, lang: Language) -> Markup:
-    """One button for each setting that the failure's remedy names; '' if it names none."""
-    return _each(result.spec, result.failure.change, lang) if result.failure is not None else Markup()
-
-
-def step(result: RunResult, option: str, value: Any, lang: Language) -> Markup:
-    """A button that runs the same with one option changed; '' if the page cannot run that."""
-    return _again(result.spec, {option: value}, lang)
-
-
-def another_size(result: RunResult, lang: Language) -> Markup:
-    """A button that runs the same with other sizes after the timing."""
-    return _each(result.spec, {"another_size": True}, lang)
+    return again(spec, {"most_seconds": LONGER_SECONDS}, lang)
 
 
 def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> Markup:
     """For a run refused for lack of a GPU: a button that runs it with device 'auto'; else ''."""
     lacking = machine is not None and machine.gpu is None and spec.device == "cuda"
-    return _each(spec, {"device": "auto"}, lang) if lacking else Markup()
+    return again(spec, {"device": "auto"}, lang) if lacking else Markup()
 
 
-def _each(spec: RunSpec, change: dict[str, Any], lang: Language) -> Markup:
-    return Markup().join(_again(spec, {name: value}, lang) for name, value in change.items())
+def again(spec: RunSpec, changes: dict[str, Any], lang: Language) -> Markup:
+    """For each change of a setting a button that runs `spec` with it; '' if the page cannot run that."""
+    return Markup().join(_changed(spec, name, value, lang) for name, value in changes.items())
 
 
-def _again(spec: RunSpec, change: dict[str, Any], lang: Language) -> Markup:
-    """A link that runs `spec` with one setting changed; '' if the page cannot run that."""
+def _changed(spec: RunSpec, name: str, value: Any, lang: Language) -> Markup:
     if catalog.is_folder(spec.checkpoint):
         return Markup()
     try:
-        changed = dataclasses.replace(spec, **change)
+        changed = dataclasses.replace(spec, **{name: value})
     except (BadInput, TypeError):  # a stored result may hold anything
         return Markup()
-    ((name, value),) = change.items()
     if name == "most_seconds":
         words = lang.html("again_longer", seconds=f"{value:g}")
     elif name not in lang.texts:

@@ -68,18 +68,7 @@ def percentage(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
 
 
-_REACHES = {
-    1.1: 1.05,
-    1.25: 1.1,
-    1.5: 1.25,
-    2.0: 1.5,
-    3.0: 2.0,
-    5.0: 2.0,
-    10.0: 3.0,
-    20.0: 5.0,
-    50.0: 10.0,
-    100.0: 10.0,
-}
+_REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
 """A ruler's end on either side of 1×, and the tick between."""
 
 

@@ -8,18 +8,11 @@ from markupsafe import Markup
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.present import charts, details, guide_charts, several_runs
+from demo.present import charts, details, guide_charts
 from demo.present.guide_comparison import compare_with_guide
 from demo.store import published
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
-
-
-def rerun_dots(result: RunResult, lang: Language) -> Any:
-    """A dot for each process that the answer rests on; None without a speed-up."""
-    if result.speedup is None:
-        return None
-    return several_runs.reruns(result, [one.within.ratio for one in result.as_processes()], result.speedup, lang)
 
 
 def guide_chart(result: RunResult, lang: Language) -> Any:
@@ -28,19 +21,13 @@ def guide_chart(result: RunResult, lang: Language) -> Any:
     return None if found is None else guide_charts.run_and_guide(result, found, lang)
 
 
-CHARTS = {
-    "calls": charts.trace,
-    "why": charts.busy_bars,
-    "pays": charts.break_even,
-    "reruns": rerun_dots,
-    "beside": guide_chart,
-}
+CHARTS = {"calls": charts.trace, "why": charts.busy_bars, "pays": charts.break_even, "beside": guide_chart}
 """The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
 
 
 def parts(result: RunResult, lang: Language) -> dict[str, Markup]:
     """The HTML of each part that has something to tell, by its name; an untried size has a button that tries it."""
-    button = Markup() if result.another_sizes else actions.another_size(result, lang)
+    button = Markup() if result.another_sizes else actions.again(result.spec, {"another_size": True}, lang)
     return {
         name: drawn("sections.part", lang, part, button if name == "another_size" else "")
         for fold in details.tree(result, lang).values()

@@ -62,7 +62,10 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: st
         in_folder=needs_folder(result.spec),
         uploads=uploads(result),
         uploaded=UPLOADED,
-        steps=[(step.words, actions.step(result, step.option, step.value, lang)) for step in next_steps(result, lang)],
+        steps=[
+            (step.words, actions.again(result.spec, {step.option: step.value}, lang))
+            for step in next_steps(result, lang)
+        ],
         snippet=snippet(result) if timed else "",
         traffic=_traffic(result, lang),
         table=markdown.of_run(result) if timed else "",
@@ -101,48 +104,36 @@ def uploads(result: RunResult) -> bool:
 def curl(result: RunResult, address: str) -> str:
     """Shell commands that upload the picture, start the run and wait for its JSON on the event stream."""
     asked, named = catalog.arguments(result.spec), example(result)
-    call = "$SERVER/gradio_api/call/v2/benchmark"
-    given = shlex.quote(json.dumps(asked | ({"example": named} if named else {})))
-    before, after = [], []
+    given, upload = shlex.quote(json.dumps(asked | ({"example": named} if named else {}))), []
     if uploads(result):
         start, end = json.dumps(asked)[:-1] + ', "image": {"path": "', '", "meta": {"_type": "gradio.FileData"}}}'
         given = f'{shlex.quote(start)}"$FILE"{shlex.quote(end)}'
-        before = [
-            f"PICTURE={UPLOADED}",
-            'if [ -f "$PICTURE" ]; then',
-            'FILE=$(curl -sS -F "files=@$PICTURE" $SERVER/gradio_api/upload | cut -d \'"\' -f 2)',
-        ]
-        after = ["else", 'echo "There is no file $PICTURE here: put the path of your picture after PICTURE="', "fi"]
-    return "\n".join(
-        [
-            f"SERVER={address}",
-            *before,
-            f"RUN=$(curl -sS {call} -H 'Content-Type: application/json' \\",
-            f"  -d {given} | cut -d '\"' -f 4)",
-            f"curl -sSN {call}/$RUN",
-            *after,
-            "",
-        ]
-    )
+        upload = [f"FILE=$(curl -sS -F files=@{UPLOADED} $SERVER/gradio_api/upload | cut -d '\"' -f 2)"]
+    call = "$SERVER/gradio_api/call/v2/benchmark"
+    lines = [
+        f"SERVER={address}",
+        *upload,
+        f"RUN=$(curl -sS {call} -H 'Content-Type: application/json' \\",
+        f"  -d {given} | cut -d '\"' -f 4)",
+        f"curl -sSN {call}/$RUN",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def client(result: RunResult, address: str) -> str:
     """Python code for gradio_client."""
-    given = "".join(f"    {name}={literal(value)},\n" for name, value in catalog.arguments(result.spec).items())
     named = example(result)
-    lines, picture = ["from gradio_client import Client"], ""
+    given = [f"{name}={literal(value)}" for name, value in catalog.arguments(result.spec).items()]
     if uploads(result):
-        lines = [
-            "from pathlib import Path",
-            "",
-            "from gradio_client import Client, handle_file",
-            "",
-            f"picture = {literal(UPLOADED)}",
-            "if not Path(picture).is_file():",
-            '    raise SystemExit(f"There is no file {picture} here: put the path of your picture in its place.")',
-        ]
-        picture = "    image=handle_file(picture),\n"
+        given.append(f"image=handle_file({literal(UPLOADED)})")
     elif named is not None:
-        picture = f"    example={literal(named)},\n"
-    call = f'result = client.predict(\n{given}{picture}    api_name="/benchmark",\n)'
-    return "\n".join([*lines, f'client = Client("{address}")', call, 'print(result["status"], result["speedup"])', ""])
+        given.append(f"example={literal(named)}")
+    lines = [
+        f"from gradio_client import Client{', handle_file' if uploads(result) else ''}",
+        f'client = Client("{address}")',
+        "result = client.predict(",
+        *(f"    {one}," for one in [*given, 'api_name="/benchmark"']),
+        ")",
+        'print(result["status"], result["speedup"])',
+    ]
+    return "\n".join([*lines, ""])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
@@ -17,10 +15,8 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
-from demo.present import charts, cost_parts, sentences
-from demo.present.palette import COMPILED, EAGER
+from demo.present import charts, details, sentences
 from demo.ui.html.elements import ruler
 from demo.ui.html.sections import CHARTS, parts
 
@@ -97,8 +93,8 @@ NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_second
 
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in cost_parts.when_it_pays(loss, ENGLISH)[0]
-    assert "pays" not in " ".join(cost_parts.when_it_pays(NOISY, ENGLISH))
+    assert "never pays for itself" in details.when_it_pays(loss, ENGLISH)[0]
+    assert "pays" not in " ".join(details.when_it_pays(NOISY, ENGLISH))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
@@ -171,28 +167,6 @@ def test_nothing_from_outside_becomes_html() -> None:
     assert all("<img" not in html for language in LANGUAGES.values() for html in parts(result, language).values())
 
 
-def after(processes: int, **changes: Any) -> RunResult:
-    """The last of so many processes."""
-    earlier: tuple[Any, ...] = ()
-    for number in range(processes):
-        faster = measurement(0.001 / math.exp(0.02 * number))
-        result = ok_result(**{"id": f"run {number}", "compiled": faster, "earlier": earlier} | changes)
-        earlier = result.as_processes()
-    return result
-
-
-def test_from_three_processes_on_each_is_shown_with_the_answers_own_interval() -> None:
-    assert "reruns" not in shown(after(2))
-    result = after(3, spec=RunSpec(f"{HOSTILE}/model", "image-classification", device="cpu"))
-    assert result.speedup is not None
-    assert f"({result.speedup.low:.2f} to {result.speedup.high:.2f}×)" in shown(result)["reruns"]
-    for language in LANGUAGES.values():
-        figure = CHARTS["reruns"](result, language)
-        band = figure.layout.shapes[0]
-        assert len(figure.data[0].x) == 3 and (band.x0, band.x1) == (result.speedup.low, result.speedup.high)
-        assert "<img" not in figure.layout.meta["aloud"] + str(figure.layout.annotations[-1].text)
-
-
 # The break-even chart
 
 
@@ -201,15 +175,10 @@ def lines(result: RunResult) -> dict[str, tuple[list[float], list[float]]]:
     return {part.name: (list(part.x), list(part.y)) for part in figure.data if part.mode == "lines"}
 
 
-def test_eager_starts_at_nothing_and_compiled_at_the_seconds_of_its_first_call() -> None:
-    drawn = lines(full_result())
-    assert list(drawn) == ["eager", "compiled, cold", "compiled, warm"]
-    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
-
-
 def test_the_lines_cross_where_the_break_even_says() -> None:
     result = full_result()
     drawn = lines(result)
+    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
     for cache, cost in (("cold", 31.2), ("warm", 3.4)):
         even = result.break_even(cost)
         assert even is not None and even.calls is not None
@@ -225,12 +194,6 @@ def test_a_crossing_carries_its_interval() -> None:
     mark = next(part for part in charts.break_even(result, ENGLISH).data if part.name == "break-even")
     assert even is not None and None not in (even.low, even.high, even.calls)
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
-
-
-def test_eager_and_compiled_keep_their_colours_and_the_filled_cache_is_dashed() -> None:
-    drawn = [part for part in charts.break_even(full_result(), ENGLISH).data if part.mode == "lines"]
-    assert [part.line.color for part in drawn] == [EAGER, COMPILED, COMPILED]
-    assert [part.line.dash for part in drawn] == ["solid", "solid", "dash"]
 
 
 def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:
