@@ -34,7 +34,7 @@ SPARSE_SECONDS = 10.0
 MAX_PREDICTIONS = 5
 WIDEST = 100
 TEXT_WIDTH = 48
-"""Of each of two texts side by side."""
+"""Columns of each of two texts side by side."""
 
 
 class ProgressLine:

@@ -121,7 +121,7 @@ MEMORY_DIFFERENCE = 0.02
 
 
 def memory(result: RunResult, lang: Language) -> Part | None:
-    """Both peaks; where the allocator held more of the GPU than it gave out, that as well."""
+    """The peaks of both variants; where the allocator held more of the GPU than it gave out, that as well."""
     sides = [(name, side) for _, name, side in variants(result, lang) if side.peak_memory_bytes]
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
     if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):

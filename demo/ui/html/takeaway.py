@@ -40,7 +40,7 @@ def component(name: str) -> gr.HTML:
     return gr.HTML(visible=False, elem_id=name, apply_default_css=False, html_template=_TEMPLATE, js_on_load=SCRIPT)
 
 
-def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: str = "") -> Markup:
+def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
     """Everything to take away, as HTML. Says what does not apply to this run, and why.
 
     `badge` is the Markdown of a stored run's badge.
@@ -70,8 +70,8 @@ def section(result: RunResult, lang: Language, address: str = ADDRESS, badge: st
         traffic=_traffic(result, lang),
         table=markdown.of_run(result) if timed else "",
         badge=badge,
-        curl=curl(result, address) if callable_here else "",
-        client=client(result, address) if callable_here else "",
+        curl=curl(result, ADDRESS) if callable_here else "",
+        client=client(result, ADDRESS) if callable_here else "",
     )
 
 

@@ -24,7 +24,7 @@ def timed(**changes: Any) -> Progress:
 
 
 def lengths(timing: Progress, spec: RunSpec = SPEC) -> list[float]:
-    """Of eager's bar and of compiled's, in per cent of the lane."""
+    """The length of each bar in per cent of its lane."""
     return [
         float(found)
         for found in re.findall(r'class="bar \w+" style="width:([\d.]+)%', progress.strip(timing, spec, ENGLISH))
