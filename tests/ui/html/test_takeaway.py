@@ -134,7 +134,7 @@ def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any,
     snippet, before = takeaway.curl(result, address), len(asked)
     told = pasted(BASH, snippet, tmp_path)
     if picture is None:
-        assert f"There is no file {takeaway.UPLOADED} here" in told and len(asked) == before
+        assert "curl: (26)" in told and len(asked) == before
         shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
         told = pasted(BASH, snippet, tmp_path)
     assert "event: complete" in told, told
@@ -148,7 +148,6 @@ def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, 
     (address, asked), (result, picture) = served, run
     snippet, before = takeaway.client(result, address), len(asked)
     if picture is None:
-        assert f"There is no file {takeaway.UPLOADED} here" in pasted(PYTHON, snippet, tmp_path)
         shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
     assert re.search(r"^ok \{.*'verdict': 'faster'", told := pasted(PYTHON, snippet, tmp_path), re.MULTILINE), told
     assert asked[before:] == [(result.spec, (picture or SCENE).read_bytes())]
