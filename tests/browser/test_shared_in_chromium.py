@@ -11,7 +11,6 @@ from huggingface_hub import constants
 from samples import ok_result
 from shared_tables import plausible, write
 
-from demo.core import hub
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.jobs.fake_runner import FakeRunner
@@ -31,8 +30,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         patch.setenv(FOLDER_VARIABLE, str(folder))
         patch.setenv("HF_ENDPOINT", endpoint)
-        patch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
-        patch.setattr(hub, "_answers", {})
+        patch.setattr(constants, "HF_ASSETS_CACHE", str(folder / "cache"))
         page = build(FakeRunner(lambda *_: ok_result(), 0.2), history=PushedHistory(DATASET, lambda **_: None))
         _, url, _ = launch(page, prevent_thread_lock=True)
         yield url
