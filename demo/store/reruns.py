@@ -53,7 +53,6 @@ REREAD = (
     "environment.driver",
     "environment.triton",
     "speedup.within",
-    "speedup",
     "process",
 )
 """The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
@@ -61,10 +60,9 @@ REREAD = (
 
 def reread(parts: Sequence[Any]) -> StoredRun | None:
     """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
-    id, spec, *versions, within, speedup, process = parts
+    id, spec, *versions, within, process = parts
     try:
-        # Results of before the spread between processes was taken in have no `within`: all of theirs was.
-        interval = codec.load(Interval, within or speedup)
+        interval = codec.load(Interval, within)
         read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
     except (ValueError, TypeError):
         return None
