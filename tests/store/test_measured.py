@@ -11,7 +11,8 @@ from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, RunSpec
 from demo.core.speedup import ProcessResult, Spread
 from demo.core.stats import Interval
-from demo.store.measured import COLUMNS, load, read, subset_of, write_measured
+from demo.store.measured import load, read, subset_of, write_measured
+from demo.store.tables import COLUMNS
 
 
 def spec(**changes: object) -> RunSpec:
