@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,6 @@ def check_table(path: Path) -> None:
     if path.suffix not in KINDS:
         raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
     check_place(path, "table")
-    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise BadInput("A Parquet file needs pyarrow: pip install -r requirements-sweep.txt, or give a .csv or .json.")
 
 
 def write_table(path: Path, cells: Iterable[Cell]) -> None:
