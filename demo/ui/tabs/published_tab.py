@@ -21,7 +21,7 @@ from demo.store.tables import OOM, Measured, PublishedRow
 from demo.ui.html import actions, row_table
 from demo.ui.html.elements import esc
 from demo.ui.html.row_table import TASK_NAMES, between, milliseconds, status
-from demo.ui.tabs.row_filters import ALL, RowFilters
+from demo.ui.tabs.row_filters import ALL, RowFilters, fitted
 from demo.ui.web.visitor_language import request_language, written
 
 LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
@@ -66,13 +66,8 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
     A choice that the chosen table does not have becomes "all".
     """
     tables, lang = published.tables(), request_language(request)
-    choices = _choices(tables.rows, subset, lang)
-    chosen = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
-    chosen = {
-        column: value if value in [allowed for _, allowed in choices[column]] else ALL
-        for column, value in chosen.items()
-    }
-    lists = [gr.update(choices=choices[column], value=value) for column, value in chosen.items()]
+    asked = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
+    lists, chosen = fitted(_choices(tables.rows, subset, lang), asked)
     try:
         rows = published.select(tables.rows, **chosen, model=model)
         lines = published.select(tables.rows, task=chosen["task"], model=model)

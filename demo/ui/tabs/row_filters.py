@@ -64,3 +64,12 @@ class RowFilters:
         stripped = {**chosen, "model": chosen["model"].strip()}
         written = chosen["model"] if query else gr.skip()
         return [links.query_of_choices(self._name, stripped, self._first), *lists, written, *outputs]
+
+
+def fitted(
+    choices: Mapping[str, Sequence[tuple[str, str]]], asked: Mapping[str, str]
+) -> tuple[list[Any], dict[str, str]]:
+    """Updates for lists of these labels and values, and what is chosen: `ALL` where a list lacks what is asked."""
+    allowed = {name: [value for _, value in options] for name, options in choices.items()}
+    chosen = {name: asked[name] if asked[name] in values else ALL for name, values in allowed.items()}
+    return [gr.update(choices=choices[name], value=value) for name, value in chosen.items()], chosen

@@ -18,7 +18,7 @@ from demo.ui.html.row_table import TASK_NAMES
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE
-from demo.ui.tabs.row_filters import ALL, RowFilters
+from demo.ui.tabs.row_filters import ALL, RowFilters, fitted
 from demo.ui.web.visitor_language import request_language
 
 LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
@@ -77,8 +77,9 @@ def shown(
         "device": _frequent(row.device_name for row in rows),
         "torch": sorted(_frequent(row.torch for row in rows), reverse=True),
     }
-    asked = {"task": task, "device": device, "torch": torch}
-    chosen = {name: value if value in values[name] else ALL for name, value in asked.items()}
+    every = (lang.plain("choice_all"), ALL)
+    choices = {name: [every, *((names.get(one, one), one) for one in found)] for name, found in values.items()}
+    lists, chosen = fitted(choices, {"task": task, "device": device, "torch": torch})
     groups = _groups(
         row
         for row in rows
@@ -89,10 +90,7 @@ def shown(
     )
     place = setting if setting in groups else next(iter(groups), ALL)
     settings = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
-    lists = [gr.update(choices=settings, value=place)]
-    for name, value in chosen.items():
-        choices = [(lang.plain("choice_all"), ALL), *((names.get(each, each), each) for each in values[name])]
-        lists.append(gr.update(choices=choices, value=value))
+    lists.insert(0, gr.update(choices=settings, value=place))
     status = html.status(shared, lang)
     if groups:
         return lists, [status, html.heatmap(groups[place], lang), html.table(groups[place], lang)]
