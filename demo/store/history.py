@@ -113,7 +113,7 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """As `each`, all in memory: up to some hundred kilobytes a result."""
+        """The results that `each` gives, all in memory: up to some hundred kilobytes a result."""
         return list(self.each(limit, search, checkpoints))
 
     def each(

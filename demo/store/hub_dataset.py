@@ -87,7 +87,7 @@ class PushedHistory(History):
         self._start()
 
     def append(self, result: RunResult) -> str | None:
-        """As `History.append`. A result that cannot be stored in the local file is pushed all the same."""
+        """Stores the result here and prepares it for the next push, also where the local file cannot take it."""
         try:
             return super().append(result)
         finally:
@@ -98,7 +98,7 @@ class PushedHistory(History):
             self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
-        """As `History.delete`. Results that were pushed stay in the dataset; the others are not pushed any more.
+        """Removes results here. Those that were pushed stay in the dataset; the others are not pushed any more.
 
         A file of rows that is still here is pushed again without their rows.
         """

@@ -168,7 +168,7 @@ def device_label(name: str) -> str:
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """None for a run that has no row: see `write_measured`."""
+    """The row of a run; None for one that `write_measured` leaves out."""
     spec, machine, speedup = result.spec, result.environment, result.speedup
     if machine is None:
         return None

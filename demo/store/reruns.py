@@ -42,7 +42,7 @@ class StoredRun:
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
     process: ProcessResult | None = None
-    """None of results that are no basis of an answer, and of those by an older protocol."""
+    """None where the result is no basis of an answer, or was timed by an older protocol."""
 
 
 REREAD = (
@@ -82,7 +82,7 @@ def _rerun(
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """None without a speed-up."""
+    """A result as far as its speed-up goes; None without one."""
     if result.speedup is None or result.environment is None:
         return None
     machine, pool = result.environment, result.as_processes()

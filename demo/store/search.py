@@ -20,9 +20,9 @@ from demo.core.spec import OPTIONS
 from demo.store import database as file
 
 MAX_WORDS = 20
-"""Of a search. Each is one more term of SQLite's condition, and a thousand are too many for it."""
+"""Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""
 _WAIT_SECONDS = 2.0
-"""For another writer, before the search does without the index."""
+"""So long a search waits for another writer before it does without the index."""
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip

@@ -28,7 +28,7 @@ class Measured:
     """The device's name in full."""
     driver: str
     commit: str
-    """Of this project; '' where it was not under version control."""
+    """The commit of this project; '' where it was not under version control."""
     date: str
     """UTC: '2026-11-21'."""
     basis: str
@@ -36,7 +36,7 @@ class Measured:
     repeats: int | None
     """How many processes the row rests on."""
     threads: int | None
-    """Of torch; None on a GPU."""
+    """The threads of torch; None on a GPU."""
 
 
 @dataclass(frozen=True)
