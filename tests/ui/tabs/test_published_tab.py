@@ -44,7 +44,7 @@ def lines(table: str) -> list[list[str]]:
     """The text of every cell of the table's body."""
     return [
         [re.sub("<.*?>", " ", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)]
-        for line in re.findall(r"<tr class.*?</tr>", table)
+        for line in re.findall(r"<tr>.*?</tr>", table.partition("<tbody>")[2])
     ]
 
 
