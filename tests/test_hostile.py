@@ -23,6 +23,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from fake_runner import MACHINE, FakeRunner
 from gradio.utils import get_upload_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,6 @@ from demo.core.spec import (
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import form

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from fake_runner import FakeRunner
 from measured_tables import write
 from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result, text_result
@@ -32,7 +33,6 @@ from demo.store import measured, published
 from demo.sweep.cells import Cell
 from demo.ui.html import guide_comparison_html, outputs_html, progress, results, sections, sweep_status
 from demo.ui.html.heatmap import heatmap
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode

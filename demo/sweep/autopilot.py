@@ -30,10 +30,11 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ASSUMED
 from demo.core.stats import Interval
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell, make_cells, on_machine
 from demo.sweep.halving import KEPT, successive_halving
-from demo.sweep.run_grid import AnyRunner, Done, Event, run_cells
+from demo.sweep.run_grid import Done, Event, run_cells
 
 BUDGETS = (0.5, 1.5)
 """Seconds of timing in each rung of the search."""

@@ -16,10 +16,11 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
+from demo.runs.any_runner import AnyRunner
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
-from demo.ui.jobs.jobs import AnyRunner, start_run
+from demo.ui.jobs.jobs import start_run
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.tabs.form import Choice, default_picture, uploaded
 from demo.ui.tabs.form import example as named_example

@@ -13,13 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from demo.core import limits
 from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import share
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import AnyRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
 from demo.ui.look.theme import CSS, HEAD, Paper

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import ok_result
 
 from demo.core.spec import RunSpec
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from huggingface_hub import constants
 from samples import ok_result
 from shared_tables import plausible, write
@@ -14,7 +15,6 @@ from shared_tables import plausible, write
 from demo.core import hub
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from tests import hub_stub
 

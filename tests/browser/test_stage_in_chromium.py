@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import measurement, ok_result
 from troubles import heard
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import links, stage_mode
 

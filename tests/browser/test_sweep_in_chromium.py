@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import failed_result, measurement, ok_result
 from troubles import heard
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page, launch
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from page_support import (
@@ -31,7 +32,6 @@ from demo.core.spec import (
     RunSpec,
 )
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
 

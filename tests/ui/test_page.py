@@ -34,7 +34,7 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; import app; early = 'gradio' in sys.modules;"  # it loads while the worker loads torch
-        "from demo.ui.jobs.fake_runner import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
+        "from tests.fake_runner import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
         "print(early, sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)

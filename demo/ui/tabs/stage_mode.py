@@ -14,7 +14,7 @@ import gradio as gr
 from demo.core import catalog, hub
 from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
-from demo.ui.jobs.jobs import AnyRunner
+from demo.runs.any_runner import AnyRunner
 from demo.ui.look import script
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
 from demo.ui.web.visitor_language import label, request_language, written

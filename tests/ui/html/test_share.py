@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_runner import MACHINE
 from page_support import (
     answering,
     opened,
@@ -15,7 +16,6 @@ from samples import failed_result, ok_result
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.html import share
-from demo.ui.jobs.fake_runner import MACHINE
 from demo.ui.page import Page, masthead
 
 ROOT = Path(__file__).resolve().parents[3]

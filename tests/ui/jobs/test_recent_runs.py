@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import page_support
+from fake_runner import MACHINE, FakeRunner
 from samples import ENVIRONMENT, ok_result
 
 from demo.core.result import RunResult
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.page import Page
 

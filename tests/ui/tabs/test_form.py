@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_runner import MACHINE
 from page_support import (
     answering,
     field_values,
@@ -18,7 +19,6 @@ from samples import ok_result
 
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import MACHINE
 from demo.ui.page import Page
 from demo.ui.tabs import form
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import MACHINE, FakeRunner
 from page_support import (
     answering,
     arrived,
@@ -33,7 +34,6 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
