@@ -22,10 +22,10 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 
 from demo.core import catalog
-from demo.core.errors import BadInput
+from demo.core.errors import NO_ROOM, BadInput
 
 OTHER = "choose another checkpoint"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 NO_ANSWER = (TimeoutError, ConnectionError)
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 LATER = "Try again later, or choose a bundled shapes checkpoint."
@@ -95,7 +95,7 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             status = cause.response.status_code if cause.response is not None else "an error"
             return CannotLoad(f"The Hub answered {status} for {name}.", HTTP_REMEDIES.get(status, LATER))
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN:
             return _no_room(checkpoint, os.strerror(cause.errno))
     if any(isinstance(cause, LocalEntryNotFoundError) for cause in causes):  # raised from the Hub's own answer, too
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."

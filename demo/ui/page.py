@@ -22,6 +22,7 @@ from demo.ui.html import share
 from demo.ui.html.elements import esc
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
+from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.following import Following
@@ -45,7 +46,7 @@ SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_THUMBNAILS = gradio_workarounds.name_thumbnails(
+NAME_THUMBNAILS = name_thumbnails(
     {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
     {code: language.texts["example"] for code, language in LANGUAGES.items()},
 )

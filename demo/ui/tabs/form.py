@@ -31,6 +31,7 @@ from demo.core.spec import (
     without_meaning,
 )
 from demo.ui.html import results
+from demo.ui.look.scripts import TO_ADVANCED
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -52,11 +53,6 @@ PROMPTS = (
 """The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
-INTO_VIEW = """() => setTimeout(() => {
-  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
-  document.getElementById('advanced').scrollIntoView({block: 'start', behavior});
-}, 100)"""
-"""Scrolls to the fold when it opens: it is at the lower end of the form, below the edge of a low window."""
 GALLERIES = {"drawn": True, "photographs": False}
 """The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
 
@@ -378,7 +374,7 @@ class Form:
                 for group, options in FOLDED.items():
                     _heading(group)
                     inputs |= {option.name: _folded(option) for option in options}
-        advanced.expand(None, js=INTO_VIEW, api_visibility="private")
+        advanced.expand(None, js=TO_ADVANCED, api_visibility="private")
         busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
         forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):

@@ -12,7 +12,6 @@ import gradio as gr
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
-from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
 RUN = "run"
@@ -27,7 +26,6 @@ MAX_NAMED = 200
 """Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
-HEAD = script("address.js")
 TO_TAB = "() => window.address.toTab()"
 """Opens the tab that the address names."""
 ARRIVED = "(id) => window.address.arrived(id)"

@@ -32,6 +32,7 @@ from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
 from demo.ui.jobs.sweeps import Sweep, turn
+from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
 from demo.ui.tabs.event_options import AT_ONCE, QUIET
 from demo.ui.tabs.run_tab import RunTab
@@ -41,10 +42,6 @@ STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
 MACHINE_SECONDS = 30.0
-TO_STAGE = """() => {
-  if (window.innerWidth > 800) window.scrollTo(0, 0);
-  else document.getElementById('sweep-stage').scrollIntoView();
-}"""
 
 _log = logging.getLogger(__name__)
 
@@ -140,7 +137,7 @@ class SweepTab:
             grid = PRESETS[name]
             values = [[str(value) for value in getattr(grid, axis)] for axis in self.axes]
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
-        self.start_button.click(None, js=TO_STAGE, api_visibility="private")
+        self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         begun = self.start_button.click(
             self._run,
             [self._run_tab.visitor, *asked],
