@@ -25,7 +25,6 @@ from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.jobs.supervisor import Refused, Supervisor
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
@@ -68,13 +67,12 @@ class RunTab:
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
-        self._recent_runs = RecentRuns(self._history)
         self._queue = queue
         self._jobs = Supervisor[Job]("run")
         self._visitors = Visitors()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self.form = Form.build(choice)
+                self.form = Form(choice)
             with gr.Column(elem_id="stage", min_width=320):
                 self.pane = ResultPane.build(choice.checkpoint, choice.task, results.intro)
         self._has_run = gr.State(False)
@@ -221,7 +219,7 @@ class RunTab:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
-        html = expected(fields, machine, self._recent_runs, request_language(request))
+        html = expected(fields, machine, self._history, request_language(request))
         return gr.skip() if html is None else html
 
     def _settle(
