@@ -38,22 +38,7 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
-from demo.core.spec import (
-    ATTENTIONS,
-    CACHES,
-    COMPILERS,
-    DEVICES,
-    DTYPES,
-    DYNAMICS,
-    MAX_PROMPT,
-    MODES,
-    PROFILES,
-    PROTOCOLS,
-    SCOPES,
-    TASKS,
-    WEIGHTS,
-    RunSpec,
-)
+from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
@@ -73,36 +58,13 @@ CONTROL = "\x1b[2J\x07\u202e\x00"
 # ---- checkpoint ids
 
 
-TRICKS = [
-    "../../etc/passwd",
-    "..\\..\\windows",
-    "/etc/passwd",
-    "~root/model",
-    "./model",
-    ".",
-    "file:///etc/passwd",
-    "http://127.0.0.1:80/model",
-    "http://169.254.169.254/latest/meta-data",
-    "https://huggingface.co/microsoft/resnet-50",
-    "owner/name; rm -rf /",
-    "owner/$(id)",
-    "owner/`id`",
-    "owner/na|me",
-    "owner/name\nSet-Cookie: a",
-    "owner/name\x00.png",
-    "owner/../name",
-    "owner/..",
-    "owner//name",
-    "owner/name/more",
-    "owner/--upload-pack=x",
-    "-owner/name",
-    "owner/name.git",
-    "оwner/nаme",  # Cyrillic o and a
-    "owner／name",  # a full-width solidus
-    "owner/na\u202eme",
-    "owner/name\u200b",
-    "owner/" + "x" * 200,
-    "ﬁle/name",
+TRICKS = [  # among them letters of Cyrillic, a full-width solidus and a ligature
+    *("../../etc/passwd", "..\\..\\windows", "/etc/passwd", "~root/model", "./model", ".", "file:///etc/passwd"),
+    *("http://127.0.0.1:80/model", "http://169.254.169.254/latest/meta-data"),
+    *("https://huggingface.co/microsoft/resnet-50", "owner/name; rm -rf /", "owner/$(id)", "owner/`id`"),
+    *("owner/na|me", "owner/name\nSet-Cookie: a", "owner/name\x00.png", "owner/../name", "owner/..", "owner//name"),
+    *("owner/name/more", "owner/--upload-pack=x", "-owner/name", "owner/name.git", "оwner/nаme", "owner／name"),
+    *("owner/na\u202eme", "owner/name\u200b", "owner/" + "x" * 200, "ﬁle/name"),
 ]
 
 
@@ -722,34 +684,19 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", " 7 ", "0x10", "-1", "nan"])
 ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
+
+
+def values_of(option: Option) -> st.SearchStrategy[Any]:
+    """Values that an option takes, and anything."""
+    kinds = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
+    good = st.sampled_from(option.values) if option.values else kinds.get(option.kind, st.text(max_size=300))
+    return good | ANYTHING
+
+
 ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    **{name: values_of(option) for name, option in OPTIONS.items()},
     "checkpoint": st.sampled_from([c.id for c in catalog.CHECKPOINTS] + TRICKS) | ANYTHING,
     "task": st.sampled_from(TASKS) | ANYTHING,
-    "batch_size": NUMBERS | ANYTHING,
-    "mode": st.sampled_from(MODES) | ANYTHING,
-    "dtype": st.sampled_from(DTYPES) | ANYTHING,
-    "device": st.sampled_from(DEVICES) | ANYTHING,
-    "weights": st.sampled_from(WEIGHTS) | ANYTHING,
-    "fullgraph": st.booleans() | ANYTHING,
-    "text": st.text(max_size=300) | ANYTHING,
-    "iterations": NUMBERS | ANYTHING,
-    "protocol": st.sampled_from(PROTOCOLS) | ANYTHING,
-    "precision": NUMBERS | ANYTHING,
-    "most_seconds": NUMBERS | ANYTHING,
-    "channels_last": st.booleans() | ANYTHING,
-    "attention": st.sampled_from(ATTENTIONS) | ANYTHING,
-    "threads": NUMBERS | ANYTHING,
-    "cache": st.sampled_from(CACHES) | ANYTHING,
-    "graph_break": st.booleans() | ANYTHING,
-    "profile": st.sampled_from(PROFILES) | ANYTHING,
-    "repeats": NUMBERS | ANYTHING,
-    "compiler": st.sampled_from(COMPILERS) | ANYTHING,
-    "scope": st.sampled_from(SCOPES) | ANYTHING,
-    "freezing": st.booleans() | ANYTHING,
-    "dynamic": st.sampled_from(DYNAMICS) | ANYTHING,
-    "another_size": st.booleans() | ANYTHING,
-    "prompt": st.text(max_size=300) | ANYTHING,
-    "tokens": NUMBERS | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
     "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Protocol
 
@@ -28,4 +28,4 @@ class AnyRunner(Protocol):
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-    ) -> Iterator[Progress | RunResult]: ...
+    ) -> Generator[Progress | RunResult, None, None]: ...

@@ -19,31 +19,11 @@ from samples import failed_result, ok_result
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import (
-    ATTENTIONS,
-    CACHES,
-    COMPILERS,
-    DEVICES,
-    DTYPES,
-    DYNAMICS,
-    MODES,
-    PROTOCOLS,
-    SCOPES,
-    WEIGHTS,
     RunSpec,
 )
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
-
-ROOT = Path(__file__).resolve().parents[2]
-VIT = "google/vit-base-patch16-224"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -156,20 +136,6 @@ def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example
         ({"image": {"path": "/etc/hostname"}}, "must be an uploaded file"),
         ({"batch_size": 14}, "an error that it did not expect"),
     ],
-    ids=[
-        "no example",
-        "example's path",
-        "both",
-        "no prompt",
-        "a picture",
-        "a prompt",
-        "tokens",
-        "spec",
-        "worker",
-        "checkpoint",
-        "path",
-        "unexpected",
-    ],
 )
 def test_the_api_refuses_with_a_sentence(served: Any, given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AppError, match=re.escape(sentence)):
@@ -209,22 +175,9 @@ def test_the_api_refuses_what_it_cannot_list_with_a_sentence(served: Any, given:
         Client(served[0], verbose=False).predict(**given, api_name="/history")
 
 
-def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
+def test_the_api_offers_its_endpoints(served: Any) -> None:
     described = Client(served[0], verbose=False).view_api(return_format="dict")
     assert set(described["named_endpoints"]) == {"/benchmark", "/history", "/published"}
     listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
     assert listed == ["id", "search", "limit", "whole"]
     assert described["unnamed_endpoints"] == {}
-    fields = {field["parameter_name"]: field for field in described["named_endpoints"]["/benchmark"]["parameters"]}
-    assert sorted(fields) == sorted(
-        (
-            "checkpoint task image batch_size mode dtype device weights fullgraph text iterations "
-            "protocol precision most_seconds channels_last attention threads cache graph_break profile whole example "
-            "repeats compiler scope freezing dynamic another_size prompt tokens"
-        ).split()
-    )
-    allowed = {"mode": MODES, "dtype": DTYPES, "device": DEVICES, "weights": WEIGHTS}
-    allowed |= {"protocol": PROTOCOLS, "attention": ATTENTIONS, "cache": CACHES}
-    allowed |= {"compiler": COMPILERS, "scope": SCOPES, "dynamic": DYNAMICS}
-    for name, values in allowed.items():
-        assert fields[name]["type"]["enum"] == list(values)

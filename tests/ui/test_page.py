@@ -18,17 +18,9 @@ from page_support import (
 )
 from samples import ok_result
 
-from demo.store.history import FOLDER_VARIABLE
 from demo.ui.page import SESSIONS, build, launch
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 def test_the_page_imports_neither_torch_nor_transformers() -> None:

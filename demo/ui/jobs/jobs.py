@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from demo.core import cores, limits
 from demo.core.result import Progress, RunResult
@@ -32,20 +30,6 @@ MOST_QUIET_SECONDS = 300.0
 """A run that waits for a quiet machine begins after this long in any case."""
 
 TRACE, PACKAGE = "trace.json.gz", "model.pt2"
-
-Event = Progress | RunResult
-
-
-def start_run(
-    runner: AnyRunner,
-    spec: RunSpec,
-    image: Path | None,
-    cancel: threading.Event | None = None,
-    files: Files = NO_FILES,
-    earlier: tuple[ProcessResult, ...] = (),
-) -> contextlib.closing[Generator[Event, None, None]]:
-    """A run as a context manager. Leaving it closes the runner's generator, which ends the worker."""
-    return contextlib.closing(cast(Generator[Event, None, None], runner.run(spec, image, cancel, files, earlier)))
 
 
 @dataclass(frozen=True)
@@ -160,7 +144,9 @@ class Job(Work):
                 if self._when_quiet and not self._is_quiet(ticket):
                     return Left()
                 files = self._files()
-                with start_run(self._runner, self.spec, self.image, self._cancel, files, self._earlier) as events:
+                with contextlib.closing(
+                    self._runner.run(self.spec, self.image, self._cancel, files, self._earlier)
+                ) as events:
                     for event in events:
                         if isinstance(event, RunResult):
                             outcome = event

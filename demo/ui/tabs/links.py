@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -128,25 +127,16 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
 
 
 def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -> dict[Any, Any]:
-    """Updates for a link that `read` refuses: the form shows the link's checkpoint and all its values that are allowed.
+    """Updates for a link that `read` refuses: the form shows the link's checkpoint and task, and no other value of it.
 
     Run then times what the link names or is refused for the same reason; it never times another model.
     """
-    given = _given(query)
-    named, task = str(given.pop("checkpoint", checkpoint)), given.pop("task", None)
+    named, task = query.get("checkpoint", checkpoint), query.get("task")
     known = catalog.find(named)
-    if task not in TASKS:
+    if known is not None or task not in TASKS:
         task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
-    task = known.task if known is not None else task
-    needed: dict[str, Any] = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
-    spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **needed)
-    for name, value in given.items():
-        try:
-            read = catalog.make_spec(checkpoints(task)[0], **needed | ({name: value} if name != "text" else {}))
-            spec = dataclasses.replace(spec, **{name: getattr(read, name)})
-        except BadInput:
-            continue
-    return filled(form, spec)
+    prompt = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
+    return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **prompt))
 
 
 def read(query: Mapping[str, str], checkpoint: str) -> tuple[RunSpec | None, str]:

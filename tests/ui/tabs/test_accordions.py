@@ -16,15 +16,8 @@ from samples import full_result
 
 from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui.page import Page
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 class TracingRunner(FakeRunner):
