@@ -162,7 +162,7 @@ class Page:
         greeted = self.blocks.load(
             self._greet,
             None,
-            [self._masthead, self.run_tab.mode],
+            [self._masthead, self.run_tab.form.inputs["mode"]],
             js=NAME_THUMBNAILS,
             show_progress="hidden",
             api_visibility="private",

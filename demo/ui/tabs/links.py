@@ -135,8 +135,8 @@ def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -
     known = catalog.find(named)
     if known is not None or task not in TASKS:
         task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
-    prompt = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
-    return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **prompt))
+    prompt = catalog.PROMPT if task == TEXT_GENERATION else ""
+    return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, prompt=prompt))
 
 
 def read(query: Mapping[str, str], checkpoint: str) -> tuple[RunSpec | None, str]:

@@ -53,6 +53,9 @@ BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
 
+Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
+"""A run's spec and picture, and the processes that it goes on from."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -89,12 +92,6 @@ class RunTab:
         """The components that `open` and `follow` may change."""
         form = self.form
         return [*self.pane.components, *form.inputs.values(), form.picture_note, self._has_run, self.opened]
-
-    @property
-    def mode(self) -> gr.components.Component:
-        """The list of compile modes, which the page fills when the machine is known."""
-        field: gr.components.Component = self.form.inputs["mode"]
-        return field
 
     # ---- events
 
@@ -268,17 +265,20 @@ class RunTab:
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
-        return self._started(request, visitor, lambda: read(dict(zip(self.form.inputs, values, strict=True))))
+        return self._started(request, visitor, lambda: self._asked(values))
 
     def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        return self._started(request, visitor, lambda: read(dict(zip(self.form.inputs, values, strict=True))), True)
+        return self._started(request, visitor, lambda: self._asked(values), when_quiet=True)
+
+    def _asked(self, values: tuple[Any, ...]) -> Asked:
+        return *read(dict(zip(self.form.inputs, values, strict=True))), ()
 
     def _repeat(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
 
-        def asked() -> tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]:
+        def asked() -> Asked:
             result = self._history.get(repeat.pressed(event))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
@@ -288,14 +288,14 @@ class RunTab:
         return self._started(request, visitor, asked)
 
     def _started(
-        self, request: gr.Request, visitor: str | None, asked: Callable[[], tuple[Any, ...]], when_quiet: bool = False
+        self, request: gr.Request, visitor: str | None, asked: Callable[[], Asked], when_quiet: bool = False
     ) -> dict[Any, Any]:
-        """Starts the run of the spec, picture and earlier processes that `asked` returns, or says why it cannot."""
+        """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
         try:
-            spec, image, *earlier = asked()
+            spec, image, earlier = asked()
             job = self._jobs.start(
-                name, lambda: Job(self._runner, self._queue.join(name), spec, image, *earlier, when_quiet=when_quiet)
+                name, lambda: Job(self._runner, self._queue.join(name), spec, image, earlier, when_quiet)
             )
         except repeat.NoPicture as gone:
             return self._not_begun(results.problem("cannot_be_run", "repeat_no_picture", lang, name=str(gone)))
@@ -414,10 +414,6 @@ class RunTab:
         """An update that puts the default picture of this checkpoint into a form that has just opened."""
         picture = default_picture(checkpoint)
         return {} if picture == self._choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
-
-    def refuse(self, refusal: str) -> dict[Any, Any]:
-        """Updates for `showing` that put a refusal above the current content."""
-        return self.pane.refused(refusal)
 
     def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates for `showing`: no run is shown, as on a page that has just opened."""
