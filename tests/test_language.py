@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from fake_runner import FakeRunner
 from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
@@ -19,7 +20,6 @@ from demo.core.spec import MODES, RunSpec
 from demo.present import details
 from demo.runs.doubts import Doubt
 from demo.ui.html import progress, results, sections
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode

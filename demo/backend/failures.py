@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from demo.backend import compilation, own_model
-from demo.backend.load_errors import NO_ROOM
+from demo.backend.load_errors import NOT_WRITTEN
 from demo.core import format as fmt
 from demo.core.catalog import own_model_parts
 from demo.core.remedies import other_way_to_compile
@@ -94,7 +94,7 @@ def _narrower_dtype(spec: RunSpec) -> str:
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     other, change = other_way_to_compile(spec)
-    if any(os.strerror(number) in text for number in NO_ROOM):
+    if any(os.strerror(number) in text for number in NOT_WRITTEN):
         remedy = (
             "Make room and allow writing in the compile cache and the folder for temporary files, or set "
             "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."

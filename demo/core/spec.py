@@ -95,6 +95,8 @@ class Option:
     """It decides how a run is timed and examined, but not what is compiled."""
     in_script: bool = False
     """The stand-alone script of a run applies it."""
+    for_speed: bool = False
+    """It may make calls faster without changing what is asked of the model; plain eager has its default."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -184,11 +186,11 @@ class RunSpec:
         title="Batch size",
         in_script=True,
     )
-    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True)
+    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True, for_speed=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.", fold="compile", in_script=True
+        "Fail instead of falling back to eager where the graph breaks.", fold="compile", in_script=True, for_speed=True
     )
-    dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True)
+    dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True, for_speed=True)
     device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold="machine", in_script=True)
     """A result carries the device that was used."""
     weights: str = choice(
@@ -235,7 +237,7 @@ class RunSpec:
         timing=True,
     )
     channels_last: bool = switch(
-        "Weights and pictures in memory with the channels last.", fold="machine", in_script=True
+        "Weights and pictures in memory with the channels last.", fold="machine", in_script=True, for_speed=True
     )
     """Convolutions on tensor cores like them so."""
     attention: str = choice(
@@ -244,6 +246,7 @@ class RunSpec:
         title="attention implementation",
         fold="machine",
         in_script=True,
+        for_speed=True,
     )
     threads: int | None = whole(
         None,
@@ -286,15 +289,17 @@ class RunSpec:
         '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
         fold="compile",
         in_script=True,
+        for_speed=True,
     )
     scope: str = choice(
         SCOPES,
         '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
         fold="compile",
         in_script=True,
+        for_speed=True,
     )
     freezing: bool = switch(
-        "Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True
+        "Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True, for_speed=True
     )
     """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
     dynamic: str = choice(
@@ -303,6 +308,7 @@ class RunSpec:
         title="dynamic",
         fold="compile",
         in_script=True,
+        for_speed=True,
     )
     another_size: bool = switch(
         "After the timing, call the compiled model with another batch size and in other proportions, too.",

@@ -105,7 +105,7 @@ class Runner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-    ) -> Iterator[Progress | RunResult]:
+    ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
         With `spec.repeats` it runs as many processes one after another, `earlier` counted in, one at least. Each one's

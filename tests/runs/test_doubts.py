@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from fake_runner import MACHINE
 from samples import full_result, measurement, ok_result
 
 from demo.core.languages import ENGLISH
@@ -12,7 +13,6 @@ from demo.core.spec import RunSpec
 from demo.runs.doubts import doubts
 from demo.runs.forecast import Forecast
 from demo.ui.html import results
-from demo.ui.jobs.fake_runner import MACHINE
 
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -26,7 +27,6 @@ from demo.core.spec import RunSpec
 from demo.present import markdown
 from demo.present.script import script
 from demo.ui.html import takeaway
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from fake_runner import FakeRunner
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from measured_tables import write
@@ -26,7 +27,6 @@ from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store import measured, published
 from demo.ui.html import sections
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
 from demo.ui.tabs.published_tab import FIRST, shown

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 import gradio as gr
 import pytest
+from fake_runner import FakeRunner
 from page_support import Tags, from_browser
 from samples import ok_result
 from shared_tables import cells, plausible, write
@@ -22,7 +23,6 @@ from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_copy import Shared
 from demo.ui.html import shared_html as html
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.shared_tab import shown

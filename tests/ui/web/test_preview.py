@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from page_support import HOSTILE
 from samples import failed_result, ok_result
 
@@ -24,7 +25,6 @@ from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import card, link_preview
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.web import preview
 from demo.ui.web.preview import Previewed, Previews
