@@ -52,9 +52,8 @@ class CpuKernel(CacheArtifact):
 
 def made_with() -> dict[str, str | None]:
     """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
-    here = machine_probe.report()
-    device = here["gpu"] or here["cpu"]
-    return {"torch": here["torch"], "triton": here["triton"], "device": device, "driver": here["driver"]}
+    here = machine_probe.host()
+    return {"torch": here.torch, "triton": here.triton, "device": here.device_name, "driver": here.driver}
 
 
 def record_kernels() -> None:

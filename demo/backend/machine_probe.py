@@ -13,13 +13,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
 
-from demo.core.errors import BadInput
-from demo.core.machine import Environment, usable_cores
+from demo.core.machine import Environment, HostInfo, usable_cores
 
 
 def warm_imports() -> None:
@@ -33,20 +31,6 @@ def warm_imports() -> None:
         "RTDetrImageProcessorPil",
     ):
         getattr(transformers, name, None)
-
-
-def pick_device(choice: str) -> torch.device:
-    """The device to use, by a spec's choice of 'auto', 'cpu' or 'cuda'.
-
-    Raises BadInput where CUDA was asked for and there is none, with the likely cause.
-    """
-    available = usable()
-    if choice == "cuda" and not available:
-        raise BadInput(
-            f"Device cuda was asked for, but {gpu_problem() or 'this machine has no GPU that torch can use'}. "
-            "Choose device cpu or auto."
-        )
-    return torch.device("cuda" if choice != "cpu" and available else "cpu")
 
 
 def usable() -> bool:
@@ -194,6 +178,7 @@ def environment(device: torch.device) -> Environment:
         compute_capability=capability,
         triton=_triton_version(),
         compiler=compiler(),
+        cuda_toolkit=cuda_toolkit() if device.type == "cuda" else None,
     )
 
 
@@ -238,13 +223,12 @@ def compiler() -> str | None:
     return answer.stdout.splitlines()[0] if answer.returncode == 0 and answer.stdout else None
 
 
-def require_compiler() -> None:
-    """Raises BadInput, with the remedy, where torch.compile would fail for want of a C++ compiler."""
-    if compiler() is None:
-        raise BadInput(
-            "torch.compile needs a C++ compiler and none was found. "
-            "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it."
-        )
+def cuda_toolkit() -> str | None:
+    """The folder of NVIDIA's CUDA toolkit, where `torch.utils.cpp_extension` would look; None without its headers."""
+    nvcc = shutil.which("nvcc")
+    named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    home = Path(named or (Path(nvcc).parents[1] if nvcc else "/usr/local/cuda"))
+    return str(home) if (home / "include" / "cuda.h").is_file() else None
 
 
 def modes() -> tuple[str, ...]:
@@ -261,26 +245,29 @@ def too_few_multiprocessors() -> bool:
     return torch.cuda.is_available() and not is_big_gpu()
 
 
-def report() -> dict[str, Any]:
-    """What a waiting worker can tell of the machine without a CUDA context: the fields of a HostInfo."""
+@cache
+def host() -> HostInfo:
+    """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
     can_use = usable()
     gpu = first_gpu() if can_use else None
-    card = nvidia_smi() if gpu is None else None  # a name that may be another card's is better than none
-    return {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-        "cpu": cpu_name(),
-        "memory_bytes": machine_memory(),
-        "modes": list(modes()),
-        "compiler": compiler(),
-        "gpu": gpu.name if gpu else card["name"] if card and can_use else None,
-        "driver": driver_version(),
-        "gpu_problem": gpu_problem(),
-        "triton": _triton_version(),
-        "inductor_cache": _inductor_cache(),
-        "gpu_memory_bytes": gpu.memory_bytes if gpu else None,
-    }
+    card = nvidia_smi() if can_use and gpu is None else None  # a name that may be another card's is better than none
+    return HostInfo(
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        python=platform.python_version(),
+        cpu=cpu_name(),
+        memory_bytes=machine_memory(),
+        modes=modes(),
+        compiler=compiler(),
+        gpu=gpu.name if gpu else card["name"] if card else "NVIDIA GPU" if can_use else None,
+        driver=driver_version(),
+        gpu_problem=gpu_problem(),
+        triton=_triton_version(),
+        inductor_cache=_inductor_cache(),
+        gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+        compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
+        cuda_toolkit=cuda_toolkit(),
+    )
 
 
 def _inductor_cache() -> str:

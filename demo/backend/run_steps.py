@@ -37,12 +37,12 @@ from demo.backend import (
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
-from demo.backend.memory_and_throughput import examined
+from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.text_workload import TextWorkload
 from demo.backend.variants import Eager, Variant, Variants
 from demo.backend.workload import Workload
-from demo.core import cores, images
+from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
@@ -152,8 +152,8 @@ class Run:
         if file is not None:
             picture, image = images.read(file)
             self.result = replace(self.result, image=image)
-        device = machine_probe.pick_device(self.spec.device)
-        self.result = replace(self.result, spec=self.spec.on(device.type))
+        self.result = replace(self.result, spec=refusals.checked(self.spec, machine_probe.host()))
+        device = torch.device(self.spec.device)
         workload = workloads.load(self.spec, device, picture, file)
         self.result = replace(self.result, environment=machine_probe.environment(device))
         self.warnings += caveats.of_workload(workload)
@@ -199,7 +199,8 @@ class Run:
         except Exception as error:  # a processor of somebody's model: the timing needs no predictions
             reason = compilation.first_line(error)
             self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
-        return Eager(workload.eager, warmup, model, outputs, untouched, changed)
+        peak = peak_memory(workload.eager, workload.device) if workload.device.type == "cuda" else None
+        return Eager(workload.eager, warmup, model, outputs, untouched, changed, peak)
 
     def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -222,7 +223,9 @@ class Run:
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
-        except torch.OutOfMemoryError:
+        except Exception as error:
+            if not failures.is_out_of_memory(error):
+                raise
             fit_together = False
         return Variants(eager, compiled, again, fit_together, captured, with_break)
 
@@ -379,14 +382,14 @@ class Run:
     def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, workload.device, observer)
+        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, variants.eager.peak)
         self.result = replace(self.result, eager=eager)
         if together:
             self.examine_compiled(workload, variants, observer)
 
     def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
-        replays = self.result.compilation is not None and self.result.compilation.cudagraphs == "used"
-        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, replays)
+        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer)
+        replays = self.result.compilation is not None and self.result.compilation.cudagraphs_used
         if compiled is not None and replays and variants.with_break is not None:
             # The pools hold the CUDA graphs of the model with added breaks, too.
             compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)

@@ -152,10 +152,12 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
 
 
 def _cudagraphs(found: Compilation, lang: Language) -> Row:
-    """'used' and what that means, or 'not used' and the worker's reason."""
+    """'used' and what that means, or 'not used' or 'used in part' and the worker's reason."""
     name = lang.plain("row_cudagraphs")
     if found.cudagraphs_skipped is not None:
         return name, lang.plain("no_cudagraphs"), lang.plain_quoted(found.cudagraphs_skipped)
+    if found.cudagraphs_partly is not None:
+        return name, lang.plain("some_cudagraphs"), lang.plain_quoted(found.cudagraphs_partly)
     return name, worker_word("cudagraphs", found.cudagraphs, lang), lang.plain("row_cudagraphs_why")
 
 

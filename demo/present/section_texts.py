@@ -37,7 +37,7 @@ def launch_overhead(result: RunResult, lang: Language) -> str:
         return ""
     key = "launch_both" if "compiled" in shares else "launch_eager"
     overhead = lang.plain(key, **{name: fmt.percent(share) for name, share in shares.items()})
-    used = result.compilation is not None and result.compilation.cudagraphs == "used"
+    used = result.compilation is not None and result.compilation.cudagraphs_used
     if shares["eager"] < LITTLE:
         return lang.composed("launch_little", overhead=overhead)
     return lang.composed("launch_removed" if used else "launch_removable", overhead=overhead)
@@ -61,7 +61,7 @@ def why(result: RunResult, lang: Language) -> str:
     if compiled.busy_share is None:
         after = lang.plain("why_compiled_operators", operators=grouped(number))
     else:
-        graphs = result.compilation is not None and result.compilation.cudagraphs == "used"
+        graphs = result.compilation is not None and result.compilation.cudagraphs_used
         key = "why_compiled_graphs" if graphs else "why_compiled_kernels"
         busy = lang.plain_value(fmt.percent(compiled.busy_share))
         after = lang.composed(key, kernels=count(number, "kernel", lang), busy=busy)

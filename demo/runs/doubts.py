@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from demo.core.machine import HostInfo
+from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.forecast import NEWEST, Forecast, comparable
@@ -26,8 +26,8 @@ Doubt = Literal[
 
 SMALL_GPUS = {"A2": 10, "P4": 20, "T4": 40, "P100": 56, "L4": 58}
 """Multiprocessors, from NVIDIA's data sheets: inductor tunes matrix products only on GPUs with 68 or more."""
-BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
-"""Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
+REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
+"""The rules of `refusals.RULES` that the page tells in each language."""
 
 
 def doubts(
@@ -39,7 +39,9 @@ def doubts(
     """
     found: list[Doubt] = []
     gpu = machine.gpu if spec.device == "cuda" else None
-    if spec.device == "cuda" and gpu is None:
+    refused = refusal(spec, machine)
+    found += [name for name in REFUSED if refused is not None and refused.name == name]
+    if found == ["no gpu"]:
         return ("no gpu",)
     memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
     if expected is not None and memory:
@@ -54,10 +56,6 @@ def doubts(
             found.append("float16 on a cpu")
     elif spec.mode.startswith("max-autotune") and multiprocessors(gpu) is not None:
         found.append("few multiprocessors")
-    if spec.dtype == "tf32" and (gpu is None or BEFORE_AMPERE.search(gpu)):
-        found.append("no tf32")
-    if spec.dtype == "bfloat16" and gpu is not None and BEFORE_AMPERE.search(gpu):
-        found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
     asked = comparable(spec)

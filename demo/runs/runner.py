@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.core import codec, limits
+from demo.core import codec, limits, refusals
 from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
@@ -122,11 +122,8 @@ class Runner:
         `image` is not looked at where the model sees no picture. `files` are where the run is to leave what its result
         does not hold.
         """
-        if self._lent_gpu is not None and spec.device == "cuda" and spec.compiler != "aot":
-            raise BadInput(
-                "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, "
-                "or compiler aot."
-            )
+        if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
+            raise BadInput(refused)
         with self._one_at_a_time:
             started = time.monotonic()
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import config as inductor
 
 from demo.backend import (
     caveats,
@@ -32,7 +32,7 @@ from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
-from demo.core import catalog, cores
+from demo.core import catalog, cores, refusals
 from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
@@ -145,7 +145,7 @@ def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
 ) -> None:
     """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
     monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
-    monkeypatch.setattr(machine_probe, "pick_device", lambda asked: torch.device(device))
+    monkeypatch.setattr(refusals, "checked", lambda spec, machine: spec.on(device))
     monkeypatch.setattr(machine_probe, "environment", lambda device: None)
     monkeypatch.setattr(settings, "apply", lambda *given: None)
     monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(model=None, warnings=[]))
@@ -249,8 +249,10 @@ def test_cuda_asked_where_there_is_none_is_refused() -> None:
         result_of(device="cuda")
 
 
-def test_a_missing_compiler_is_refused_with_the_remedy() -> None:
-    with inductor.patch({"cpp.cxx": ("/no/such/compiler",)}), pytest.raises(BadInput, match="build-essential"):
+def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = dataclasses.replace(machine_probe.host(), compiler=None)
+    monkeypatch.setattr(machine_probe, "host", lambda: machine)
+    with pytest.raises(BadInput, match="build-essential"):
         result_of()
 
 

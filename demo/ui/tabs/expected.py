@@ -12,6 +12,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
 from demo.runs import doubts, forecast
 from demo.ui.html import actions, results
 from demo.ui.jobs.recent_runs import RecentRuns
@@ -44,9 +45,10 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
     query = actions.query(spec)
     if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
         return ""  # it runs on a GPU of which nothing is known before
-    device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
-    spec = spec.on(device)
-    here = forecast.on_this_machine(recent_runs.runs(), machine, device)
+    spec = on_machine(spec, machine)
+    if (refused := refusal(spec, machine)) and refused.name not in doubts.REFUSED:
+        return results.no_forecast(str(refused), lang)
+    here = forecast.on_this_machine(recent_runs.runs(), machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
     return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, download, query)
