@@ -71,6 +71,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
+def raised_unless_out_of_memory(error: Exception) -> bool:
+    """False where memory ran out; raises every other error."""
+    if not is_out_of_memory(error):
+        raise error
+    return False
+
+
 def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
     smaller = max(1, spec.batch_size // 4)

@@ -19,6 +19,10 @@ import transformers
 
 from demo.core.machine import Environment, HostInfo, usable_cores
 
+TURING = (7, 5)
+CUDA_13_DRIVER = 580
+"""The oldest driver that CUDA 13 runs with; torch's default build is for CUDA 13."""
+
 
 def warm_imports() -> None:
     """Imports what the bundled checkpoints need, so that the first run does not wait for it."""
@@ -64,7 +68,7 @@ def gpu_problem() -> str | None:
         major, minor = gpu.capability
         return (
             f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {gpu.name} (compute "
-            f"capability {major}.{minor}); install a torch built for an older CUDA"
+            f"capability {major}.{minor}); `{_other_torch(driver_version(), gpu.capability)}` installs one that has"
         )
     card = nvidia_smi()
     if card is None:
@@ -72,12 +76,19 @@ def gpu_problem() -> str | None:
     if torch.version.cuda is None:
         return (
             f"torch {torch.__version__} is a CPU build although a {card['name']} is present; "
-            "install a CUDA build of torch"
+            f"`{_other_torch(card['driver'])}` installs a build for CUDA"
         )
     return (
         f"torch {torch.__version__} is built for CUDA {torch.version.cuda} and cannot use the {card['name']} with "
-        f"driver {card['driver']}; update the driver, or install a torch built for an older CUDA"
+        f"driver {card['driver']}; update the driver, or `{_other_torch(card['driver'])}` installs another torch"
     )
+
+
+def _other_torch(driver: str | None, capability: tuple[int, int] = TURING) -> str:
+    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing."""
+    new = driver is None or int(driver.partition(".")[0]) >= CUDA_13_DRIVER
+    build = "cu130" if new and capability >= TURING else "cu126"
+    return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{build}"
 
 
 def nvidia_smi() -> dict[str, str] | None:

@@ -224,9 +224,7 @@ class Run:
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         except Exception as error:
-            if not failures.is_out_of_memory(error):
-                raise
-            fit_together = False
+            fit_together = failures.raised_unless_out_of_memory(error)
         return Variants(eager, compiled, again, fit_together, captured, with_break)
 
     def build(self, workload: Workload) -> Made:
@@ -388,11 +386,10 @@ class Run:
             self.examine_compiled(workload, variants, observer)
 
     def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
-        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer)
         replays = self.result.compilation is not None and self.result.compilation.cudagraphs_used
-        if compiled is not None and replays and variants.with_break is not None:
-            # The pools hold the CUDA graphs of the model with added breaks, too.
-            compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)
+        # With added breaks the pools hold the CUDA graphs of that model, too: the peak is not known.
+        known = (None, None) if replays and variants.with_break is not None else None
+        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, known)
         self.result = replace(self.result, compiled=compiled)
 
     def check(self, workload: Workload, variants: Variants, lost_outputs: Any) -> None:

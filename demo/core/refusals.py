@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from demo.core import catalog
 from demo.core import format as fmt
@@ -184,7 +185,7 @@ def possible(spec: RunSpec, environment: Environment) -> bool:
 def limits_of(machine: HostInfo) -> list[Refusal]:
     """What a machine on which a plain run works refuses of the further settings, each once."""
     plain = on_machine(catalog.make_spec(catalog.DEFAULT), machine)
-    asked: list[dict[str, str]] = [{"dtype": dtype} for dtype in DTYPES] if machine.gpu else []
+    asked: list[dict[str, Any]] = [{"dtype": dtype} for dtype in DTYPES] if machine.gpu else []
     asked += [{"compiler": "aot"}, {"checkpoint": "google/gemma-2b", "prompt": catalog.PROMPT}]
     specs = [catalog.make_spec(**{"checkpoint": plain.checkpoint, "device": plain.device, **one}) for one in asked]
     return list(dict.fromkeys(one for spec in specs if (one := refusal(spec, machine))))

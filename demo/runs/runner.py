@@ -67,6 +67,7 @@ class Runner:
         self._closing = threading.Event()
         self._machine: HostInfo | None = None
         self._spare: Worker | None = None
+        self._busy: Worker | None = None
         if self._journal is not None:
             self._journal.recover()
         clear_abandoned_folders()
@@ -82,9 +83,9 @@ class Runner:
 
     @property
     def machine(self) -> HostInfo | None:
-        """What the spare worker said of the machine; None until it is ready."""
-        if self._machine is None and self._spare is not None:
-            self._machine = self._spare.machine
+        """What the spare worker, or that of the run, said of the machine; None until it is ready."""
+        for worker in (self._spare, self._busy):
+            self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     @property
@@ -226,9 +227,11 @@ class Runner:
     def _one_worker(self) -> Iterator[Worker]:
         """The spare, or a new worker where there is none. Raises OSError."""
         worker, self._spare = self._spare or Worker(self._worker_module), None
+        self._busy = worker
         try:
             yield worker
         finally:
+            self._busy = None
             worker.close()
             self._machine = worker.machine or self._machine
 

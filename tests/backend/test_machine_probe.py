@@ -131,3 +131,22 @@ def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "cuda.h").touch()
     assert machine_probe.cuda_toolkit() == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("build", "driver", "told"),
+    [
+        (None, "580.95", "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"),
+        (None, "580.95", "whl/cu130`"),
+        (None, "550.54", "whl/cu126`"),
+        ("13.0", "550.54", "is built for CUDA 13.0 and cannot use the Tesla T4 with driver 550.54; update the driver"),
+        ("13.0", "550.54", "whl/cu126`"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
+    build: str | None, driver: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", build)
+    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": driver})
+    assert told in machine_probe.gpu_problem()

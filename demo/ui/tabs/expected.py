@@ -46,8 +46,8 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
     if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
         return ""  # it runs on a GPU of which nothing is known before
     spec = on_machine(spec, machine)
-    if (refused := refusal(spec, machine)) and refused.name not in doubts.REFUSED:
-        return results.no_forecast(str(refused), lang)
+    if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
+        return results.no_forecast(str(here_not), lang)
     here = forecast.on_this_machine(recent_runs.runs(), machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
