@@ -19,15 +19,7 @@ from demo.core import format as fmt
 from demo.core.spec import DTYPES
 
 GPU = torch.device("cuda")
-BANDWIDTH = {
-    "H200": 4.8e12,
-    "H100": 3.35e12,
-    "A100": 2.04e12,
-    "A10": 6.0e11,
-    "L4": 3.0e11,
-    "T4": 3.2e11,
-    "V100": 9.0e11,
-}
+BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12, "A10G": 6.0e11, "L4": 3.0e11, "T4": 3.2e11}
 """Bytes a second that a card's memory moves at most, by NVIDIA's data sheets; of several models the fastest."""
 SHARE = (0.4, 1.02)
 """Of that: what a copy may reach. The slowest A100, H100 and H200 move 0.6 of the fastest."""

@@ -20,6 +20,7 @@ import transformers
 from demo.core.machine import Environment, HostInfo, usable_cores
 
 TURING = (7, 5)
+CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_13_DRIVER = 580
 """The oldest driver that CUDA 13 runs with; torch's default build is for CUDA 13."""
 
@@ -204,11 +205,15 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Physical memory in bytes; 0 where the system does not say."""
+    """Bytes of memory, those of the control group where it has fewer (v2); 0 where the system does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return 0
+    try:
+        return min(physical, int(CGROUP_MEMORY.read_text()))
+    except (OSError, ValueError):  # not there, or 'max'
+        return physical
 
 
 def _triton_version() -> str | None:

@@ -150,3 +150,11 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
     monkeypatch.setattr(torch.version, "cuda", build)
     monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": driver})
     assert told in machine_probe.gpu_problem()
+
+
+def test_a_container_has_the_memory_that_its_group_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_probe, "CGROUP_MEMORY", tmp_path / "memory.max")
+    whole = machine_probe.machine_memory()
+    for text, found in [("1000000\n", 1_000_000), ("max\n", whole), (f"{2**60}\n", whole)]:
+        machine_probe.CGROUP_MEMORY.write_text(text)
+        assert machine_probe.machine_memory() == found
