@@ -648,8 +648,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         _end_after(60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED))
-        if not quick and not machine_probe.usable():
-            problem = machine_probe.gpu_problem() or "there is no GPU that torch can use here"
+        machine = machine_probe.host()  # once for all cells, which are forked
+        if not quick and machine.gpu is None:
+            problem = machine.gpu_problem or "there is no GPU that torch can use here"
             print(f"Nothing can be measured: {problem}. --quick tries the script on the CPU.", file=sys.stderr)
             return 2
         machine_probe.warm_imports()

@@ -51,6 +51,7 @@ class CompileLog:
         self._parts: dict[str, float] = {}
         self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
+        self._recorded_before = _recorded_graphs() if torch.cuda.is_initialized() else set()
         self._breaks = _Messages()
         self._recompiles = _Messages()
         self._warnings = _Messages()
@@ -167,7 +168,8 @@ class CompileLog:
             return "not asked"
         if device.type != "cuda":
             return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
-        skipped, recorded = int(counters["inductor"]["cudagraph_skips"]), _recorded_graphs()
+        skipped = int(counters["inductor"]["cudagraph_skips"])
+        recorded = len(_recorded_graphs() - self._recorded_before)
         reason = _skip_reason() or "inductor gave no reason"
         if recorded and skipped:
             return f"{CUDAGRAPHS_PARTLY}{recorded} of {recorded + skipped} graphs: {reason}"
@@ -269,16 +271,17 @@ def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
     return outside, inside
 
 
-def _recorded_graphs() -> int:
-    """The compiled graphs of which inductor's CUDA graph trees hold a recording."""
+def _recorded_graphs() -> set[Any]:
+    """The names of the compiled graphs of which inductor's CUDA graph trees hold a recording."""
     trees = torch._inductor.cudagraph_trees
     manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
-    todo, found = ([] if manager is None else [manager.roots]), set()
+    todo: list[Any] = [] if manager is None else [manager.roots]
+    found: set[Any] = set()
     while todo:
         for function, nodes in todo.pop().items():
             found.update([function] if nodes else [])
             todo += [node.children for node in nodes]
-    return len(found)
+    return found
 
 
 def break_reason(message: str) -> str:
