@@ -117,12 +117,18 @@ def _followed(history: History, *run: Any) -> RunResult:
     from demo.runs.runner import Runner
 
     result: RunResult | None = None
+    told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
         with closing(Runner(history)) as runner:
             for event in runner.run(*run):
                 if isinstance(event, RunResult):
                     result = event
+                elif not told and runner.machine is not None:
+                    told = True
+                    if problem := runner.machine.gpu_problem:
+                        progress.end()
+                        print(ENGLISH.plain("obstacle_gpu", problem=problem), file=sys.stderr)
                 else:
                     progress.show(event)
     finally:

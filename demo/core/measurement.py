@@ -265,7 +265,7 @@ class CompiledFirst:
     """Why `fullgraph=True` raises there; '' where it does not."""
 
 
-CUDAGRAPHS_SKIPPED = "skipped: "
+CUDAGRAPHS_SKIPPED, CUDAGRAPHS_PARTLY = "skipped: ", "in part: "
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ class Compilation:
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
-    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` and the reason: see `cudagraphs_skipped`."""
+    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
     cold: CompileCost | None = None
     """The cost with this model missing from the cache, or a package to be built; None where neither this run nor an
     earlier one on this machine measured it. Only a run with `cache="empty"` is sure to find nothing: kernels of other
@@ -309,6 +309,17 @@ class Compilation:
         """Why CUDA graphs were asked for and not used; None where they were used, or not asked for."""
         skipped = self.cudagraphs.startswith(CUDAGRAPHS_SKIPPED)
         return self.cudagraphs.removeprefix(CUDAGRAPHS_SKIPPED) if skipped else None
+
+    @property
+    def cudagraphs_partly(self) -> str | None:
+        """Which part of the kernels is in CUDA graphs, and why not all; None where all are, or none."""
+        partly = self.cudagraphs.startswith(CUDAGRAPHS_PARTLY)
+        return self.cudagraphs.removeprefix(CUDAGRAPHS_PARTLY) if partly else None
+
+    @property
+    def cudagraphs_used(self) -> bool:
+        """Whether kernels are in CUDA graphs, all or a part."""
+        return self.cudagraphs == "used" or self.cudagraphs_partly is not None
 
     @property
     def known_costs(self) -> dict[str, float]:

@@ -102,7 +102,7 @@ def launch_overhead(result: RunResult, lang: Language) -> str:
 
 
 def _graphs_used(result: RunResult) -> bool:
-    return result.compilation is not None and result.compilation.cudagraphs == "used"
+    return result.compilation is not None and result.compilation.cudagraphs_used
 
 
 def _of_text(result: RunResult, lang: Language) -> list[Row]:
@@ -239,6 +239,9 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     if found.cudagraphs_skipped is not None:
         reason = lang.plain_quoted(found.cudagraphs_skipped)
         rows.append((lang.plain("row_cudagraphs"), lang.plain("no_cudagraphs"), reason))
+    elif found.cudagraphs_partly is not None:
+        reason = lang.plain_quoted(found.cudagraphs_partly)
+        rows.append((lang.plain("row_cudagraphs"), lang.plain("some_cudagraphs"), reason))
     elif found.cudagraphs != "not asked":
         rows.append(row("row_cudagraphs", worker_word("cudagraphs", found.cudagraphs, lang), lang))
     if found.kernels is not None:
