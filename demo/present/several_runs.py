@@ -23,6 +23,7 @@ from demo.present.figure import (
     TEXT,
     directed,
     dressed,
+    name_at_end,
     provenance,
     room,
     scale_of,
@@ -162,16 +163,8 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
         at = line.at / lengths[line.letter] * 100 if stretched else line.at
         figure.add_trace(_drawn(line, at, np.minimum(line.seconds, end) * scale, lang))
         sign = ("●" if line.variant == "eager" else "◆") + ("━" if line.letter == LETTERS[0] else "┄")
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=8,
-            y=math.log10(value * scale) if far else value * scale,
-            yshift=shift,
-            text=f'<span style="color:{VARIANTS[line.variant]}">{sign}</span> {line.name(lang)}',
-            showarrow=False,
-        )
+        height = math.log10(value * scale) if far else value * scale
+        name_at_end(figure, line.name(lang), height, sign, VARIANTS[line.variant], shift)
     first, second = LETTERS
     source = [lang.plain("chart_both_runs_why", first=first, second=second)]
     if stretched:
