@@ -18,7 +18,8 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
-from demo.present.figure import LINE, NAMES, bars, directed, dressed, room, scale_of, titled
+from demo.present.charts import Pair, pairs
+from demo.present.figure import LINE, NAMES, bar_axes, bars, directed, dressed, room, scale_of, titled
 from demo.present.guide_comparison import GuideComparison
 from demo.present.palette import COMPILED, EAGER
 from demo.store import published
@@ -26,10 +27,9 @@ from demo.store.measured import subset_of
 from demo.store.tables import PublishedRow
 
 PALETTE = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
-SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
-_SIGNS = ("●", "◆", "■", "▲", "✕")
-_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
+"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `_MARKS` to be told apart."""
+_MARKS = (("circle", "●", "○"), ("diamond", "◆", "◇"), ("square", "■", "□"), ("triangle-up", "▲", "△"), ("x", "✕", "✕"))
+"""Plotly's symbols, with the signs for them in a text, filled and open."""
 _PAIR = 2.6
 """Places that a model's two bars and the gap below them take."""
 _PIXELS = 56
@@ -67,18 +67,14 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             text = sentences.out_of_memory(lang) if value is None else _bare(value * scale)
             if name == "compiled" and row.speedup is not None:
                 text += f"  <b>{fmt.ratio(row.speedup)}</b>"
-            figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+            figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6)
     longest = max((value or 0.0) for row in rows for value in (row.eager_seconds, row.compiled_seconds)) * scale
-    _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
-    figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
     figure.update_layout(barmode="overlay")
     key = "   ".join(
         f'<span style="color:{colour}">■</span> {sentences.variant(name, lang)}' for name, colour in variants
     )
-    figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
-    title, source = titled("chart_time", unit, lang), _source(rows, lang)
-    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
-    return _written(figure, _MODELS)
+    figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom")
+    return _by_model(figure, rows, [0, longest or 1], titled("chart_time", unit, lang), _source(rows, lang))
 
 
 def improvements(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
@@ -100,13 +96,10 @@ def improvements(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | No
     )
     for at, value in zip(where, saved, strict=True):
         text = sentences.out_of_memory(lang) if value is None else f"{_signed(value)} %"
-        figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
-    _models(figure, rows, where, _PAIR)
-    low, high = min([0.0, *known]), max([0.0, *known])
-    figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
-    title, source = titled("chart_saved", "%", lang), [lang.plain("chart_saved_why"), *_source(rows, lang)]
-    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
-    return _written(figure, _MODELS)
+        figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6)
+    across = [min([0.0, *known]), max([0.0, *known]) or 1]
+    source = [lang.plain("chart_saved_why"), *_source(rows, lang)]
+    return _by_model(figure, rows, across, titled("chart_saved", "%", lang), source)
 
 
 def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
@@ -140,7 +133,11 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
                 y=list(means.values()),
                 mode="lines+markers",
                 line={"color": _colour(number), "width": 2.5, "dash": "dash" if own else "solid"},
-                marker={"size": 11, "symbol": _shape(number) + ("-open" if own else ""), "color": _colour(number)},
+                marker={
+                    "size": 11,
+                    "symbol": _MARKS[number % len(_MARKS)][0] + "-open" * own,
+                    "color": _colour(number),
+                },
                 hovertemplate=f"{directed(hover)}<extra>{html.escape(gpu, quote=False)}</extra>",
                 cliponaxis=False,
             )
@@ -192,18 +189,12 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
     """
     spec, machine = result.spec, result.environment
     own = [result.latencies.get(variant) for variant in ("eager", "compiled")]
-    shown = [(lang.plain("chart_here"), own, comparison.ratio)]
+    shown: list[Pair] = [(lang.plain("chart_here"), own, comparison.ratio)]
     for row in comparison.rows:
         batch = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
         name = directed(lang.listed([lang.plain_value(row.gpu), *batch]))
         shown.append((name, [row.eager_seconds, row.compiled_seconds], row.speedup))
-    names, seconds, texts = [], [], []
-    for name, pair, speedup in shown:
-        names += [f"<b>{name}</b>  {sentences.variant('eager', lang)}", sentences.variant("compiled", lang)]
-        seconds += pair
-        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
-        if speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
+    names, seconds, texts = pairs(shown, lang)
     setting = [
         lang.plain("asked_batch", size=spec.batch_size),
         lang.plain("beside_mode", mode=spec.mode),
@@ -227,24 +218,16 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
     return _written(figure, small)
 
 
-_LEFT = 138
-
-
-def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
-    """The models' names down the left side, the first on top; a dagger at one that has a note."""
+def _by_model(
+    figure: go.Figure, rows: Sequence[PublishedRow], across: Sequence[float], title: str, source: list[str]
+) -> go.Figure:
+    """Bars with the models' names down the left side, the first on top; a dagger at one that has a note."""
     names = [html.escape(row.model, quote=False) + (" †" if published.faults_at(row) else "") for row in rows]
-    figure.update_yaxes(
-        tickvals=list(where),
-        ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
-        range=[(len(rows) - 1) * pair + 1.7, -0.7],
-        ticks="",
-        showgrid=False,
-        zeroline=False,
-    )
-
-
-def _height(rows: Sequence[PublishedRow]) -> int:
-    return round(_PIXELS * len(rows)) + 8
+    names = [name if len(name) <= 18 else f"{name[:17]}…" for name in names]
+    places = [number * _PAIR + 0.5 for number in range(len(rows))]
+    bar_axes(figure, places, names, [(len(rows) - 1) * _PAIR + 1.7, -0.7], across)
+    dressed(figure, title, source, left=138, right=96, plot=_PIXELS * len(rows) + 8)
+    return _written(figure, _MODELS)
 
 
 def _written(figure: go.Figure, size: int) -> go.Figure:
@@ -331,7 +314,6 @@ def _write_points(
                 xanchor="left" if at_end else "center",
                 xshift=11 if at_end else 4,
                 yshift=free - height,
-                showarrow=False,
             )
 
 
@@ -339,7 +321,7 @@ def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: in
     """A line's sign, name and last value, with its batch size where the line ends before `batch`."""
     (origin, gpu), last = key, max(means)
     own = origin == published.MEASURED
-    sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
+    sign = _MARKS[number % len(_MARKS)][2 if own else 1]
     early = [f"{lang.plain('asked_batch', size=last)}:"] if last != batch else []
     texts = [*([lang.plain("chart_own")] if own else []), *early, lang.plain_value(fmt.ratio(means[last]))]
     gap = "<br>" if len(texts) > 1 else " "
@@ -358,10 +340,6 @@ def moved_apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]
 
 def _colour(number: int) -> str:
     return PALETTE[number % len(PALETTE)]
-
-
-def _shape(number: int) -> str:
-    return SHAPES[number % len(SHAPES)]
 
 
 def _bare(value: float) -> str:
