@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -31,6 +30,7 @@ from demo.present.figure import (
     room,
     scale_of,
     shortened,
+    spread,
     titled,
 )
 from demo.present.palette import COMPILED, EAGER
@@ -142,6 +142,7 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     hover = directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
     figure = go.Figure()
     beyond = 0
+    shifts = dict(zip(medians, spread([median / end * PLOT_HEIGHT for median in medians.values()]), strict=True))
     for name, (side, colour) in sides.items():
         times = np.asarray(side.wall_seconds)
         far = times > end
@@ -165,8 +166,7 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
                 cliponaxis=False,
             )
         )
-        nudge = 0 if len(medians) < 2 else _nudge(medians, name, end)
-        name_at_end(figure, names[name], medians[name] * scale, sign, colour, nudge, xshift=10)
+        name_at_end(figure, names[name], medians[name] * scale, sign, colour, shifts[name])
     source = [lang.plain("chart_trace_why"), *provenance(result)]
     if beyond:
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
@@ -252,16 +252,6 @@ def _long_scale(longest: float) -> tuple[float, str]:
     return (1 / 60, "minutes") if longest >= 2 * 60 else (1.0, "seconds")
 
 
-def spread(heights: Sequence[float], least: float = 20) -> list[float]:
-    """Pixels by which each of the labels at these heights moves so that no two are nearer than `least`."""
-    order = sorted(range(len(heights)), key=lambda place: heights[place])
-    moved = list(heights)
-    for below, above in itertools.pairwise(order):
-        moved[above] = max(moved[above], moved[below] + least)
-    excess = max(0.0, moved[order[-1]] - max(heights[order[-1]], PLOT_HEIGHT))
-    return [moved[place] - excess - height for place, height in enumerate(heights)]
-
-
 def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
     """A bar for each variant, as long as a call: full for the share in which the GPU works, faint for the rest.
 
@@ -311,14 +301,6 @@ def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
         right=128,
         plot=round(34 * (len(sides) + 0.2)),
     )
-
-
-def _nudge(medians: dict[str, float], name: str, end: float) -> int:
-    """Pixels by which a name moves away from the other one where the two medians nearly coincide."""
-    if abs(medians["eager"] - medians["compiled"]) > 0.1 * end:
-        return 0
-    slower = max(medians, key=lambda key: medians[key])
-    return 10 if name == slower else -10
 
 
 def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:

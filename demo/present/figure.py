@@ -9,6 +9,7 @@ that the same figure serves a phone of 390 pixels and a projector of 1920.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -122,10 +123,24 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
-def name_at_end(figure: go.Figure, name: str, y: float, sign: str, colour: str, yshift: float, xshift: int = 8) -> None:
+def spread(heights: Sequence[float], sizes: Sequence[float] = ()) -> list[float]:
+    """Pixels by which texts at these heights move up or down so that none overlap.
+
+    `sizes` are the texts' own heights, 20 pixels unless they are given.
+    """
+    sizes = sizes or [20] * len(heights)
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    free = list(heights)
+    for before, place in itertools.pairwise(order):
+        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
+    moved = (sum(free) - sum(heights)) / max(1, len(heights))
+    return [new - old - moved for new, old in zip(free, heights, strict=True)]
+
+
+def name_at_end(figure: go.Figure, name: str, y: float, sign: str, colour: str, yshift: float) -> None:
     """A line's name with its sign on the right of the plot, at height `y`, moved up by `yshift` pixels."""
     text = f'<span style="color:{colour}">{sign}</span> {name}'
-    figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=xshift, y=y, yshift=yshift, text=text)
+    figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=8, y=y, yshift=yshift, text=text)
 
 
 def titled(key: str, unit: str, lang: Language) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import plotly.graph_objects as go
 
@@ -19,7 +18,7 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
 from demo.present.charts import Pair, pairs
-from demo.present.figure import LINE, NAMES, bar_axes, bars, directed, dressed, room, scale_of, titled
+from demo.present.figure import LINE, NAMES, bar_axes, bars, directed, dressed, room, scale_of, spread, titled
 from demo.present.guide_comparison import GuideComparison
 from demo.present.palette import COMPILED, EAGER
 from demo.store import published
@@ -305,7 +304,9 @@ def _write_points(
         texts = labels if at_end else [fmt.ratio(value) for value in values]
         lifted = heights if at_end else [height + 16 for height in heights]
         sizes = [17 * (1 + text.count("<br>")) for text in texts]
-        for value, text, height, free in zip(values, texts, heights, moved_apart(lifted, sizes), strict=True):
+        for value, text, height, start, shift in zip(
+            values, texts, heights, lifted, spread(lifted, sizes), strict=True
+        ):
             figure.add_annotation(
                 x=math.log10(batch),
                 y=value,
@@ -313,7 +314,7 @@ def _write_points(
                 align="left",
                 xanchor="left" if at_end else "center",
                 xshift=11 if at_end else 4,
-                yshift=free - height,
+                yshift=start - height + shift,
             )
 
 
@@ -326,16 +327,6 @@ def _label(number: int, key: tuple[str, str], means: dict[int, float], batch: in
     texts = [*([lang.plain("chart_own")] if own else []), *early, lang.plain_value(fmt.ratio(means[last]))]
     gap = "<br>" if len(texts) > 1 else " "
     return f'<span style="color:{_colour(number)}">{sign}</span> <b>{_name(gpu)}</b>{gap}{directed(" ".join(texts))}'
-
-
-def moved_apart(heights: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Heights of the texts' middles, in pixels, moved apart so that texts of these sizes do not overlap."""
-    order = sorted(range(len(heights)), key=lambda place: heights[place])
-    free = list(heights)
-    for before, place in pairwise(order):
-        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
-    moved = (sum(free) - sum(heights)) / len(heights) if heights else 0.0
-    return [value - moved for value in free]
 
 
 def _colour(number: int) -> str:

@@ -15,7 +15,7 @@ from demo.core.languages import Language
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.present import sentences
-from demo.present.charts import SLOWEST_SHOWN, spread
+from demo.present.charts import SLOWEST_SHOWN
 from demo.present.figure import (
     LINE,
     PLOT_HEIGHT,
@@ -27,6 +27,7 @@ from demo.present.figure import (
     provenance,
     room,
     scale_of,
+    spread,
     titled,
 )
 from demo.present.palette import COMPILED, VARIANTS, Variant
