@@ -33,10 +33,10 @@ from demo.present.figure import (
     spread,
     titled,
 )
+from demo.present.guide_comparison import GPUS
 from demo.present.palette import COMPILED, EAGER
 from demo.store.tables import PublishedRow
 
-GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
 """The scale of `trace` ends at this multiple of the slower median."""
 NO_TIMES = ("ok", "failed")
