@@ -34,11 +34,11 @@ settings.load_profile("no deadline")
 
 FIRST = (
     "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
-    "tests/backend/test_run_steps.py",
-    "tests/test_command_as_a_process.py",
     "tests/browser/test_accessible_in_chromium.py",
-    "tests/browser/",
+    "tests/test_command_as_a_process.py",
     "tests/test_faults.py",
+    "tests/backend/test_run_steps.py",
+    "tests/browser/",
     "tests/backend/",
     "tests/present/test_script.py",
     "tests/cli/",

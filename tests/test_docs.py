@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from fake_runner import FakeRunner
 from huggingface_hub import SpaceHardware
 from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
@@ -21,7 +22,6 @@ from demo.core import format as fmt
 from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build
 
 README, SECURITY, CONTRIBUTING = ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
@@ -203,7 +203,7 @@ def _commands(command: str = "") -> Iterator[str]:
 
 
 def _flags(command: str) -> list[list[str]]:
-    """Of each option its names, the one to use first."""
+    """The names of each option, the one to use first."""
     lines = re.findall(r"^  (-.+)$", _help(command), re.MULTILINE)
     flags = [re.findall(r"--[a-z-]+", line.split("  ")[0]) for line in lines]
     return [names for names in flags if names != ["--help"]]

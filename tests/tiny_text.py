@@ -84,7 +84,7 @@ def written(folder: Path, kind: str, **changes: Any) -> Path:
 
 
 def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
-    """As GPT-2's: a token for each byte. And its tokenizer_config.json."""
+    """A tokenizer like GPT-2's, with a token for each byte, and its tokenizer_config.json."""
     letters = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     tokenizer = Tokenizer(BPE(letters, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -94,7 +94,7 @@ def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
 
 
 def byte_fallback() -> tuple[Tokenizer, dict[str, Any]]:
-    """As LLaMA's: words with a mark in place of the blank before them, and bytes for whatever it has no words for."""
+    """A tokenizer like LLaMA's: words with a mark in place of the blank before them, and bytes for all others."""
     words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdefghijklmnopqrstuvwxyz."]
     tokenizer = Tokenizer(BPE(dict(zip(words, range(len(words)), strict=True)), [], byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

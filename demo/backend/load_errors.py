@@ -23,10 +23,10 @@ from safetensors import SafetensorError
 
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core.errors import NO_ROOM, BadInput
 
 OTHER = "choose another checkpoint"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 
@@ -79,7 +79,7 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             status = cause.response.status_code if cause.response is not None else "an error"
             return CannotLoad(f"The Hub answered {status} for {name}.", f"Try again later, log in, or {OTHER}.")
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM and not catalog.is_folder(checkpoint):
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not catalog.is_folder(checkpoint):
             what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
             return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import config as inductor
 
 from demo.backend import (
     caveats,
@@ -242,8 +242,10 @@ def test_cuda_asked_where_there_is_none_is_refused() -> None:
         result_of(device="cuda")
 
 
-def test_a_missing_compiler_is_refused_with_the_remedy() -> None:
-    with inductor.patch({"cpp.cxx": ("/no/such/compiler",)}), pytest.raises(BadInput, match="build-essential"):
+def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = dataclasses.replace(machine_probe.host(), compiler=None)
+    monkeypatch.setattr(machine_probe, "host", lambda: machine)
+    with pytest.raises(BadInput, match="build-essential"):
         result_of()
 
 

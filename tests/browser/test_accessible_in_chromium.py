@@ -10,12 +10,12 @@ import dataclasses
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import shared_tables
+from fake_runner import FakeRunner, progress
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
@@ -26,7 +26,6 @@ from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_copy import Shared
-from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
 
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -38,8 +37,8 @@ WIDE = {"width": 1920, "height": 1080}
 STANDARD = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 """What paper can break: the rest was judged on the screen."""
-REFUSED, FAILING = 13, 14
-"""Batch sizes that the fake runner refuses, and that end in a failure."""
+REFUSED = 13
+"""The batch size that the fake runner refuses."""
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
 RESULT = full_result(
@@ -58,8 +57,6 @@ axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
     if spec.batch_size == REFUSED:
         return BadInput("Batch size 13 is unlucky. Choose another one.")
-    if spec.batch_size == FAILING:
-        return failed_result()
     if spec.batch_size == 4:  # of the sweep
         return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
     if spec.task == "text-generation":
@@ -98,33 +95,26 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         page = Page(RUNNER, history=history)
         _, url, _ = launch(page.blocks, prevent_thread_lock=True)
         yield url
+        RUNNER.let_go.set()
         page.blocks.close(verbose=False)
 
 
-@pytest.fixture
-def tab(new_tab: Any, address: str) -> Iterator[Any]:
-    with _tab(new_tab, address) as tab:
-        yield tab
-
-
-@contextmanager
-def _tab(new_tab: Any, address: str) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def tab(new_tab: Any, address: str) -> Any:
+    """One tab for all tests of this file. The states follow one another in it."""
     tab = new_tab()
     tab.emulate_media(reduced_motion="reduce")  # else colours are judged as they pass over
-    try:
-        _open(tab, address)
-        yield tab
-    finally:
-        RUNNER.let_go.set()
+    _open(tab, address)
+    return tab
 
 
-def _open(tab: Any, address: str, query: str = "") -> None:
-    tab.goto(f"{address}?__theme=light{query}")
+def _open(tab: Any, address: str) -> None:
+    tab.goto(f"{address}?__theme=light")
     tab.locator("#chart .plot-container").wait_for(state="attached")
     tab.locator(".machine b").wait_for()
 
 
-# The states of the page, each reached from the page as it opens
+# The states of the page, each reached from the one before
 
 
 def before(tab: Any) -> None:
@@ -132,43 +122,40 @@ def before(tab: Any) -> None:
     tab.locator("#advanced input[type=checkbox]").first.wait_for()
 
 
-def before_text(tab: Any) -> None:
-    tab.get_by_label("Text generation", exact=True).check(force=True)
-    tab.get_by_text("shapes-gemma?").wait_for()
-
-
 def during(tab: Any) -> None:
     RUNNER.let_go.clear()
-    tab.locator("#run").click()
+    tab.locator("#run:not([disabled])").click()
     tab.locator(".live .narrowing:not(.empty)").wait_for()
 
 
 def after(tab: Any) -> None:
-    tab.locator("#run").click()
     tab.locator("#top .headline").wait_for()
     _unfold(tab)
     tab.locator("#part-machine table").wait_for()
 
 
 def after_text(tab: Any) -> None:
-    before_text(tab)
-    tab.locator("#run").click()
+    tab.get_by_label("Text generation", exact=True).check(force=True)
+    tab.wait_for_function("document.querySelector('#checkpoint input').value === 'shapes-gemma'")
+    tab.locator("#run:not([disabled])").click()
     tab.locator("#seen .written .parted").first.wait_for()
     _unfold(tab)
 
 
 def _unfold(tab: Any) -> None:
     """Every section of the result."""
-    for fold in tab.locator("#stage .fold > .label-wrap").all():
+    for fold in tab.locator("#stage .fold > .label-wrap:not(.open)").all():
         fold.click()
-    for fold in tab.locator("#stage details > summary").all():
+    for fold in tab.locator("#stage details:not([open]) > summary").all():
         fold.click()
     tab.locator("#figure-calls .main-svg").first.wait_for()
 
 
 def refusal(tab: Any) -> None:
-    _batch(tab, REFUSED)
-    tab.locator("#run").click()
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(REFUSED))
+    field.press("Tab")
+    tab.locator("#run:not([disabled])").click()
     tab.locator("#notice .problem").wait_for()
 
 
@@ -210,15 +197,13 @@ def sweep_after(tab: Any) -> None:
     tab.locator("#sweep-opened section").first.wait_for()
 
 
-def stage_before(tab: Any) -> None:
+def stage_after(tab: Any) -> None:
+    _room(tab, 0)
     tab.locator("[data-stage=on]").click()
     tab.keyboard.press("2")
     tab.locator("#stage-words .chosen").wait_for()
-
-
-def stage_after(tab: Any) -> None:
-    stage_before(tab)
-    tab.locator("#run").click()
+    tab.locator("#run:not([disabled])").click()
+    tab.locator("#seen .written").first.wait_for(state="detached")
     tab.locator("#top .headline").wait_for()
 
 
@@ -226,32 +211,16 @@ def _room(tab: Any, number: int) -> None:
     tab.locator("#rooms button[role=tab]").nth(number).click()
 
 
-def _batch(tab: Any, size: int) -> None:
-    field = tab.locator("#batch input[type=number]")
-    field.fill(str(size))
-    field.press("Tab")
-
-
-STATES = (
-    before,
-    during,
-    after,
-    after_text,
-    refusal,
-    history,
-    published,
-    shared,
-    sweep_after,
-    stage_after,
-)
+STATES = (before, during, after, after_text, refusal, history, published, shared, sweep_after, stage_after)
 
 
 @pytest.fixture(scope="module", params=STATES, ids=lambda state: state.__name__)
-def reached(request: pytest.FixtureRequest, new_tab: Any, address: str) -> Iterator[Any]:
-    """A tab in one of the states, for all tests that only look at it."""
-    with _tab(new_tab, address) as tab:
-        request.param(tab)
-        yield tab
+def reached(request: pytest.FixtureRequest, tab: Any) -> Any:
+    """The tab in one of the states, for all tests that only look at it."""
+    RUNNER.let_go.set()
+    _look(tab, False, DESKTOP)
+    request.param(tab)
+    return tab
 
 
 def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
@@ -294,8 +263,8 @@ CONTRAST = """() => {
     return [text.textContent, (bright + 0.05) / (dim + 0.05)];
   });
 }"""
-"""Of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or digit stand for
-a colour that a word beside them names."""
+"""The contrast of a figure's texts against the page: axe-core judges no text inside SVG. Signs without a letter or
+digit stand for a colour that a word beside them names."""
 
 
 def test_no_state_breaks_a_rule_in_either_theme_on_a_desktop_or_a_phone(reached: Any) -> None:
@@ -363,7 +332,8 @@ def test_every_figure_is_told_in_words(reached: Any, request: pytest.FixtureRequ
         assert said and title and said.startswith(title), (title, said)
 
 
-def test_axe_finds_what_is_wrong(tab: Any) -> None:
+def test_axe_finds_what_is_wrong(tab: Any, address: str) -> None:
+    _open(tab, address)
     tab.evaluate("""() => document.querySelector('#top').insertAdjacentHTML(
         'beforeend', '<p style="color: #999; background: #fff">too pale</p><input><img src="data:,">')""")
     rules = {breach.partition(":")[0] for breach in _broken(tab, STANDARD)}
@@ -415,21 +385,9 @@ def _walk(tab: Any, most: int = 60) -> list[str]:
     return reached
 
 
-def test_the_tab_key_goes_from_task_to_run_and_every_stop_shows_the_focus(tab: Any) -> None:
+def test_the_tab_key_goes_from_task_to_run_and_every_stop_shows_the_focus(tab: Any, address: str) -> None:
+    _open(tab, address)
     assert _walk(tab) == [name for name in STOPS if name != "cancel"]
-
-
-def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(tab: Any) -> None:
-    during(tab)
-    tab.reload()
-    tab.locator("#cancel:not([disabled])").wait_for()
-    assert _walk(tab) == [name for name in STOPS if name != "run"]
-    moving = """() => [...document.querySelectorAll('main *')].filter(part => part.checkVisibility())
-      .filter(part => {
-        const { animationName, transitionProperty, transitionDuration } = getComputedStyle(part);
-        return animationName !== 'none' || (transitionProperty !== 'none' && transitionDuration !== '0s');
-      }).map(part => part.outerHTML.slice(0, 120))"""
-    assert tab.evaluate(moving) == []  # for those who asked for calm, as this tab did
 
 
 def test_folds_open_by_key_and_close_by_it(tab: Any) -> None:
@@ -457,3 +415,18 @@ def test_the_fields_of_other_tabs_show_the_focus(tab: Any) -> None:
             tab.keyboard.press("Tab")
             name, ring = tab.evaluate(FOCUSED, {})
             assert ring, name
+
+
+def test_while_a_run_goes_the_tab_key_reaches_cancel_and_nothing_moves(tab: Any) -> None:
+    _room(tab, 0)
+    during(tab)
+    tab.reload()
+    tab.locator("#cancel:not([disabled])").wait_for()
+    assert _walk(tab) == [name for name in STOPS if name != "run"]
+    moving = """() => [...document.querySelectorAll('main *')].filter(part => part.checkVisibility())
+      .filter(part => {
+        const { animationName, transitionProperty, transitionDuration } = getComputedStyle(part);
+        return animationName !== 'none' || (transitionProperty !== 'none' && transitionDuration !== '0s');
+      }).map(part => part.outerHTML.slice(0, 120))"""
+    assert tab.evaluate(moving) == []  # for those who asked for calm, as this tab did
+    RUNNER.let_go.set()
