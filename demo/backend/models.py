@@ -14,9 +14,9 @@ import transformers
 # By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
-from demo.backend import model_config, model_limits, model_source, model_task, settings
+from demo.backend import model_config, model_limits, model_task, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
-from demo.backend.model_source import Source
+from demo.backend.model_config import Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
@@ -52,7 +52,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
-        source = model_source.find(spec, entry)
+        source = model_config.find(spec, entry)
         if entry is None:
             model_limits.refuse_large_files(source)
             model_limits.refuse_pickled_parts(source)
