@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import gradio as gr
+from fake_runner import FakeRunner
 from gradio.helpers import special_args
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder
 from samples import ok_result
 
 from demo.core.result import RunResult
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form
 

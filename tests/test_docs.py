@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from fake_runner import FakeRunner
 from huggingface_hub import SpaceHardware
 from samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
@@ -21,7 +22,6 @@ from demo.core import format as fmt
 from demo.core.spec import OPTIONS
 from demo.store import export
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build
 
 README, SECURITY, CONTRIBUTING = ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"

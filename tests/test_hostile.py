@@ -21,6 +21,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from fake_runner import MACHINE, FakeRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_support import handler
@@ -34,11 +35,10 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
-from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, RunSpec
+from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.sweep.autopilot import Answer
 from demo.ui import api
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import form
@@ -525,10 +525,12 @@ def test_no_text_field_of_the_page_takes_a_text_without_end(served: Any) -> None
     assert all(0 < field["max_length"] <= MAX_PROMPT for field in fields)
 
 
-def test_under_an_id_that_nobody_was_given_waits_no_result(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{served[0]}gradio_api/call/history/nothing", timeout=30)
-    assert "No result waits under 'nothing'" in json.loads(refused.value.read())["detail"]
+def test_a_result_is_given_once_and_only_for_the_id_of_a_call(served: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    call = f"{served[0]}gradio_api/call/history"
+    _, text = post(served[0], b'{"data": ["", "", 1, false]}', "gradio_api/call/history")
+    for id, answer in (((known := json.loads(text)["event_id"]), "complete"), (known, "error"), ("nothing", "error")):
+        with urllib.request.urlopen(f"{call}/{id}", timeout=30) as events:
+            assert events.read().startswith(f"event: {answer}".encode())
     with urllib.request.urlopen(f"{served[0]}gradio_api/queue/data?session_hash=nobody", timeout=30) as events:
         assert b'"session_not_found":true' in events.read()
     assert "Traceback" not in capfd.readouterr().err
@@ -598,17 +600,23 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from(["4", "1e3", "٣", "", " 7 ", "0x10", "-1", "nan"])
 ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists(st.integers(), max_size=3)
-KINDS = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
+
+
+def values_of(option: Option) -> st.SearchStrategy[Any]:
+    """Values that an option takes, and anything."""
+    kinds = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
+    good = st.sampled_from(option.values) if option.values else kinds.get(option.kind, st.text(max_size=300))
+    return good | ANYTHING
+
+
 ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    **{name: values_of(option) for name, option in OPTIONS.items()},
     "checkpoint": st.sampled_from([c.id for c in catalog.CHECKPOINTS] + TRICKS) | ANYTHING,
     "task": st.sampled_from(TASKS) | ANYTHING,
     "image": st.none() | st.fixed_dictionaries({"path": st.text(max_size=30)}) | ANYTHING,
     "whole": st.booleans() | ANYTHING,
     "example": st.sampled_from(["", "lion", "shapes-scene-7"]) | ANYTHING,
 }
-for name, option in OPTIONS.items():
-    good = st.sampled_from(option.values) if option.values else KINDS.get(option.kind, st.text(max_size=300))
-    ANY_FIELD[name] = good | ANYTHING
 
 
 def benchmark() -> Any:

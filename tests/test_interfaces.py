@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import BOXES, SEGMENTS, failed_result, full_result, ok_result
 
 from demo.cli.main import main
@@ -19,7 +20,6 @@ from demo.sweep import grid
 from demo.sweep import table as sweep_table
 from demo.sweep.cells import Cell
 from demo.ui.api import endpoint
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build
 from demo.ui.tabs import form, links

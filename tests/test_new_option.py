@@ -30,7 +30,7 @@ from demo.present import markdown
 from demo.present.sentences import asked as sentence
 from demo.present.script import script
 from demo.sweep.grid import read_grid
-from demo.ui.jobs.fake_runner import FakeRunner
+from fake_runner import FakeRunner
 from demo.ui.html import comparison
 from demo.ui.page import Page, build
 from demo.ui.tabs import form, links

@@ -49,9 +49,9 @@ class CpuKernel(CacheArtifact):
 
 def made_with() -> str:
     """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
-    here = machine_probe.report()
-    versions = (f"{name} {here[name]}" for name in ("torch", "triton", "driver") if here[name])
-    return ", ".join((*versions, here["gpu"] or here["cpu"]))
+    here = machine_probe.host()
+    known = {"torch": here.torch, "triton": here.triton, "driver": here.driver}
+    return ", ".join((*(f"{name} {version}" for name, version in known.items() if version), here.device_name))
 
 
 def record_kernels() -> None:

@@ -23,16 +23,12 @@ from safetensors import SafetensorError
 
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core.errors import NO_ROOM, BadInput
 
 OTHER = "choose another checkpoint"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
-HTTP_REMEDIES = {
-    429: "Wait a few minutes and run again.",
-    **dict.fromkeys((401, 403), f"Log in with access to it (hf auth login), or {OTHER}."),
-}
 
 
 class CannotLoad(BadInput):
@@ -82,9 +78,8 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
             return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
             status = cause.response.status_code if cause.response is not None else "an error"
-            later = "Try again later, or choose a bundled shapes checkpoint."
-            return CannotLoad(f"The Hub answered {status} for {name}.", HTTP_REMEDIES.get(status, later))
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM and not catalog.is_folder(checkpoint):
+            return CannotLoad(f"The Hub answered {status} for {name}.", f"Try again later, log in, or {OTHER}.")
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not catalog.is_folder(checkpoint):
             what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
             return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
@@ -96,7 +91,7 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def _or_random_weights(what: str, remedy: str, checkpoint: str) -> CannotLoad:
-    """With the offer of random weights, where the config ships with the project."""
+    """A refusal that offers random weights, where the config ships with the project."""
     if catalog.find(checkpoint) is None:
         return CannotLoad(what, f"{remedy} {OTHER}.")
     timed = "choose weights: random, which times its architecture all the same."

@@ -60,7 +60,7 @@ class PictureWorkload(Workload):
         return predictions.find(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """Those of the first picture of the batch. Those of random weights would mean nothing."""
+        """What is found in the first picture of the batch; None for random weights, where it would mean nothing."""
         if self.spec.weights == "random":
             return None
         return predictions.decode(self.loaded, outputs, self.inputs, self.picture, self.spec.text)

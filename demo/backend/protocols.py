@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-
-from demo.backend import timing
+from demo.backend import failures, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.monitor import Observer
@@ -40,7 +38,9 @@ def timed(
         return None
     try:
         return interleaved(variants, clock, spec, look, observer, events)
-    except torch.OutOfMemoryError:
+    except Exception as error:
+        if not failures.is_out_of_memory(error):
+            raise
         return None
 
 
@@ -64,7 +64,7 @@ def as_published(variants: Variants, clock: timing.Clock, look: Look, events: Ev
 def interleaved(
     variants: Variants, clock: timing.Clock, spec: RunSpec, look: Look, observer: Observer, events: Events
 ) -> timing.Samples:
-    """Blocks of eager, compiled, compiled, eager. Raises torch.OutOfMemoryError where they do not fit together."""
+    """Blocks of eager, compiled, compiled, eager. Raises what an allocator raises where they do not fit together."""
     plan = timing.Plan.of(spec, variants.compiled.warmup[0])
 
     def on_block_end(samples: timing.Samples) -> None:

@@ -36,11 +36,11 @@ from demo.backend import (
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
-from demo.backend.memory_and_throughput import examined
+from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.variants import Eager, Variant, Variants
 from demo.backend.workload import Workload
-from demo.core import cores, images
+from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
@@ -50,7 +50,7 @@ from demo.core.spec import RunSpec
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
-"""Of a timing during which other programs took a core."""
+"""Times that a timing is begun anew because other programs took a core."""
 
 
 class Made(NamedTuple):
@@ -167,8 +167,8 @@ class Run:
         if file is not None:
             picture, image = images.read(file)
             self.keep(image=image)
-        device = machine_probe.pick_device(self.spec.device)
-        self.keep(spec=self.spec.on(device.type))
+        self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
+        device = torch.device(self.spec.device)
         workload = workloads.load(self.spec, device, picture, file)
         self.keep(environment=machine_probe.environment(device))
         self.warnings += caveats.of_workload(workload)
@@ -197,7 +197,8 @@ class Run:
         with self.figures_kept("The outputs could not be turned into predictions"):
             if (predictions := workload.predictions(outputs)) is not None:
                 self.keep(predictions={"eager": predictions})
-        return Eager(workload.eager, warmup, model, outputs, untouched, changed)
+        peak = peak_memory(workload.eager, workload.device) if workload.device.type == "cuda" else None
+        return Eager(workload.eager, warmup, model, outputs, untouched, changed, peak)
 
     def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -219,8 +220,8 @@ class Run:
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
-        except torch.OutOfMemoryError:
-            fit_together = False
+        except Exception as error:
+            fit_together = failures.raised_unless_out_of_memory(error)
         return Variants(eager, made.compiled, again, fit_together, made.compilation, made.with_break)
 
     def build(self, workload: Workload) -> Made:
@@ -355,7 +356,7 @@ class Run:
         return samples, outputs
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
-        """All but the compiled model's."""
+        """Keeps all times but the compiled model's."""
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
@@ -375,17 +376,16 @@ class Run:
     def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, workload.device, observer)
+        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, variants.eager.peak)
         self.keep(eager=eager)
         if together:
             self.examine_compiled(workload, variants, observer)
 
     def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
-        replays = self.result.compilation is not None and self.result.compilation.cudagraphs == "used"
-        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, replays)
-        if compiled is not None and replays and variants.with_break is not None:
-            # The pools hold the CUDA graphs of the model with added breaks, too.
-            compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)
+        replays = self.result.compilation is not None and self.result.compilation.cudagraphs_used
+        # With added breaks the pools hold the CUDA graphs of that model, too: the peak is not known.
+        known = (None, None) if replays and variants.with_break is not None else None
+        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, known)
         self.keep(compiled=compiled)
 
     def check(self, workload: Workload, variants: Variants, lost_outputs: Any) -> None:

@@ -298,7 +298,7 @@ def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
 
 
 def _made_up(prompt: str, words: int) -> torch.Tensor:
-    """Without a tokenizer, as with random weights: each word and each mark is one token, by its checksum."""
+    """Tokens without a tokenizer, as with random weights: each word and each mark is one, by its checksum."""
     pieces = ["<bos>", *re.findall(r"\w+|[^\w\s]", prompt)]
     return torch.tensor([[zlib.crc32(piece.encode()) % words for piece in pieces]])
 

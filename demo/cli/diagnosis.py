@@ -9,9 +9,10 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from demo.core import catalog, hub
+from demo.core import catalog, hub, refusals
 from demo.core.errors import WorkerDied
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine
 from demo.runs.runner import Runner
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 
@@ -92,13 +93,10 @@ def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
                 )
             )
             return None
-    if machine.compiler is None:
-        problems.append(
-            Finding(
-                "torch.compile needs a C++ compiler and none was found.",
-                "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it.",
-            )
-        )
+    if refused := refusals.refusal(on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
+        problems.append(Finding(refused.what, refused.remedy))
+    else:
+        notes += [Finding(one.what, one.remedy) for one in refusals.limits_of(machine)]
     if machine.gpu_problem is not None:
         notes.append(Finding(f"The GPU cannot be used: {machine.gpu_problem}.", "Until then runs use the CPU."))
     return machine
@@ -115,7 +113,7 @@ def _results(notes: list[Finding]) -> tuple[str, int]:
 
 
 def _folder(path: Path) -> Folder:
-    """With the size of all files below, links not followed; a file that vanishes meanwhile is passed over."""
+    """The folder with the size of all files below; links are not followed, and a file that vanishes is left out."""
     size = 0
     for parent, _, names in os.walk(path):
         for name in names:

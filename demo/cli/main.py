@@ -84,11 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _silence_output() -> None:
     """Sends what is left in the buffer to the null device, so that Python's flush at exit succeeds."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """As `parse_args`, and takes words behind an option too: `history delete --yes ID`."""
+    """The parsed options. Takes words behind an option, too: `history delete --yes ID`."""
     program = parser()
     options, rest = program.parse_known_args(arguments)
     if rest and not hasattr(options, "words"):
@@ -99,7 +102,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands; what it parses holds the function of the command as `command`."""
+    """The parser of all commands; what it parses holds the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
     program.set_defaults(command=lambda options: print_help(program))
     program.add_argument("--version", action=_Version, help="the project's commit and the libraries' versions")

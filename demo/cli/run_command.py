@@ -31,7 +31,7 @@ from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION
 from demo.present import markdown, sentences
-from demo.present.script import loading_lines, script
+from demo.present.script import loading_lines
 from demo.runs.outcome import Files
 from demo.store.history import History
 
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace) -> int:
         _export(result, table)
     stored = history.get(result.id) is not None
     if stored:
-        print(f"Stored as {result.id}: {_next_command(result)}", file=sys.stderr)
+        print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
     if received:
         return 128 + received[0]
     return OK if result.status == "ok" and stored else FAILED
@@ -117,12 +117,18 @@ def _followed(history: History, *run: Any) -> RunResult:
     from demo.runs.runner import Runner
 
     result: RunResult | None = None
+    told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
         with closing(Runner(history)) as runner:
             for event in runner.run(*run):
                 if isinstance(event, RunResult):
                     result = event
+                elif not told and runner.machine is not None:
+                    told = True
+                    if problem := runner.machine.gpu_problem:
+                        progress.end()
+                        print(ENGLISH.plain("obstacle_gpu", problem=problem), file=sys.stderr)
                 else:
                     progress.show(event)
     finally:
@@ -148,15 +154,6 @@ def _export(result: RunResult, table: Path) -> None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
     else:
         write_markdown(table, markdown.of_run(result))
-
-
-def _next_command(result: RunResult) -> str:
-    """The command that goes on from a stored result."""
-    try:
-        script(result)
-    except BadInput:
-        return f"{PROGRAM} history {result.id}"
-    return f"{PROGRAM} script {result.id} > run.py"
 
 
 def _new_file(given: str | None, ending: str, what: str) -> Path | None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,17 +95,13 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except ImportError as error:
         raise BadInput("A grid in a file needs PyYAML: pip install pyyaml, or give the grid by options.") from error
     try:
-        text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The grid {str(path)!r} cannot be read: {error}.") from error
     except yaml.YAMLError as error:
         raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise BadInput(f"{path} must hold names with values, such as: checkpoints: [shapes-vit].")
-    names = [name.value for name, _ in yaml.compose(text, Loader=yaml.SafeLoader).value]
-    if twice := [name for name in content if names.count(name) > 1]:
-        raise BadInput(f"{path} has the entry {twice[0]!r} twice, and only one could count. Put them together.")
     return content
 
 
@@ -137,12 +133,16 @@ def _sweep(options: argparse.Namespace) -> int:
     options.export_markdown = file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    with _ended_by_sigterm():
-        run = _on_cluster if options.engine == "ray" else _here
-        cells = run(options, specs, image, out)
-    if options.measured and cells:
+    engine = _on_cluster if options.engine == "ray" else _here
+    with _ended_by_sigterm(), engine(options, specs, image) as (cells, plan, run):
+        print(plan, file=sys.stderr)
+        if not options.yes and not wanted():
+            return OK
+        with _kept(cells, out, options.export_markdown, options.fresh), closing(run()) as events:
+            _follow(events, cells)
+    if options.measured:
         print(f"Kept as {_kept_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
-    return OK if not cells or any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
+    return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
 
 
 def _kept_as_measured(cells: Sequence[Cell]) -> Path:
@@ -152,8 +152,13 @@ def _kept_as_measured(cells: Sequence[Cell]) -> Path:
         raise BadInput(f"The measured table was not written: {error}. The results are in the store.") from error
 
 
-def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, out: Path | None) -> list[Cell]:
-    """The cells as they are at the end; none where somebody at the terminal did not want to start."""
+Planned = tuple[list[Cell], str, Callable[[], Generator[Event, None, None]]]
+"""The cells of a sweep, what is said before it starts, and what runs them."""
+
+
+@contextmanager
+def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
+    """The sweep on this machine."""
     from demo.runs.runner import Runner
 
     history = History()
@@ -161,17 +166,13 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, ou
         machine = runner.inspect()
         stored = history.all()
         cells = make_cells(specs, stored, machine, image, options.fresh)
-        print(plan_text(cells, forecast_sweep(unfinished(cells), stored, machine)), file=sys.stderr)
-        if not options.yes and not wanted():
-            return []
-        events = run_cells(cells, runner, image, threading.Event(), Precompiler())
-        with _kept(cells, out, options.export_markdown, options.fresh), closing(events):
-            _follow(events, cells)
-    return cells
+        plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
+        yield cells, plan, lambda: run_cells(cells, runner, image, threading.Event(), Precompiler())
 
 
-def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, out: Path | None) -> list[Cell]:
-    """As `_here`, over a Ray cluster."""
+@contextmanager
+def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
+    """The sweep over a Ray cluster."""
     from demo.sweep import ray_cluster as cluster
 
     history = History()
@@ -180,13 +181,8 @@ def _on_cluster(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pa
         cells = cluster.make_cells(specs, options.gpu_type, fleet, history.all(), image, options.fresh)
         slots = sum(node.slots for node in fleet)
         todo = sum(not cell.done for cell in cells)
-        print(f"{len(cells)} cells, {todo} to run, {slots} at a time on {len(fleet)} nodes.", file=sys.stderr)
-        if not options.yes and not wanted():
-            return []
-        events = cluster.run_cells(cells, fleet, image, history, threading.Event())
-        with _kept(cells, out, options.export_markdown, options.fresh), closing(events):
-            _follow(events, cells)
-    return cells
+        plan = f"{len(cells)} cells, {todo} to run, {slots} at a time on {len(fleet)} nodes."
+        yield cells, plan, lambda: cluster.run_cells(cells, fleet, image, history, threading.Event())
 
 
 def _follow(events: Iterable[Event], cells: list[Cell]) -> None:

@@ -33,7 +33,7 @@ class Checkpoint:
     input_size: tuple[int, int]
     """Height and width that the processor feeds the model for a 4:3 photograph; `NO_PICTURE` for a text model."""
     parameters: int
-    """As `model.parameters()` counts them; 0 where they were not counted."""
+    """The count of `model.parameters()`; 0 where they were not counted."""
     licence: str
     auto_class: str
     """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""
@@ -50,9 +50,9 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 
     def entry(row: dict[str, str]) -> Checkpoint:
         size = int(row.pop("height")), int(row.pop("width"))
-        switches = {name: row.pop(name) == "yes" for name in ("takes_text", "bundled", "drawn_only")}
-        texts: dict[str, Any] = {name: cell or None for name, cell in row.items()}
-        return Checkpoint(**texts | {"parameters": int(row["parameters"])}, input_size=size, **switches)
+        fields: dict[str, Any] = {name: cell or None for name, cell in row.items()}
+        fields |= {name: row[name] == "yes" for name in ("takes_text", "bundled", "drawn_only")}
+        return Checkpoint(**fields | {"parameters": int(row["parameters"])}, input_size=size)
 
     with file.open(encoding="utf-8", newline="") as table:
         return tuple(map(entry, csv.DictReader(table)))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""`OSError.errno` of a disk that takes nothing more."""
+
 
 class WorkerDied(RuntimeError):
     """A process that runs torch ended without an answer. The text is the end of its standard error."""

@@ -78,11 +78,6 @@ def estimate(value: float, low: float, high: float) -> str:
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
-def ratio_interval(low: float, high: float) -> str:
-    """'1.41 to 1.45×'."""
-    return " to ".join(ratio_ends(low, high))
-
-
 def ratio_ends(low: float, high: float) -> tuple[str, str]:
     """'1.41' and '1.45×'."""
     return f"{low:.2f}", f"{high:.2f}×"

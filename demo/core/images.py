@@ -35,9 +35,9 @@ MAX_ASPECT = 20
 def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
-    Transparency is laid on white; of an animation the first frame is taken; 16-bit grey is scaled to 8 bits;
-    integer and float pictures, which have no agreed white, are stretched from their smallest value to their
-    largest. Colour profiles are ignored, as the processors of the checkpoints ignore them.
+    Transparency is laid on white; of an animation the first frame is taken; 16-bit grey is scaled to 8 bits. Colour
+    profiles are ignored, as the processors of the checkpoints ignore them. Pictures of 32-bit integers or floats, which
+    have no agreed white, are refused.
 
     Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
     and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
@@ -150,6 +150,8 @@ def _opened(data: bytes, name: str, formats: tuple[str, ...] = FORMATS) -> Itera
         try:
             with Image.open(io.BytesIO(data), formats=formats) as image:
                 _check_shape(image.size, name)
+                if image.mode in ("I", "F"):
+                    raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
                 yield image
         except BadInput:
             raise
@@ -191,8 +193,6 @@ def _upright(image: Image.Image) -> Image.Image:
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif image.mode in ("I", "F"):
-        image = Image.fromarray(_stretched(np.asarray(image)))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
@@ -200,22 +200,6 @@ def _rgb(image: Image.Image) -> Image.Image:
     image = image.convert("RGB")
     image.info.clear()
     return image
-
-
-def _stretched(values: np.ndarray) -> np.ndarray:
-    """Scales the values to 0...255, the smallest black and the largest white; a flat picture keeps its value, clipped.
-
-    NaN and the infinities count as the smallest.
-    """
-    values = values.astype(np.float64)
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return np.zeros(values.shape, np.uint8)
-    low, high = finite.min(), finite.max()
-    values = np.where(np.isfinite(values), values, low)
-    if high > low:
-        values = (values - low) * (255 / (high - low))
-    return values.clip(0, 255).round().astype(np.uint8)
 
 
 def mask_size(size: tuple[int, int]) -> tuple[int, int]:

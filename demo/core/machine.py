@@ -40,8 +40,10 @@ class Environment:
     """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
     long its threads spin while they wait."""
     free_cores: int | None = None
-    """Of `cpu_count`, those that other processes left free when the timing began, one at least; None where it is not
-    known: on a GPU, without /proc, and in results that were stored before it was looked at."""
+    """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
+    known: on a GPU, without /proc, and in older results."""
+    cuda_toolkit: str | None = None
+    """On a GPU: the folder of NVIDIA's CUDA toolkit, which packages are built with."""
 
     @property
     def gave_way(self) -> bool:
@@ -78,6 +80,10 @@ class HostInfo:
     inductor_cache: str
     gpu_memory_bytes: int | None = None
     """None without a GPU, and where its driver does not say."""
+    compute_capability: str | None = None
+    """'8.0'; None without a GPU, and where its driver does not say."""
+    cuda_toolkit: str | None = None
+    """The folder of NVIDIA's CUDA toolkit with its headers."""
 
     @property
     def device_name(self) -> str:

@@ -25,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,21 +82,15 @@ class Child:
     def exited(self) -> int | None:
         """The exit code, minus the signal's number for a killed process; None while it runs.
 
-        The process is not reaped: until it is, no other process gets its number, which `killpg` needs.
+        Its process group, which `_kill` needs, keeps its number: the lifeline is in it.
         """
-        if self._process.returncode is not None:
-            return self._process.returncode
-        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is None:
-            return None
-        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return self._process.poll()
 
     def exit_code(self) -> int | None:
-        """As `exited`, for a process that is about to end: waits for up to 2 s."""
-        deadline = time.monotonic() + EXIT_SECONDS
-        while (code := self.exited()) is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return code
+        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(EXIT_SECONDS)
+        return None
 
     def last_words(self) -> str:
         """The end of what it has printed."""

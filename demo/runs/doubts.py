@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from demo.core.machine import HostInfo
+from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.forecast import NEWEST, Forecast, comparable
@@ -26,8 +27,8 @@ Doubt = Literal[
 
 SMALL_GPUS = re.compile(r"\b(A2|P4|T4|P100|L4)\b")
 """GPUs with 10 to 58 multiprocessors, by NVIDIA's data sheets: inductor tunes matrix products from 68 on."""
-BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
-"""Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
+REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
+"""The rules of `refusals.RULES` that the page tells in each language."""
 
 
 def doubts(
@@ -39,7 +40,9 @@ def doubts(
     """
     found: list[Doubt] = []
     gpu = machine.gpu if spec.device == "cuda" else None
-    if spec.device == "cuda" and gpu is None:
+    refused = refusal(spec, machine)
+    found += [name for name in REFUSED if refused is not None and refused.name == name]
+    if found == ["no gpu"]:
         return ("no gpu",)
     memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
     if expected is not None and memory:
@@ -54,10 +57,6 @@ def doubts(
             found.append("float16 on a cpu")
     elif spec.mode.startswith("max-autotune") and SMALL_GPUS.search(gpu):
         found.append("few multiprocessors")
-    if spec.dtype == "tf32" and (gpu is None or BEFORE_AMPERE.search(gpu)):
-        found.append("no tf32")
-    if spec.dtype == "bfloat16" and gpu is not None and BEFORE_AMPERE.search(gpu):
-        found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
     asked = comparable(spec)

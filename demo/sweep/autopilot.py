@@ -19,24 +19,26 @@ import math
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from demo.core import agreement, stats
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import OPTIONS, RunSpec
 from demo.core.speedup import ASSUMED
 from demo.core.stats import Interval
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
-from demo.sweep.cells import Cell, make_cells, on_machine
-from demo.sweep.halving import KEPT, successive_halving
-from demo.sweep.run_grid import AnyRunner, Done, Event, run_cells
+from demo.sweep.cells import Cell, make_cells
+from demo.sweep.run_grid import Done, Event, run_cells
 
 BUDGETS = (0.5, 1.5)
-"""Seconds of timing in each rung of the search."""
+"""Seconds of timing in each of the two rungs of the search."""
+KEPT = 3
+"""One of this many candidates goes on to the last rung, the fastest (Jamieson and Talwalkar, 2016, keep half)."""
 ROUNDS = 3
 """Final runs of the winner, and as many of plain eager."""
 GPU_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
@@ -92,19 +94,8 @@ class Step:
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """The spec without any setting that could make it faster."""
-    bare = dataclasses.replace(
-        spec,
-        mode="default",
-        dtype="float32",
-        channels_last=False,
-        attention="auto",
-        fullgraph=False,
-        compiler="jit",
-        scope="model",
-        freezing=False,
-        dynamic="auto",
-    )
-    return on_machine(bare, machine)
+    defaults = {name: option.default for name, option in OPTIONS.items() if option.for_speed}
+    return on_machine(dataclasses.replace(spec, **defaults), machine)
 
 
 def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
@@ -112,9 +103,9 @@ def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
     freezing, too, and as a package of AOTInductor. Text generation has neither memory formats nor packages."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
-    modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
+    modes = GPU_MODES if gpu else CPU_MODES
     formats = (False, True) if spec.sees_picture else (False,)
-    dtypes = ["float32", *(["tf32"] if gpu else []), "bfloat16", "float16"]
+    dtypes = ("float32", "tf32", "bfloat16", "float16")
     combined = [
         dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last)
         for mode, dtype, last in itertools.product(modes, dtypes, formats)
@@ -123,7 +114,8 @@ def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
     if not gpu and spec.sees_picture:
         ways.append({"compiler": "aot"})
     plainest = [one for one in combined if one.mode == bare.mode]
-    return combined + [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
+    combined += [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
+    return [one for one in combined if refusal(one, machine) is None]
 
 
 def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: HostInfo) -> tuple[list[RunSpec], list[RunSpec]]:
@@ -184,29 +176,36 @@ def run(
     if reference.result is None or reference.result.eager is None:
         raise BadInput(f"Plain eager float32 cannot be run, so there is nothing to compare with: {reference.value}")
     early, late = _early_and_late(chosen)
-    measure = partial(search.measure_rung, reference.result)
-    last = yield from successive_halving(early, BUDGETS, measure, lambda fastest: _joining(fastest, late))
+    fastest = yield from search.rung(reference.result, early, BUDGETS[0])
+    fastest = fastest[: math.ceil(len(fastest) / KEPT)]
+    fastest += _joining(fastest, late)
+    if len(fastest) > 1:
+        fastest = yield from search.rung(reference.result, fastest, BUDGETS[1])
     if cancel.is_set():
         return None
-    if not last:
+    if not fastest:
         return Answer(bare, None, None, tuple(search.tries))
-    winner = last[0]
     # Plain, winner, winner, plain, plain, winner: a drift of the machine affects both alike.
-    turns = ([bare, winner, winner, bare] * ROUNDS)[: 2 * ROUNDS]
-    cells = yield from search.measure("winner against plain eager", [Cell(one) for one in turns])
+    is_plain = ([True, False, False, True] * ROUNDS)[: 2 * ROUNDS]
+    turns = [Cell(bare if plain else fastest[0]) for plain in is_plain]
+    cells = yield from search.measure("winner against plain eager", turns)
     if cancel.is_set():
         return None
-    # By their turn: plain eager's settings, compiled, may be the winner's.
-    plains = ([True, False, False, True] * ROUNDS)[: 2 * ROUNDS]
-    winners = [cell.result for cell, is_plain in zip(cells, plains, strict=True) if not is_plain]
-    slow = [_latency(cell.result, "eager") for cell, is_plain in zip(cells, plains, strict=True) if is_plain]
-    fast = [_latency(result, "compiled") for result in winners]
-    times = [seconds for seconds in (*slow, *fast) if seconds is not None]
-    pairs = zip(times[:ROUNDS], times[ROUNDS:], strict=True) if len(times) == 2 * ROUNDS else ()
-    ratios = [eager / compiled for eager, compiled in pairs]
-    pairs_alone = [stats.Interval(one, one, one) for one in ratios]
-    ratio = stats.rerun_ratio(pairs_alone, ASSUMED.deviation, ASSUMED.freedom or math.inf) if ratios else None
-    return Answer(bare, winners[-1], ratio, tuple(search.tries))
+    plains = [cell.result for cell, plain in zip(cells, is_plain, strict=True) if plain]
+    winners = [cell.result for cell, plain in zip(cells, is_plain, strict=True) if not plain]
+    return Answer(bare, winners[-1], _ratio(plains, winners), tuple(search.tries))
+
+
+def _ratio(plains: Sequence[RunResult | None], winners: Sequence[RunResult | None]) -> Interval | None:
+    """Plain eager's latency over the winner's, from pairs of runs; None where one of the runs failed."""
+    ratios = []
+    for one, other in zip(plains, winners, strict=True):
+        slow, fast = _latency(one, "eager"), _latency(other, "compiled")
+        if slow is None or fast is None:
+            return None
+        ratios.append(slow / fast)
+    pairs = [Interval(one, one, one) for one in ratios]
+    return stats.rerun_ratio(pairs, ASSUMED.deviation, ASSUMED.freedom or math.inf)
 
 
 @dataclass
@@ -235,22 +234,23 @@ class _Search:
             yield Step(what, event)
         return cells
 
-    def measure_rung(
-        self, reference: RunResult, settings: tuple[RunSpec, ...], budget: float
-    ) -> Generator[Step, None, dict[RunSpec, float]]:
-        """The compiled latency of those that agree with `reference`; none at all when the search was cancelled."""
+    def rung(
+        self, reference: RunResult, settings: Sequence[RunSpec], budget: float
+    ) -> Generator[Step, None, list[RunSpec]]:
+        """Those that agree with `reference`, the fastest first; none at all when the search was cancelled."""
         self.rungs += 1
         cells = self.cells(dataclasses.replace(one, most_seconds=budget) for one in settings)
         cells = yield from self.measure(f"rung {self.rungs}: {len(settings)} settings", cells, self.precompiler)
         if self.cancel.is_set():
-            return {}
+            return []
         judged = [judge(cell, reference, self.rungs) for cell in cells]
         self.tries += judged
-        return {
+        seconds = {
             one: tried.seconds
             for one, tried in zip(settings, judged, strict=True)
             if tried.seconds is not None and not tried.dropped
         }
+        return sorted(seconds, key=lambda one: seconds[one])
 
 
 def judge(cell: Cell, reference: RunResult, rung: int) -> Try:

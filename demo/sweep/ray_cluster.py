@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from demo.core import codec
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.runner import WORKER_MODULE, Runner
@@ -103,36 +104,25 @@ def nodes(
         raise BadInput(
             f"The cluster has no GPU of type {' or '.join(gpu_types)}. It has: {', '.join(there) or 'no GPU at all'}."
         )
+    chosen, gpu = wanted or alive, bool(wanted)
+    calls = {_task(_inspect, node["NodeID"], gpu).remote(worker_module): node for node in chosen}
+    answered, silent = ray.wait(list(calls), num_returns=len(calls), timeout=inspect_seconds)
+    for call in silent:
+        ray.cancel(call, force=True)
+    if silent:
+        _log.warning("%d of %d nodes did not answer in time and go unused", len(silent), len(calls))
     found = []
-    for node, machine in _inspected(wanted or alive, bool(wanted), worker_module, inspect_seconds):
-        slots = int(node["Resources"]["GPU"]) if wanted else 1
-        found.append(Node(node["NodeID"], slots, frozenset(_types(node)), bool(wanted), machine))
+    for call in answered:
+        with suppress(ray.exceptions.RayError):  # the node is lost, or without the project
+            node, machine = calls[call], codec.load(HostInfo, ray.get(call))
+            slots = int(node["Resources"]["GPU"]) if gpu else 1
+            found.append(Node(node["NodeID"], slots, frozenset(_types(node)), gpu, machine))
     if not found:
         raise BadInput(
             "No node of the cluster could start a worker. Is the project there, at the same path as here, and is a GPU "
             "free?"
         )
     return found
-
-
-def _inspected(
-    chosen: Sequence[dict[str, Any]], gpu: bool, worker_module: str, seconds: float
-) -> Iterator[tuple[dict[str, Any], HostInfo]]:
-    """Those nodes that describe their machine in time."""
-    import ray
-
-    calls = [_task(_inspect, node["NodeID"], gpu).remote(worker_module) for node in chosen]
-    answered, silent = ray.wait(calls, num_returns=len(calls), timeout=seconds)
-    for call in silent:
-        ray.cancel(call, force=True)
-    if silent:
-        _log.warning("%d of %d nodes did not answer in time and go unused", len(silent), len(calls))
-    for node, call in zip(chosen, calls, strict=True):
-        if call in answered:
-            try:
-                yield node, codec.load(HostInfo, ray.get(call))
-            except ray.exceptions.RayError:
-                continue  # lost, or without the project
 
 
 def _types(node: dict[str, Any]) -> set[str]:
@@ -234,7 +224,7 @@ class _ClusterSweep:
                 if place is None:
                     break
                 self._waiting.remove(place)
-                spec = codec.plain(local_cells.on_machine(self._cells[place].spec, node.machine))
+                spec = codec.plain(on_machine(self._cells[place].spec, node.machine))
                 call = _task(_run, node.id, node.gpu).remote(spec, name, picture, self._worker_module)
                 self.running[call] = (place, node)
 

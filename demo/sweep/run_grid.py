@@ -7,25 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from demo.core.errors import BadInput
-from demo.core.result import Progress, RunResult
-from demo.core.spec import RunSpec
-from demo.core.speedup import ProcessResult
+from demo.core.result import Progress
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
 from demo.sweep.cells import Cell
-
-
-class AnyRunner(Protocol):
-    def run(
-        self,
-        spec: RunSpec,
-        image: Path,
-        cancel: threading.Event | None = None,
-        *,
-        earlier: tuple[ProcessResult, ...] = (),
-    ) -> Iterator[Progress | RunResult]: ...
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Callable, Iterator
@@ -16,10 +17,10 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TASKS, Option, RunSpec
+from demo.runs.any_runner import AnyRunner
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
-from demo.ui.jobs.jobs import AnyRunner, start_run
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.tabs.form import Choice, default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
@@ -52,7 +53,7 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
             with queue.join(request.session_hash or "") as ticket:
                 while ticket.wait(60.0):
                     pass
-                with start_run(runner, spec, picture) as events:
+                with contextlib.closing(runner.run(spec, picture)) as events:
                     result = next(event for event in events if isinstance(event, RunResult))
             whole = not asked_over_mcp(request) if asked["whole"] is None else asked["whole"]
             return result.to_json() if whole else export.row(result)

@@ -13,15 +13,16 @@ from fastapi.exceptions import RequestValidationError
 from demo.core import limits
 from demo.core.languages import LANGUAGES, Language
 from demo.core.machine import HostInfo
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import share
 from demo.ui.html.elements import esc
-from demo.ui.jobs.jobs import AnyRunner
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
+from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.following import Following
@@ -45,7 +46,7 @@ SPARE_THREADS = 40
 SESSIONS = 128
 """Sessions whose state, such as a sweep's cells, the server keeps. A new one removes the one that was idle longest."""
 
-NAME_THUMBNAILS = gradio_workarounds.name_thumbnails(
+NAME_THUMBNAILS = name_thumbnails(
     {gallery: [path.stem for path in examples(drawn)] for gallery, drawn in GALLERIES.items()},
     {code: language.texts["example"] for code, language in LANGUAGES.items()},
 )
@@ -161,7 +162,7 @@ class Page:
         greeted = self.blocks.load(
             self._greet,
             None,
-            [self._masthead, self.run_tab.mode],
+            [self._masthead, self.run_tab.form.inputs["mode"]],
             js=NAME_THUMBNAILS,
             show_progress="hidden",
             api_visibility="private",

@@ -157,12 +157,14 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, s
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
 
 
-def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path: Path):
+def test_nulls_of_an_older_release_load_as_the_same_model_and_no_kernel_is_taken_from_a_config(tmp_path: Path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
+    entries["_attn_implementation"] = "somebody/kernel"
     found, expected = loaded(changed(tmp_path, "config.json", **entries)), loaded(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
+    assert found.model.config._attn_implementation == "sdpa"
     assert found.warnings == [] and found.model.config.id2label == expected.model.config.id2label
 
 
@@ -184,11 +186,6 @@ def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str
     found = models.load(RunSpec(str(folder), "image-segmentation"), torch.device("cpu"))
     assert found.checkpoint.segmentation == (kind or "semantic")
     assert ["does not say whether" in warning for warning in found.warnings] == [True] * (kind is None)
-
-
-def test_attention_is_the_class_s_or_the_run_s_and_never_the_config_s(tmp_path: Path):
-    found = loaded(changed(tmp_path, "config.json", _attn_implementation="somebody/kernel"))
-    assert found.model.config._attn_implementation == "sdpa"
 
 
 def test_a_text_model_without_a_tokenizer_is_refused(tmp_path: Path):

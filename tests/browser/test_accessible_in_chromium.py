@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import shared_tables
+from fake_runner import FakeRunner, progress
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
@@ -25,7 +26,6 @@ from demo.store import shared_rows
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
 from demo.store.shared_copy import Shared
-from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import Page, launch
 
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

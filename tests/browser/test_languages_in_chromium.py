@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import ok_result
 
 from demo.core.languages import LANGUAGES
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 PATIENCE = 60_000

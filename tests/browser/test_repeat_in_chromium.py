@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import MACHINE, measurement, ok_result
 from troubles import heard
 
@@ -18,7 +19,6 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 ROUNDS = iter([(0.001, "one"), (0.00104, "two"), (0.00102, "three")])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import full_result
 from troubles import heard
 
@@ -16,7 +17,6 @@ from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

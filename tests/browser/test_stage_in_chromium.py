@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import measurement, ok_result
 from troubles import heard
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.ui.jobs.fake_runner import FakeRunner
+from demo.ui.look import script
 from demo.ui.page import build, launch
-from demo.ui.tabs import links, stage_mode
+from demo.ui.tabs import links
 
 FIGURE = "#top .headline .figure"
 STORED = RunResult.from_json(
@@ -147,7 +148,7 @@ def told_to_the_outer_page(chromium: Any, host: str) -> list[str]:
     outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&lang=ja"
     pages = {
         outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
-        inner: f"<head>{stage_mode.HEAD}{links.HEAD}</head>",
+        inner: f"<head>{script('stage.js')}{script('address.js')}</head>",
     }
     context = chromium.new_context()
     context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import failed_result, measurement, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs import history_tab as history_tab
 from demo.ui.tabs.run_tab import BROWSER_KEY

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner, progress
 from huggingface_hub import constants
 from samples import failed_result, measurement, ok_result
 from shared_tables import plausible, write
@@ -19,7 +20,6 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.jobs.fake_runner import FakeRunner, progress
 from demo.ui.page import build, launch
 from tests import hub_stub
 

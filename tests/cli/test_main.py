@@ -65,7 +65,7 @@ LONG = "x" * 300
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
-        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "Leave out batch_size"),
+        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "cannot use batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
         (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
         (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),

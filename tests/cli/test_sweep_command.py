@@ -100,7 +100,6 @@ def test_a_yaml_file_is_a_grid_and_options_go_before_it(tmp_path: Path) -> None:
         "checkpoints: [",
         "- shapes-vit",
         "batchsizes: [1]",
-        "checkpoints: shapes-vit\nmodes: lite\ncheckpoints: shapes-rtdetr",
     ],
 )
 def test_a_broken_grid_file_is_refused_by_name(content: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_ratio_carries_its_sign() -> None:
 
 
 def test_an_interval_names_both_ends_and_the_unit_once() -> None:
-    assert fmt.ratio_interval(1.409, 1.452) == "1.41 to 1.45×"
+    assert fmt.ratio_ends(1.409, 1.452) == ("1.41", "1.45×")
 
 
 def test_a_share_is_a_percentage() -> None:

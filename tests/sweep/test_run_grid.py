@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from samples import MACHINE, ok_result
 
 from demo.core.outputs import ImageInfo
@@ -25,7 +26,6 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import PICTURE, Grid
 from demo.sweep.run_grid import Done, Timing, Waiting, run_cells
 from demo.sweep.table import record
-from demo.ui.jobs.fake_runner import FakeRunner
 
 SPEC = ok_result().spec
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from page_support import stored
@@ -16,20 +17,9 @@ from samples import failed_result, ok_result
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
-from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs.fake_runner import FakeRunner
+from demo.store.history import History
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
-
-ROOT = Path(__file__).resolve().parents[2]
-VIT = "google/vit-base-patch16-224"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 @pytest.fixture(scope="module")

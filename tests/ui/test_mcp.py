@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from PIL import Image
 from samples import failed_result, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import build, launch
 from demo.ui.tabs.published_tab import published_table
 

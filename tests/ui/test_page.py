@@ -16,23 +16,15 @@ import pytest
 from page_support import answering
 from samples import ok_result
 
-from demo.store.history import FOLDER_VARIABLE
 from demo.ui.page import SESSIONS, build, launch
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
-
-
 def test_the_page_imports_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; import app; early = 'gradio' in sys.modules;"  # it loads while the worker loads torch
-        "from demo.ui.jobs.fake_runner import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
+        "from tests.fake_runner import FakeRunner; from demo.ui.page import build; build(FakeRunner(None));"
         "print(early, sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -22,7 +22,7 @@ _ELEMENTS = {_VALUE: r'<bdi dir="ltr">\2</bdi>', _QUOTE: r'<span lang="en" dir="
 @dataclass(frozen=True)
 class Language:
     code: str
-    """As gradio's front end and the `lang` attribute want it."""
+    """The code that gradio's front end and the `lang` attribute want."""
     name: str
     """In the language itself."""
     rtl: bool
@@ -43,7 +43,7 @@ class Language:
         return self.texts["comma"].join(phrases)
 
     def sentence(self, phrase: str) -> str:
-        """With a full stop, and in English with a capital letter."""
+        """The phrase with a full stop, and in English with a capital letter."""
         return self.composed("sentence", text=self.capital(phrase))
 
     def capital(self, phrase: str) -> str:

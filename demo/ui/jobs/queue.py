@@ -68,4 +68,7 @@ class Ticket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
         self._queue.leave(self)

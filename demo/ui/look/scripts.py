@@ -1,26 +1,27 @@
-"""JavaScript that the page's events run in the browser."""
+"""The functions of `events.js`, as gradio's events call them in the browser."""
 
 from __future__ import annotations
 
-FOCUS_STAGE = """() => {
-  const stage = document.getElementById('stage');
-  stage.tabIndex = -1;
-  stage.focus({preventScroll: true});
-}"""
-"""Focuses the result pane: a button that becomes disabled loses the focus. Shift+Tab goes back to the other button."""
+import json
+from collections.abc import Mapping, Sequence
 
-TO_STAGE = """() => {
-  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
-  if (window.innerWidth > 800) window.scrollTo({top: 0, behavior});
-  else document.getElementById('stage').scrollIntoView({behavior});
-}"""
-"""Scrolls to the result pane, which stands below the form on a narrow window and beside it on a wide one."""
+FOCUS_STAGE = "() => pageEvents.focusStage()"
+TO_STAGE = "() => pageEvents.toStage()"
+TO_ANSWER = "() => pageEvents.toAnswer()"
+TO_ADVANCED = "() => pageEvents.toAdvanced()"
+TO_SWEEP = "() => pageEvents.toSweep()"
+REDRAW = "() => pageEvents.redraw()"
+MARK_PRESET = "words => pageEvents.markPreset(words)"
 
-TO_ANSWER = """() => setTimeout(() => {
-  const shown = document.querySelector('#live .live, #top .headline, #top .problem');
-  if (shown && window.innerWidth <= 800) document.getElementById('stage').scrollIntoView();
-}, 100)"""
-"""For a page that opens with a run: on a narrow window the form stands above it."""
 
-REDRAW = "() => { setTimeout(() => window.dispatchEvent(new Event('resize')), 50); }"
-"""Makes Plotly redraw: inside a folded section it cannot know the width of a figure."""
+def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
+    """Labels the thumbnails of '#examples-GALLERY' with `names[GALLERY]`, in order.
+
+    `words` has a text with the placeholder {name} for each language.
+    """
+    return f"() => pageEvents.nameThumbnails({json.dumps(names)}, {json.dumps(words)})"
+
+
+def press_download(elem_id: str) -> str:
+    """Presses a hidden DownloadButton when its file is made."""
+    return f"() => pageEvents.download({elem_id!r})"

@@ -11,8 +11,6 @@ from gradio.themes.utils import fonts, sizes
 
 from demo.present import figure, palette
 from demo.ui.look import script, source
-from demo.ui.tabs import links, stage_mode
-from demo.ui.web import visitor_language
 
 STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css", "language.css")
 CSS = "".join(source(name) for name in STYLES) + figure.PAGE_CSS
@@ -35,9 +33,7 @@ ICON = (
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
 PRINT = f'<style media="print">{source("print.css")}</style>{script("print.js")}'
-SCRIPTS = (
-    f"{stage_mode.HEAD}{visitor_language.HEAD}{links.HEAD}{script('copy.js')}{script('form.js')}{script('aloud.js')}"
-)
+SCRIPTS = "".join(map(script, ("stage.js", "language.js", "address.js", "events.js", "copy.js", "form.js", "aloud.js")))
 HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}{PRINT}'
 
 _TEXT = sizes.Size(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,15 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
+from demo.core.result import RunResult
 from demo.runs import doubts, forecast
+from demo.store.history import History, HistoryError
 from demo.ui.html import actions, results
-from demo.ui.jobs.recent_runs import RecentRuns
 from demo.ui.tabs.form import read_spec
 from demo.ui.web.visitor_language import request_language
+
+_log = logging.getLogger(__name__)
 
 
 def others(request: gr.Request) -> tuple[Any, Any]:
@@ -28,7 +33,20 @@ def others(request: gr.Request) -> tuple[Any, Any]:
     return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
 
 
-def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRuns, lang: Language) -> str | None:
+MAX_RUNS = 100
+"""Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
+
+
+def _latest(history: History) -> list[RunResult]:
+    """The newest runs; none if the history cannot be read, which the log then says."""
+    try:
+        return history.all(limit=MAX_RUNS)
+    except HistoryError as error:
+        _log.warning("no earlier runs for the forecast: %s", error)
+        return []
+
+
+def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lang: Language) -> str | None:
     """HTML for the form's values without the picture; None if checkpoint and task do not fit each other yet.
 
     A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after each.
@@ -44,9 +62,10 @@ def expected(values: Mapping[str, Any], machine: HostInfo, recent_runs: RecentRu
     query = actions.query(spec)
     if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
         return ""  # it runs on a GPU of which nothing is known before
-    device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
-    spec = spec.on(device)
-    here = forecast.on_this_machine(recent_runs.runs(), machine, device)
+    spec = on_machine(spec, machine)
+    if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
+        return results.no_forecast(str(here_not), lang)
+    here = forecast.on_this_machine(_latest(history), machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
     return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, download, query)

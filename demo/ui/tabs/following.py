@@ -51,4 +51,4 @@ class Following:
             return updates | {self.way: ""}
         query.pop(links.RUN, None)
         updates, refusal = tab.follow(query, lang, None)
-        return updates | (tab.refuse(refusal) | {self.way: ""} if refusal else {self.way: way})
+        return updates | (tab.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})

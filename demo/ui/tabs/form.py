@@ -31,6 +31,7 @@ from demo.core.spec import (
     without_meaning,
 )
 from demo.ui.html import results
+from demo.ui.look.scripts import TO_ADVANCED
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -52,11 +53,6 @@ PROMPTS = (
 """The prompts offered as examples."""
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
-INTO_VIEW = """() => setTimeout(() => {
-  const behavior = window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
-  document.getElementById('advanced').scrollIntoView({block: 'start', behavior});
-}, 100)"""
-"""Scrolls to the fold when it opens: it is at the lower end of the form, below the edge of a low window."""
 GALLERIES = {"drawn": True, "photographs": False}
 """The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
 
@@ -277,124 +273,104 @@ def check_picture(image: dict[str, Any] | None, request: gr.Request) -> Any:
     return gr.update(visible=False)
 
 
-@dataclass
 class Form:
     """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
 
-    inputs: dict[str, Any]
-    checkpoint_note: gr.HTML
-    galleries: dict[bool, gr.Column]
-    """The columns of thumbnails, by whether they suit models of drawn shapes. Columns are hidden and shown because an
-    update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own package."""
-    thumbnails: list[gr.Dataset]
-    picture_note: gr.HTML
-    mode_note: gr.HTML
-    busy: gr.HTML
-    """Before a run: that other programs use the machine."""
-    forecast: gr.HTML
-    run: gr.Button
-    run_when_quiet: gr.Button
-    """Shown beside `busy`."""
-    cancel: gr.Button
+    def __init__(self, choice: Choice) -> None:
+        self.inputs: dict[str, Any] = {}
+        with gr.Column(elem_id="fields"):
+            self._model_fields(choice)
+            with gr.Column(elem_id="input"):
+                self._picture_fields(choice)
+                with gr.Column(elem_classes="field", elem_id="input-text"):
+                    self.inputs |= _text_fields()
+                    if limits.on_space():
+                        gr.HTML(written(partial(results.public_note, "prompt")), apply_default_css=False)
+            self._run_fields()
+        self.busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
+        """Before a run: that other programs use the machine."""
+        self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
+        with gr.Row(elem_id="actions"):
+            self.run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
+            self.run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
+            """Shown beside `busy`."""
+            self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
 
     @property
     def buttons(self) -> list[gr.Button]:
         return [self.run, self.run_when_quiet, self.cancel]
 
-    @classmethod
-    def build(cls, choice: Choice) -> Form:
-        inputs: dict[str, Any] = {}
-        with gr.Column(elem_id="fields"):
-            inputs["task"] = gr.Radio(
-                TASKS, value=choice.task, label=label("task"), elem_id="task", elem_classes="segmented"
-            )
-            with gr.Column(elem_classes="field"):
-                inputs["checkpoint"] = gr.Dropdown(
-                    checkpoints(choice.task),
-                    value=choice.checkpoint,
-                    label=label("checkpoint"),
-                    info=label("checkpoint_info"),
-                    allow_custom_value=True,
-                    elem_id="checkpoint",
-                )
-                checkpoint_note = gr.HTML(
-                    written(
-                        lambda lang: results.checkpoint_note(catalog.find(choice.checkpoint), choice.checkpoint, lang)
-                    ),
-                    apply_default_css=False,
-                )
-            with gr.Column(elem_id="input"):
-                with gr.Column(elem_classes="field", elem_id="input-picture"):
-                    inputs["image"] = gr.Image(
-                        value=str(choice.image),
-                        label=label("picture"),
-                        sources=["upload", "clipboard"],
-                        buttons=[],
-                        height="11rem",
-                        elem_id="picture",
-                        placeholder=label("picture_placeholder"),
-                        alt_text=label("picture_alt"),
-                    )
-                    if limits.on_space():
-                        gr.HTML(
-                            written(partial(results.public_note, "picture")),
-                            apply_default_css=False,
-                            elem_id="picture-public",
-                        )
-                    galleries, thumbnails = {}, []
-                    for name, drawn in GALLERIES.items():
-                        first = shown(drawn is drawn_only(choice.checkpoint))
-                        with gr.Column(visible=first) as galleries[drawn]:
-                            offered = gr.Examples(
-                                [[str(path)] for path in examples(drawn)],
-                                [inputs["image"]],
-                                label=label("examples"),
-                                elem_id=f"examples-{name}",
-                                api_visibility="private",
-                                visible=first,  # a column hides what it holds when it changes, not from the beginning
-                            )
-                            thumbnails.append(offered.dataset)
-                    picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
-                with gr.Column(elem_classes="field", elem_id="input-text"):
-                    inputs |= _text_fields()
-                    if limits.on_space():
-                        gr.HTML(written(partial(results.public_note, "prompt")), apply_default_css=False)
-            inputs["text"] = gr.Textbox(
-                ", ".join(catalog.QUERIES),
-                label=label("text"),
-                info=label("text_info"),
-                lines=2,
-                max_lines=4,
-                visible=False,
-            )
-            inputs["batch_size"] = gr.Slider(
-                1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
-            )
-            with gr.Column(elem_classes="field"):
-                inputs["mode"] = gr.Dropdown(list(MODES), value="default", label=label("mode"))
-                mode_note = gr.HTML(written(lambda lang: results.mode_note("default", lang)), apply_default_css=False)
-            inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
-            with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
-                for group, options in FOLDED.items():
-                    _heading(group)
-                    inputs |= {option.name: _folded(option) for option in options}
-        advanced.expand(None, js=INTO_VIEW, api_visibility="private")
-        busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
-        forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
-        with gr.Row(elem_id="actions"):
-            run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
-            run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
-            cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
-        return cls(
-            inputs,
-            checkpoint_note,
-            galleries,
-            thumbnails,
-            picture_note,
-            mode_note,
-            busy,
-            forecast,
-            run,
-            run_when_quiet,
-            cancel,
+    def _model_fields(self, choice: Choice) -> None:
+        self.inputs["task"] = gr.Radio(
+            TASKS, value=choice.task, label=label("task"), elem_id="task", elem_classes="segmented"
         )
+        with gr.Column(elem_classes="field"):
+            self.inputs["checkpoint"] = gr.Dropdown(
+                checkpoints(choice.task),
+                value=choice.checkpoint,
+                label=label("checkpoint"),
+                info=label("checkpoint_info"),
+                allow_custom_value=True,
+                elem_id="checkpoint",
+            )
+            entry = catalog.find(choice.checkpoint)
+            self.checkpoint_note = gr.HTML(
+                written(lambda lang: results.checkpoint_note(entry, choice.checkpoint, lang)), apply_default_css=False
+            )
+
+    def _picture_fields(self, choice: Choice) -> None:
+        with gr.Column(elem_classes="field", elem_id="input-picture"):
+            self.inputs["image"] = gr.Image(
+                value=str(choice.image),
+                label=label("picture"),
+                sources=["upload", "clipboard"],
+                buttons=[],
+                height="11rem",
+                elem_id="picture",
+                placeholder=label("picture_placeholder"),
+                alt_text=label("picture_alt"),
+            )
+            if limits.on_space():
+                note = written(partial(results.public_note, "picture"))
+                gr.HTML(note, apply_default_css=False, elem_id="picture-public")
+            self.galleries: dict[bool, gr.Column] = {}
+            """The columns of thumbnails, by whether they suit models of drawn shapes. Columns are hidden and shown
+            because an update of a `gr.Dataset` sends its pictures again, which gradio refuses for files in its own
+            package."""
+            self.thumbnails: list[gr.Dataset] = []
+            for name, drawn in GALLERIES.items():
+                first = shown(drawn is drawn_only(choice.checkpoint))
+                with gr.Column(visible=first) as self.galleries[drawn]:
+                    offered = gr.Examples(
+                        [[str(path)] for path in examples(drawn)],
+                        [self.inputs["image"]],
+                        label=label("examples"),
+                        elem_id=f"examples-{name}",
+                        api_visibility="private",
+                        visible=first,  # a column hides what it holds when it changes, not from the beginning
+                    )
+                    self.thumbnails.append(offered.dataset)
+            self.picture_note = gr.HTML("", visible=False, elem_id="picture-note", apply_default_css=False)
+
+    def _run_fields(self) -> None:
+        inputs = self.inputs
+        inputs["text"] = gr.Textbox(
+            ", ".join(catalog.QUERIES),
+            label=label("text"),
+            info=label("text_info"),
+            lines=2,
+            max_lines=4,
+            visible=False,
+        )
+        inputs["batch_size"] = gr.Slider(
+            1, limits.current().batch, value=1, step=1, label=label("batch_size"), buttons=[], elem_id="batch"
+        )
+        with gr.Column(elem_classes="field"):
+            inputs["mode"] = gr.Dropdown(list(MODES), value="default", label=label("mode"))
+            self.mode_note = gr.HTML(written(partial(results.mode_note, "default")), apply_default_css=False)
+        inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
+        with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
+            for group, options in FOLDED.items():
+                _heading(group)
+                inputs |= {option.name: _folded(option) for option in options}
+        advanced.expand(None, js=TO_ADVANCED, api_visibility="private")

@@ -21,11 +21,10 @@ from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.html.elements import esc
 from demo.ui.look import source
-from demo.ui.look.scripts import FOCUS_STAGE, TO_STAGE
+from demo.ui.look.scripts import FOCUS_STAGE, TO_STAGE, press_download
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE
 from demo.ui.tabs.run_tab import RunTab
-from demo.ui.web.gradio_workarounds import press_download
 from demo.ui.web.visitor_language import IN_ENGLISH, label, request_language, written
 
 PAGE = 50
@@ -53,7 +52,7 @@ QUESTIONED = """(_, ...rest) => [document.querySelector('#sure [data-runs]')?.da
 """The ids that the shown question names, even if the ticks have changed."""
 UNTICK = """() => globalThis.runList?.untick()"""
 TO_DELETE = """() => document.getElementById('delete').focus({preventScroll: true})"""
-"""For when the focused button is gone."""
+"""Focuses the button of the list when the focused one is gone."""
 TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -12,7 +11,6 @@ import gradio as gr
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
-from demo.ui.look import script
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
 RUN = "run"
@@ -27,7 +25,6 @@ MAX_NAMED = 200
 """Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
-HEAD = script("address.js")
 TO_TAB = "() => window.address.toTab()"
 """Opens the tab that the address names."""
 ARRIVED = "(id) => window.address.arrived(id)"
@@ -130,25 +127,16 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
 
 
 def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -> dict[Any, Any]:
-    """Updates for a link that `read` refuses: the form shows the link's checkpoint and all its values that are allowed.
+    """Updates for a link that `read` refuses: the form shows the link's checkpoint and task, and no other value of it.
 
     Run then times what the link names or is refused for the same reason; it never times another model.
     """
-    given = _given(query)
-    named, task = str(given.pop("checkpoint", checkpoint)), given.pop("task", None)
+    named, task = query.get("checkpoint", checkpoint), query.get("task")
     known = catalog.find(named)
-    if task not in TASKS:
+    if known is not None or task not in TASKS:
         task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
-    task = known.task if known is not None else task
-    needed: dict[str, Any] = {"prompt": catalog.PROMPT} if task == TEXT_GENERATION else {}
-    spec = RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, **needed)
-    for name, value in given.items():
-        try:
-            read = catalog.make_spec(checkpoints(task)[0], **needed | ({name: value} if name != "text" else {}))
-            spec = dataclasses.replace(spec, **{name: getattr(read, name)})
-        except BadInput:
-            continue
-    return filled(form, spec)
+    prompt = catalog.PROMPT if task == TEXT_GENERATION else ""
+    return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, prompt=prompt))
 
 
 def read(query: Mapping[str, str], checkpoint: str) -> tuple[RunSpec | None, str]:

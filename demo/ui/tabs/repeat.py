@@ -16,18 +16,16 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.sweep.cells import measured_on
-from demo.ui.html import results
 from demo.ui.html.elements import esc
 from demo.ui.jobs.jobs import Job
+from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
 
-LISTEN = """
-element.addEventListener('click', event => {
-  const button = event.target.closest('button[data-repeat]');
-  if (button) trigger('select', { run: button.dataset.repeat });
-});
-"""
-"""For the element that holds the button. The next answer replaces the button, so each press names its run."""
+LISTEN = source("repeat.js")
+
+
+class NoPicture(BadInput):
+    """The picture of a run, with this name, is not here any more."""
 
 
 def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
@@ -62,15 +60,12 @@ def pressed(event: gr.EventData) -> str:
 
 
 def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
-    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if gone, or if
-    the run saw none."""
+    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if the run saw
+    none. Raises NoPicture if it is gone."""
     if result.image is None:
         return None
     own = [None, latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
     found = (find_picture(result.image.sha256, file) for file in own)
-    return next(filter(None, found), None)
-
-
-def no_picture(result: RunResult, lang: Language) -> str:
-    name = result.image.name if result.image is not None else ""
-    return results.problem("cannot_be_run", "repeat_no_picture", lang, name=name)
+    if (file := next(filter(None, found), None)) is None:
+        raise NoPicture(result.image.name)
+    return file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.outputs import ImageInfo
 from demo.core.result import Progress, RunResult
+from demo.core.spec import RunSpec
+from demo.core.speedup import ProcessResult
+from demo.runs.any_runner import AnyRunner
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
-from demo.ui.jobs.jobs import AnyRunner, Job, Jobs, Left, Refused, Waiting, WaitingForQuiet
+from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.recent_runs import RecentRuns
+from demo.ui.jobs.supervisor import Refused, Supervisor
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
@@ -50,6 +53,9 @@ BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id. It is also the secret with which gradio encrypts the id: a
 fixed one, so that the id stays readable after a restart of the server. The id protects nothing."""
 
+Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
+"""A run's spec and picture, and the processes that it goes on from."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -64,12 +70,12 @@ class RunTab:
         self._machine_decides = choice is None
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
-        self._recent_runs = RecentRuns(self._history)
-        self._jobs = Jobs(runner, queue)
+        self._queue = queue
+        self._jobs = Supervisor[Job]("run")
         self._visitors = Visitors()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self.form = Form.build(choice)
+                self.form = Form(choice)
             with gr.Column(elem_id="stage", min_width=320):
                 self.pane = ResultPane.build(choice.checkpoint, choice.task, results.intro)
         self._has_run = gr.State(False)
@@ -86,12 +92,6 @@ class RunTab:
         """The components that `open` and `follow` may change."""
         form = self.form
         return [*self.pane.components, *form.inputs.values(), form.picture_note, self._has_run, self.opened]
-
-    @property
-    def mode(self) -> gr.components.Component:
-        """The list of compile modes, which the page fills when the machine is known."""
-        field: gr.components.Component = self.form.inputs["mode"]
-        return field
 
     # ---- events
 
@@ -216,7 +216,7 @@ class RunTab:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
-        html = expected(fields, machine, self._recent_runs, request_language(request))
+        html = expected(fields, machine, self._history, request_language(request))
         return gr.skip() if html is None else html
 
     def _settle(
@@ -261,48 +261,48 @@ class RunTab:
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
         """Whether a run of this visitor goes on. The pane then shows its progress."""
-        job = self.latest(request, visitor)
-        return job is not None and not job.ended
+        return self._jobs.is_running(self.name(request, visitor))
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
-        return self._started(request, visitor, values)
+        return self._started(request, visitor, lambda: self._asked(values))
 
     def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        return self._started(request, visitor, values, when_quiet=True)
+        return self._started(request, visitor, lambda: self._asked(values), when_quiet=True)
 
-    def _started(
-        self, request: gr.Request, visitor: str | None, values: Sequence[Any], when_quiet: bool = False
-    ) -> dict[Any, Any]:
-        lang = request_language(request)
-        try:
-            spec, image = read(dict(zip(self.form.inputs, values, strict=True)))
-            job = self._jobs.start(self.name(request, visitor), spec, image, when_quiet=when_quiet)
-        except BadInput as refused:
-            return self._not_begun(results.refusal("cannot_be_run", str(refused), lang))
-        except Exception:
-            _log.exception("a run could not be started")
-            return self._not_begun(results.unexpected(lang))
-        return self._begun(job, lang)
+    def _asked(self, values: tuple[Any, ...]) -> Asked:
+        return *read(dict(zip(self.form.inputs, values, strict=True))), ()
 
     def _repeat(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
-        lang, name = request_language(request), self.name(request, visitor)
-        try:
+
+        def asked() -> Asked:
             result = self._history.get(repeat.pressed(event))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec = repeat.one_more(result, self._runner.machine)
-            picture = repeat.picture(result, self._jobs.of(name), in_form)
-            if picture is None and spec.sees_picture:
-                return self._not_begun(repeat.no_picture(result, lang))
-            job = self._jobs.start(name, spec, picture, result.as_processes())
+            return spec, repeat.picture(result, self.latest(request, visitor), in_form), result.as_processes()
+
+        return self._started(request, visitor, asked)
+
+    def _started(
+        self, request: gr.Request, visitor: str | None, asked: Callable[[], Asked], when_quiet: bool = False
+    ) -> dict[Any, Any]:
+        """Starts the run that `asked` describes, or says why it cannot."""
+        lang, name = request_language(request), self.name(request, visitor)
+        try:
+            spec, image, earlier = asked()
+            job = self._jobs.start(
+                name, lambda: Job(self._runner, self._queue.join(name), spec, image, earlier, when_quiet)
+            )
+        except repeat.NoPicture as gone:
+            return self._not_begun(results.problem("cannot_be_run", "repeat_no_picture", lang, name=str(gone)))
         except (BadInput, HistoryError) as refused:
             return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
         except Exception:
-            _log.exception("a repeat could not be started")
+            _log.exception("a run could not be started")
             return self._not_begun(results.unexpected(lang))
         return self._begun(job, lang)
 
@@ -414,10 +414,6 @@ class RunTab:
         """An update that puts the default picture of this checkpoint into a form that has just opened."""
         picture = default_picture(checkpoint)
         return {} if picture == self._choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
-
-    def refuse(self, refusal: str) -> dict[Any, Any]:
-        """Updates for `showing` that put a refusal above the current content."""
-        return self.pane.refused(refusal)
 
     def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates for `showing`: no run is shown, as on a page that has just opened."""

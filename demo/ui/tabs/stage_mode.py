@@ -5,7 +5,6 @@ The form's Run and Cancel are moved into the bar by stage.css.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +13,8 @@ import gradio as gr
 from demo.core import catalog, hub
 from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
-from demo.ui.jobs.jobs import AnyRunner
-from demo.ui.look import script
+from demo.runs.any_runner import AnyRunner
+from demo.ui.look.scripts import MARK_PRESET
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -51,16 +50,6 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
 
 
 NUMBERS = range(1, len(presets(gpu=False)) + 1)
-KEYS = {"r": "run", "c": "cancel"} | {str(number): f"preset-{number}" for number in NUMBERS}
-"""The id of the button that a key presses. The key D, which presses none, changes between light and dark."""
-HEAD = script("stage.js").replace("KEYS_TO_BUTTONS", json.dumps(KEYS))
-
-PRESSED = """words => {
-  const chosen = /data-preset="(\\d)"/.exec(words)?.[1];
-  for (const button of document.querySelectorAll('#stage-bar [id^=preset]'))
-    button.setAttribute('aria-pressed', button.id === `preset-${chosen}`);
-}"""
-"""Marks the button of the chosen preset, which the words beside the buttons name: a gradio button has no such state."""
 
 
 def switch(lang: Language) -> str:
@@ -105,7 +94,7 @@ class StageBar:
             show_progress="hidden",
             api_visibility="private",
             queue=False,
-        ).then(None, self._words, js=PRESSED, api_visibility="private")
+        ).then(None, self._words, js=MARK_PRESET, api_visibility="private")
 
     def _chosen(self, request: gr.Request, *values: Any) -> str:
         """The words of the preset whose values the form holds; '' if it holds none."""

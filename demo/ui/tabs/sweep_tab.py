@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,19 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
 from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
+from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History, HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
-from demo.sweep.run_grid import Precompiling, Timing, Waiting
+from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import outputs_html, progress, results, sections, sweep_status
 from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
-from demo.ui.jobs.jobs import AnyRunner, Broken, Refused
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.sweeps import Sweep, Sweeps
+from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
+from demo.ui.jobs.sweeps import Sweep, turn
+from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
 from demo.ui.tabs.event_options import AT_ONCE, QUIET
 from demo.ui.tabs.run_tab import RunTab
@@ -39,10 +42,6 @@ STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
 MACHINE_SECONDS = 30.0
-TO_STAGE = """() => {
-  if (window.innerWidth > 800) window.scrollTo(0, 0);
-  else document.getElementById('sweep-stage').scrollIntoView();
-}"""
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +64,9 @@ class SweepTab:
         self._runner = runner
         self._history = history
         self._run_tab = run_tab
-        self.sweeps = Sweeps(runner, queue, precompiler)
+        self._queue = queue
+        self._precompiler = precompiler
+        self.sweeps = Supervisor[Sweep]("sweep")
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
@@ -136,7 +137,7 @@ class SweepTab:
             grid = PRESETS[name]
             values = [[str(value) for value in getattr(grid, axis)] for axis in self.axes]
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
-        self.start_button.click(None, js=TO_STAGE, api_visibility="private")
+        self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         begun = self.start_button.click(
             self._run,
             [self._run_tab.visitor, *asked],
@@ -165,8 +166,8 @@ class SweepTab:
         if self.sweeps.is_running(name):
             return {self.status: results.problem("cannot_be_run", "sweep_last", lang), self.watched: None}
         try:
-            new = self._sweep(values)
-            self.sweeps.start(name, new, PICTURE)
+            new = self._sweep(values, name)
+            self.sweeps.start(name, lambda: new)
         except (BadInput, HistoryError) as refused:
             return self._refused(Refused(str(refused)), lang)
         except Exception:
@@ -174,7 +175,7 @@ class SweepTab:
             return self._refused(Broken(), lang)
         return self._begun(new, lang)
 
-    def _sweep(self, values: Iterable[Any]) -> Sweep:
+    def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with the results that are stored already.
 
         Raises BadInput for a choice that cannot be run, and HistoryError.
@@ -183,7 +184,13 @@ class SweepTab:
         machine = self._machine()
         checkpoints = {spec.checkpoint for spec in specs}
         stored = self._history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
-        return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine)
+
+        def run(cells: Sequence[Cell], cancel: threading.Event) -> Generator[Event, None, None]:
+            return run_cells(
+                cells, self._runner, PICTURE, cancel, self._precompiler, lambda: turn(self._queue, visitor)
+            )
+
+        return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine, run)
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
@@ -280,10 +287,9 @@ class SweepTab:
         """The end of a sweep, with the table to export; no change if the connection broke before the end."""
         if going is None or not going.ended:
             return {self.status: gr.skip()}
-        going.delivered = True
         lang, cells = request_language(request), going.cells
-        if going.problem is not None:
-            refused = self._refused(going.problem, lang)
+        if (problem := going.outcome()) is not None:
+            refused = self._refused(problem, lang)
             return {part: update for part, update in refused.items() if part is not self.watched}
         what = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
         updates = self._ready | {

@@ -9,9 +9,9 @@ import gradio as gr
 from gradio.blocks import BlockFunction
 from gradio.utils import get_function_params
 
+from demo.core.errors import NO_ROOM
 from demo.core.spec import MAX_PROMPT
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 NO_FILES = {errno.EMFILE, errno.ENFILE}
 NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
 

@@ -5,6 +5,8 @@
 Others are part of a file of their own:
 
 - `look/calm.js`: the timer of a pending event requests an animation frame for ever. No upstream issue found.
+- `look/events.js`: the thumbnails of `gr.Examples` have no accessible name. No upstream issue found. A DownloadButton
+  cannot make its file when it is clicked: https://github.com/gradio-app/gradio/issues/9230 (open)
 - `look/form.js`: the Tab key does not leave a dropdown. No upstream issue found.
 - `look/aloud.js`: a Plotly figure has no accessible name. https://github.com/plotly/plotly.js/issues/6920 (open)
 - `web/upkeep.py`: `delete_cache` misses aborted uploads, the files of a killed app and those sent over MCP. Related:
@@ -18,10 +20,9 @@ Others are part of a file of their own:
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -144,32 +145,3 @@ def language_script(code: str) -> str:
     """A script for the beginning of the head: gradio reads `navigator.language` before scripts of the page run."""
     answer = f"Object.defineProperty(navigator,'language',{{get:()=>'{code}',configurable:true}})"
     return f"<script>{answer}</script>"
-
-
-# ---- The thumbnails of `gr.Examples` have no accessible name. No upstream issue found.
-
-_NAME_THUMBNAILS = """() => {
-  const names = NAMES, words = WORDS[document.documentElement.lang] || WORDS.en;
-  for (const [gallery, named] of Object.entries(names)) {
-    document.querySelectorAll(`#examples-${gallery} button.gallery-item`).forEach((button, place) => {
-      button.setAttribute('aria-label', words.replace('{name}', named[place]));
-    });
-  }
-}"""
-
-
-def name_thumbnails(names: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
-    """JavaScript that labels the thumbnails of '#examples-GALLERY' with `names[GALLERY]`, in order.
-
-    `words` has a text with the placeholder {name} for each language.
-    """
-    return _NAME_THUMBNAILS.replace("NAMES", json.dumps(names)).replace("WORDS", json.dumps(words))
-
-
-# ---- A DownloadButton cannot make its file when it is clicked: the click downloads what was there before.
-# ---- https://github.com/gradio-app/gradio/issues/9230 (open)
-
-
-def press_download(elem_id: str) -> str:
-    """JavaScript that clicks a hidden DownloadButton once gradio has given it its new file."""
-    return f"() => setTimeout(() => document.querySelector('#{elem_id} a, a#{elem_id}, #{elem_id}').click(), 150)"

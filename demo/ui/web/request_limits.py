@@ -6,7 +6,8 @@ not exist, and values that the page's fields do not send; the total size of an u
 becomes a sentence, and a traceback in the log.
 
 Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
-gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits.
+gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits;
+a wrong id of a call, to which gradio answers with an error event without a reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from gradio import Blocks
-from starlette.requests import ClientDisconnect
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 
 from demo.core import limits
 from demo.ui.web import allowed_routes
@@ -80,53 +82,24 @@ class Guard:
             await send(message)
 
         try:
-            await self._guarded(scope, receive, answering)
-        except Refused as refused:
-            await _answer(refused, send)
+            path = _path(scope)
+            self._let_in(scope, path)
+            await self._app(scope, await self._checked(scope, path, receive), answering)
         except Exception as error:
             if not begun:
-                await _answer(_refused(error, scope), send)
+                refused = error if isinstance(error, Refused) else _refused(error, scope)
+                await JSONResponse({"detail": str(refused)}, refused.status)(scope, receive, send)
             elif isinstance(error.__cause__, HTTPException):  # gradio has sent it in its stream of events
                 await send({"type": "http.response.body", "body": b""})
             else:
                 raise
 
-    async def _guarded(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Raises Refused, and what gradio raises."""
-        path = _path(scope)
-        self._let_in(scope, path)
-        if path == "/":
-            drop_page_parameter(scope)
-        if scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        if path == UPLOAD:  # gradio reads it in pieces and limits each file of it
-            most = limits.current().file_bytes * MAX_FILES + MAX_BYTES
-            await self._app(scope, _at_most(most, receive), send)
-            return
-        body = await _body(receive)
-        if body is None:
-            return
-        asked = await asyncio.to_thread(check, body)  # the page goes on answering others meanwhile
-        self._fits(path, asked)
-        given = False
-
-        async def again() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, again, send)
-
     def _let_in(self, scope: Message, path: str) -> None:
         """Raises Refused for a wrong name of the server, a request of another site, and an unused route."""
-        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == b"host"]
-        # gradio builds the addresses in its answers from it
-        forwarded = ",".join(value for name, value in headers if name == b"x-forwarded-host")
-        for host in (*hosts, *(part.strip() for part in forwarded.split(",") if part.strip())):
+        headers = Headers(scope=scope)
+        # gradio builds the addresses in its answers from X-Forwarded-Host
+        forwarded = ",".join(headers.getlist("x-forwarded-host")).split(",")
+        for host in (*headers.getlist("host"), *(part.strip() for part in forwarded if part.strip())):
             if not allowed_routes.is_ours(host, self._names, self._space):
                 raise Refused(
                     403,
@@ -136,11 +109,9 @@ class Guard:
         if "://" in scope["path"]:  # decoded by the server; gradio would fetch /gradio_api/file=https://... itself
             raise Refused(403, "This server fetches nothing from an address.")
         if scope["method"] not in ("GET", "HEAD"):
-            origins = [value for name, value in headers if name == b"origin"]
-            sites = {value for name, value in headers if name == b"sec-fetch-site"}
-            host = hosts[0] if hosts else ""
-            foreign = [origin for origin in origins if allowed_routes.is_foreign(origin, host, self._names)]
-            if foreign or (not origins and sites - {"same-origin", "none"}):
+            origins = headers.getlist("origin")
+            foreign = [one for one in origins if allowed_routes.is_foreign(one, headers.get("host", ""), self._names)]
+            if foreign or (not origins and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
                 raise Refused(
                     403,
                     f"A page of another site ({(foreign or ['unnamed'])[0][:80]}) may not send requests to this one, "
@@ -148,26 +119,37 @@ class Guard:
                 )
         if not allowed_routes.is_open(scope["method"], path):
             raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
-        called = re.fullmatch(r"/gradio_api/call/(?:v2/)?([^/]+)(?:/([^/]+))?/?", path)
-        if called:
+        if called := re.match(r"/gradio_api/call/(?:v2/)?([^/]+)", path):
             endpoints = [f"/{name}" for name in arguments(self._page)]
             if f"/{called[1]}" not in endpoints:
                 raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {', '.join(endpoints)}.")
-            if called[2] and not self._is_waiting(called[2]):
-                raise Refused(
-                    404, f"No result waits under {called[2][:80]!r}: each is given once, for the id of a call."
-                )
 
-    def _is_waiting(self, event: str) -> bool:
-        queue = self._page._queue
-        return event in queue.event_ids_to_events or any(
-            event in events for events in queue.pending_event_ids_session.values()
-        )
+    async def _checked(self, scope: Message, path: str, receive: Receive) -> Receive:
+        """What gradio is to read the request's body from. Raises Refused where it may not read it."""
+        if path == "/":
+            drop_page_parameter(scope)
+        if scope["method"] != "POST":
+            return receive
+        if path == UPLOAD:  # gradio reads it in pieces and limits each file of it
+            return _at_most(limits.current().file_bytes * MAX_FILES + MAX_BYTES, receive)
+        body = bytearray()
+        async for piece in Request(scope, receive).stream():
+            body += piece
+            if len(body) > MAX_BYTES:
+                raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
+        asked = await asyncio.to_thread(check, bytes(body))  # the page goes on answering others meanwhile
+        self._fits(path, asked)
+        waiting: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def again() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        return again
 
     def _fits(self, path: str, asked: Any) -> None:
         """Raises Refused for a call of an event or argument that does not exist: gradio's routes fail on it."""
         if not isinstance(asked, dict):
-            return  # gradio refuses it: see `misfit`
+            return  # gradio refuses it: see `unreadable`
         if named := re.fullmatch(r"/gradio_api/call/v2/([^/]+)/?", path):
             takes = arguments(self._page)[named[1]]
             unknown = [name for name in asked if name not in (*takes, "oauth_token")]  # which gradio would ignore
@@ -252,13 +234,6 @@ def _path(scope: Message) -> str:
     return (path[len(root) :] or "/") if root and f"{path}/".startswith(f"{root}/") else path
 
 
-async def _answer(refused: Refused, send: Send) -> None:
-    answer = json.dumps({"detail": str(refused)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer})
-
-
 def _no_number(name: str) -> Any:
     raise ValueError(name)
 
@@ -274,17 +249,3 @@ def _at_most(most: int, receive: Receive) -> Receive:
         return message if received <= most else {"type": "http.disconnect"}
 
     return counted
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None if the client left. Raises Refused if it is too long."""
-    pieces = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        pieces += message.get("body", b"")
-        if len(pieces) > MAX_BYTES:
-            raise Refused(413, f"The request is longer than {MAX_BYTES // 1_000_000} MB.")
-        if not message.get("more_body"):
-            return bytes(pieces)

@@ -1,7 +1,7 @@
 """The language of a visitor, and the texts of `demo.core.languages` for gradio.
 
 gradio translates labels, tabs and buttons in the browser (`label`). What the server writes is in the language of the
-request (`of`).
+request (`request_language`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
 
 import gradio as gr
+from starlette.requests import Request
 
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
-from demo.ui.look import script
 from demo.ui.web.gradio_workarounds import PREVIEW_TAGS, language_script
 from demo.ui.web.preview import Previews
 
@@ -41,7 +39,7 @@ def label(key: str) -> str:
 
 
 def written(write: Callable[[Language], str]) -> str:
-    """The same for HTML that a component holds when the page opens; `write` makes it for one language."""
+    """A placeholder for HTML that a component holds when the page opens; `write` makes it for one language."""
     texts = {code: write(language) for code, language in LANGUAGES.items()}
     key = "html_" + hashlib.sha256(texts["en"].encode()).hexdigest()[:16]
     for code, text in texts.items():
@@ -71,8 +69,6 @@ def switch(language: Language) -> str:
         f'<select id="language">{options}</select></p>'
     )
 
-
-HEAD = script("language.js")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -109,7 +105,7 @@ class Spoken:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    language = _of_page(scope)
+                    language = request_language(Request(scope))
                     page = bytes(body)
                     if b"gradio_config" in page:  # any other HTML stays as it is
                         first = await self._previews.tags(scope, language) + self._first
@@ -119,17 +115,6 @@ class Spoken:
                     await send({"type": "http.response.body", "body": page})
 
         await self._app(scope, receive, speaking)
-
-
-def _of_page(scope: Message) -> Language:
-    """`of` for an ASGI scope."""
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    (query,) = parse_qs(scope["query_string"].decode("latin-1")).get(NAME, [""])[-1:]
-    try:
-        cookie = SimpleCookie(headers.get(b"cookie", "")).get(NAME)
-    except CookieError:
-        cookie = None
-    return choose(query, cookie.value if cookie else None, headers.get(b"accept-language"))
 
 
 def _is_html(start: Message) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_runner import MACHINE
 from page_support import (
     answering,
     opened,
@@ -13,20 +13,9 @@ from page_support import (
 from samples import failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui.html import share
-from demo.ui.jobs.fake_runner import MACHINE
 from demo.ui.page import Page, masthead
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 @pytest.fixture

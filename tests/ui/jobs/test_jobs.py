@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import time
-from pathlib import Path
 
 import pytest
+from fake_runner import MACHINE, FakeRunner
 from samples import ok_result
 
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.ui.jobs import jobs
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.supervisor import Supervisor
 from demo.ui.tabs import form
 
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
+
+def started(runner: FakeRunner, queue: RunQueue, when_quiet: bool = False) -> jobs.Job:
+    spec, image = RunSpec("shapes-vit", "image-classification"), form.scenes()[0]
+    make = functools.partial(jobs.Job, runner, queue.join(), spec, image, when_quiet=when_quiet)
+    return Supervisor[jobs.Job]("run").start("one", make)
 
 
 @pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
@@ -28,7 +32,7 @@ def test_a_page_hears_little_while_the_cores_of_its_browser_may_be_timed(
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "CPU_TIMING_UPDATE_SECONDS", 60.0)  # until the timing is over
     runner = FakeRunner(lambda *_: ok_result(), seconds=2.0, machine=dataclasses.replace(MACHINE, gpu=gpu))
-    job = jobs.Jobs(runner, RunQueue()).start("one", RunSpec("shapes-vit", "image-classification"), form.scenes()[0])
+    job = started(runner, RunQueue())
     heard = [news.phase for news in job.watch() if isinstance(news, Progress)]
     assert "check" in heard  # no pause outlasts the timing
     assert (heard.count("time") > 1) is often
@@ -51,8 +55,7 @@ def test_a_run_that_waits_for_a_quiet_machine_tells_the_share_of_others_and_ends
     monkeypatch.setattr(jobs.cores, "others_share", share)
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
     monkeypatch.setattr(jobs, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
-    started = jobs.Jobs(FakeRunner(lambda *_: ok_result(), seconds=0.5), queue)
-    job = started.start("one", RunSpec("shapes-vit", "image-classification"), form.scenes()[0], when_quiet=True)
+    job = started(FakeRunner(lambda *_: ok_result(), seconds=0.5), queue, when_quiet=True)
     heard = []
     for news in job.watch():
         heard.append(news)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from demo.ui.jobs import visitors
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
 
 
 def test_new_visitors_have_ids_of_their_own_and_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,8 @@ from page_support import (
 )
 from samples import failed_result, ok_result
 
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History
 from demo.ui.page import Page
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 @pytest.fixture

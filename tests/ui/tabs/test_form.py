@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from fake_runner import MACHINE
 from page_support import (
     answering,
     field_values,
@@ -17,20 +16,8 @@ from page_support import (
 from samples import ok_result
 
 from demo.core.spec import RunSpec
-from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import MACHINE
 from demo.ui.page import Page
 from demo.ui.tabs import form
-
-ROOT = Path(__file__).resolve().parents[3]
-VIT = "google/vit-base-patch16-224"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 def test_the_form_as_it_stands_is_a_valid_spec() -> None:

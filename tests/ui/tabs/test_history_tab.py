@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 import pandas as pd
 import pytest
+from fake_runner import FakeRunner
 from page_support import HOSTILE, Tags, cancel, from_browser, handler, pressed, stage_of, visitor
 from samples import ENVIRONMENT, failed_result, measurement, ok_result
 
@@ -21,7 +22,6 @@ from demo.core.speedup import Spread
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.journal import Journal
 from demo.ui.html import comparison
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import history_tab as history_tab
 from demo.ui.tabs.history_tab import PAGE, HistoryTab

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from page_support import answering, followed, handler, in_the_form, opened, stage_of, visitor
 from samples import ENVIRONMENT, MACHINE, failed_result, ok_result
 
@@ -20,7 +21,6 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.store.history import History
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form, repeat
 

@@ -6,11 +6,11 @@ import dataclasses
 import html
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import MACHINE, FakeRunner
 from page_support import (
     answering,
     arrived,
@@ -32,20 +32,11 @@ from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
-from demo.store.history import FOLDER_VARIABLE
-from demo.ui.jobs.fake_runner import MACHINE, FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fake_runner import FakeRunner
 from samples import ok_result
 
 from demo.core import catalog
 from demo.core.spec import RunSpec
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.page import Page
 from demo.ui.tabs import form, stage_mode
 

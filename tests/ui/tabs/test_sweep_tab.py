@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from page_support import from_browser, handler
 from samples import failed_result, ok_result
 
@@ -23,7 +24,6 @@ from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui.jobs import sweeps
-from demo.ui.jobs.fake_runner import FakeRunner
 from demo.ui.jobs.sweeps import Sweep
 from demo.ui.page import Page
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +17,6 @@ from demo.core.errors import BadInput
 from demo.ui.page import launch
 from demo.ui.web import allowed_routes, preview
 from demo.ui.web.request_limits import Guard
-
-ROOT = Path(__file__).resolve().parents[3]
 
 REFUSED = {
     *("/login", "/login/", "/logout", "/openapi.json", "/config/", "/svelte/{path:path}", "/pwa_icon"),
@@ -108,29 +105,14 @@ def asked(
 
 
 def test_what_nobody_uses_is_not_there_however_it_is_written(page: gr.Blocks) -> None:
+    recording = "process_recording"
     for path in [
-        "/gradio_api/process_recording",
-        "/gradio_api/process_recording/",
-        "//gradio_api/process_recording",
-        "/gradio_api//process_recording",
-        "/gradio_api/./process_recording",
-        "/gradio_api/upload/../process_recording",
-        "/gradio_api/process_recording\n",
-        "/GRADIO_API/process_recording",
-        "/sub/gradio_api/process_recording",
-        "/process_recording",
-        "/gradio_api/deep_link",
-        "/deep_link",
-        "/monitoring",
-        "/monitoring/",
-        "/monitoring/summary",
-        "/gradio_api/monitoring/summary",
-        "/gradio_api/mcp/x/gradio_api/mcp",
-        "/gradio_api/run/benchmark",
-        "/gradio_api/call/benchmark/one/two",
-        "/gradio_api/call/v3/benchmark/one",
-        "/pwa_icon/99999",
-        "",
+        *(f"/gradio_api/{recording}", f"/gradio_api/{recording}/", f"//gradio_api/{recording}", f"/{recording}"),
+        *(f"/gradio_api//{recording}", f"/gradio_api/./{recording}", f"/gradio_api/upload/../{recording}"),
+        *(f"/gradio_api/{recording}\n", f"/GRADIO_API/{recording}", f"/sub/gradio_api/{recording}"),
+        *("/gradio_api/deep_link", "/deep_link", "/gradio_api/mcp/x/gradio_api/mcp", "/pwa_icon/99999", ""),
+        *("/monitoring", "/monitoring/", "/monitoring/summary", "/gradio_api/monitoring/summary"),
+        *("/gradio_api/run/benchmark", "/gradio_api/call/benchmark/one/two", "/gradio_api/call/v3/benchmark/one"),
     ]:
         for method in ["GET", "POST", "HEAD", "PUT", "OPTIONS"]:
             status, sentence = asked(page, path, method)
@@ -160,40 +142,15 @@ NAMES = ("demo.example.org", "someone-space.hf.space")
 
 
 def test_the_page_is_there_for_this_machine_an_address_and_a_name_of_the_settings(page: gr.Blocks) -> None:
-    for host in [
-        *(
-            "localhost",
-            "localhost:7860",
-            "LOCALHOST:80",
-            "localhost.:7860",
-            "127.0.0.1",
-            "127.0.0.1:9000",
-            "[::1]:7860",
-        ),
-        *("192.168.1.20:7860", "0.0.0.0:7860", "[fe80::1]", "demo.example.org", "Demo.Example.org:443"),
-    ]:
+    named = "localhost localhost:7860 LOCALHOST:80 localhost.:7860 demo.example.org Demo.Example.org:443"
+    for host in f"{named} 127.0.0.1 127.0.0.1:9000 [::1]:7860 192.168.1.20:7860 0.0.0.0:7860 [fe80::1]".split():
         assert asked(page, "/", names=NAMES, host=host)[0] == 200
 
 
 def test_under_any_other_name_nothing_is_there_but_a_sentence(page: gr.Blocks) -> None:
-    for host in [
-        *(
-            "evil.example",
-            "evil.example:7860",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "evil.example@localhost",
-        ),
-        *(
-            "localhost:80@evil.example",
-            "localhost/evil.example",
-            "[evil.example]:7860",
-            "[::1]evil.example",
-            "",
-            ":7860",
-        ),
-        *("sub.demo.example.org", "demo.example.org.evil", "other.hf.space", "127.0.0.1 evil.example", "l\xf6calhost"),
-    ]:
+    near = "localhost.evil.example 127.0.0.1.evil.example sub.demo.example.org demo.example.org.evil other.hf.space"
+    odd = "evil.example@localhost localhost:80@evil.example localhost/evil.example [evil.example]:7860 [::1]evil"
+    for host in [*f"{near} {odd} evil.example evil.example:7860 :7860".split(), "", "127.0.0.1 evil", "l\xf6calhost"]:
         for header in ["host", "x_forwarded_host"]:
             if header == "x_forwarded_host" and not host:
                 continue
@@ -257,15 +214,9 @@ def test_a_named_address_to_listen_to_is_a_name_of_the_server(monkeypatch: pytes
     assert settings["app_kwargs"]["middleware"][0] == (Guard, (page, ("a.example", "box.local")), {})
 
 
-def test_a_host_that_is_none_stops_the_start() -> None:
+def test_hosts_are_a_setting_and_what_is_no_name_stops_the_start() -> None:
+    read = limits.read({"WORTH_COMPILING_HOSTS": " Demo.example.org, box.local,"})
+    assert (read.hosts, limits.read({}).hosts) == (("demo.example.org", "box.local"), ())
     for given in ["http://a.example", "a.example:7860", "a b", "*", "a.example;b", "-a", "é.example", "a."]:
         with pytest.raises(BadInput, match=r"^WORTH_COMPILING_HOSTS must be .* Given: "):
             limits.read({"WORTH_COMPILING_HOSTS": given})
-
-
-def test_hosts_are_a_setting() -> None:
-    assert limits.read({"WORTH_COMPILING_HOSTS": " Demo.example.org, box.local,"}).hosts == (
-        "demo.example.org",
-        "box.local",
-    )
-    assert limits.read({}).hosts == ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class FakeRunner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-    ) -> Iterator[Progress | RunResult]:
+    ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
         try:

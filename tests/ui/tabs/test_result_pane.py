@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_runner import FakeRunner
 from page_support import (
     opened,
     pressed,
@@ -15,16 +16,8 @@ from samples import full_result
 
 from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
-from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs.fake_runner import FakeRunner
+from demo.store.history import History
 from demo.ui.page import Page
-
-
-@pytest.fixture(autouse=True, scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
-        yield
 
 
 class TracingRunner(FakeRunner):
@@ -78,6 +71,6 @@ def test_a_package_is_to_be_taken_along_where_the_page_is_local(
 def test_a_job_that_is_forgotten_takes_its_trace_along(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page(runner := TracingRunner(lambda *_: full_result()))
     list(pressed(page, profile="on"))
-    monkeypatch.setattr("demo.ui.jobs.jobs.KEPT_SECONDS", -1.0)
+    monkeypatch.setattr("demo.ui.jobs.supervisor.KEPT_SECONDS", -1.0)
     list(pressed(page, "two"))
     assert runner.asked[0] is not None and not runner.asked[0].parent.exists()

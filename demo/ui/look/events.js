@@ -1,0 +1,65 @@
+// What the page's events run in the browser. `scripts.py` names these functions for gradio.
+(() => {
+  const part = id => document.getElementById(id);
+  const isWide = () => window.innerWidth > 800;  // on a narrow window the result pane stands below the form
+  const behavior = () => (matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth');
+
+  window.pageEvents = {
+    // A button that becomes disabled loses the focus. From the result pane Shift+Tab goes back to the other button.
+    focusStage() {
+      const stage = part('stage');
+      stage.tabIndex = -1;
+      stage.focus({ preventScroll: true });
+    },
+
+    toStage() {
+      if (isWide()) window.scrollTo({ top: 0, behavior: behavior() });
+      else part('stage').scrollIntoView({ behavior: behavior() });
+    },
+
+    toSweep() {
+      if (isWide()) window.scrollTo(0, 0);
+      else part('sweep-stage').scrollIntoView();
+    },
+
+    // For a page that opens with a run.
+    toAnswer() {
+      setTimeout(() => {
+        const shown = document.querySelector('#live .live, #top .headline, #top .problem');
+        if (shown && !isWide()) part('stage').scrollIntoView();
+      }, 100);
+    },
+
+    // When the fold opens: it is at the lower end of the form, below the edge of a low window.
+    toAdvanced() {
+      setTimeout(() => part('advanced').scrollIntoView({ block: 'start', behavior: behavior() }), 100);
+    },
+
+    // Makes Plotly redraw: inside a folded section it cannot know the width of a figure.
+    redraw() {
+      setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
+    },
+
+    // Marks the button of the chosen preset, which the words beside the buttons name: a gradio button has no such state.
+    markPreset(words) {
+      const chosen = /data-preset="(\d)"/.exec(words)?.[1];
+      for (const button of document.querySelectorAll('#stage-bar [id^=preset]'))
+        button.setAttribute('aria-pressed', button.id === `preset-${chosen}`);
+    },
+
+    // The thumbnails of `gr.Examples` have no accessible name. `names` has a gallery's pictures in order, `words` a text with
+    // the placeholder {name} for each language.
+    nameThumbnails(names, words) {
+      const text = words[document.documentElement.lang] || words.en;
+      for (const [gallery, named] of Object.entries(names))
+        document.querySelectorAll(`#examples-${gallery} button.gallery-item`).forEach((button, place) => {
+          button.setAttribute('aria-label', text.replace('{name}', named[place]));
+        });
+    },
+
+    // Clicks a hidden DownloadButton once gradio has given it its new file.
+    download(id) {
+      setTimeout(() => document.querySelector(`#${id} a, a#${id}, #${id}`).click(), 150);
+    },
+  };
+})();
