@@ -12,7 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class NotingRunner(Runner):
     timed_from: float | None = None
     result: RunResult | None = None
 
-    def run(self, *asked: Any, **named: Any) -> Iterator[Progress | RunResult]:
+    def run(self, *asked: Any, **named: Any) -> Generator[Progress | RunResult, None, None]:
         self.timed_from = self.result = None
         for event in super().run(*asked, **named):
             if isinstance(event, RunResult):

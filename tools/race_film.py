@@ -14,7 +14,7 @@ import io
 import itertools
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ class Replay:
     def show_next(self) -> None:
         self._asked.release()
 
-    def run(self, *asked: Any, **named: Any) -> Iterator[Event]:
+    def run(self, *asked: Any, **named: Any) -> Generator[Event, None, None]:
         for event in self._events:
             self._asked.acquire()
             yield event
