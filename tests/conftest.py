@@ -32,9 +32,26 @@ os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_X
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
-LONG = ("tests/test_", "tests/browser/", "tests/backend/", "tests/cli/", "tests/sweep/", "tests/present/test_script.py")
-"""Where files of a minute and more are. They start first: at the end one of them would run alone, beside idle cores."""
+FIRST = (
+    "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
+    "tests/browser/test_accessible_in_chromium.py",
+    "tests/test_command_as_a_process.py",
+    "tests/test_faults.py",
+    "tests/backend/test_run_steps.py",
+    "tests/browser/",
+    "tests/backend/",
+    "tests/present/test_script.py",
+    "tests/cli/",
+    "tests/sweep/",
+    "tests/runs/",
+    "tests/test_",
+)
+"""Files of a minute and more, the longest first: at the end one of them would run alone, beside an idle core."""
+
+
+def _place(item: pytest.Item) -> int:
+    return next((place for place, name in enumerate(FIRST) if item.nodeid.startswith(name)), len(FIRST))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=_place)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +13,6 @@ from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import models, timing
 from demo.backend.__main__ import main
-from demo.backend.load_errors import CannotLoad
 from demo.core.spec import RunSpec
 
 FAULT = os.environ["FAULT"]
@@ -32,8 +29,6 @@ class Tiny(torch.nn.Module):
 
     def forward(self, pixel_values: torch.Tensor) -> ImageClassifierOutput:
         means = pixel_values.mean((2, 3))
-        if FAULT == "graph break" and means.sum().item() > -1e9:
-            means = means + 1
         if FAULT == "differs":
             means = means + (1.0 if torch.compiler.is_compiling() else 0.0)
         return ImageClassifierOutput(logits=self.head(means).relu())
@@ -55,12 +50,6 @@ def fault(model: Tiny) -> None:
         ctypes.PyDLL(None).sleep(600)
     if FAULT == "forward hangs":
         time.sleep(600)
-    if FAULT == "eats memory":
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, resource.RLIM_INFINITY))
-        torch.ones(1_000_000_000)
-    if FAULT == "no room on the disk":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 
 class Recompiles(Tiny):
@@ -71,17 +60,9 @@ class Recompiles(Tiny):
 
 
 def load(spec: RunSpec, device: torch.device) -> models.Loaded:
-    if FAULT == "damaged checkpoint":
-        raise CannotLoad("A file of shapes-vit is damaged and cannot be read.", "Download it again.")
     loaded = real_load(spec, device)
     torch.manual_seed(0)
-    kind = {
-        "graph break": Tiny,
-        "differs": Tiny,
-        "recompiles": Recompiles,
-        "": Tiny,
-        "compile hangs": Tiny,
-    }.get(FAULT, Wrapped)
+    kind = {"": Tiny, "compile hangs": Tiny, "differs": Tiny, "recompiles": Recompiles}.get(FAULT, Wrapped)
     loaded.model = kind(loaded.model.config).eval()
     MODELS.append(loaded.model)
     return loaded

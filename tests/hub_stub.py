@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,8 +60,6 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                 name, rest = "/".join(parts[2:4]), ["api", *parts[4:]]
             else:
                 name, rest = "/".join(parts[:2]), parts[2:]
-            if name == "stub/slow":
-                time.sleep(30)
             if name in FAILURES:
                 status, headers = FAILURES[name]
                 self.reply(status, b"no", headers, body)
@@ -94,27 +91,13 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                     self.reply(200, data, headers, body, size)
 
         def answer_of_dataset(self, folder: Path, id: str, asked: list[str], body: bool) -> None:
-            """What a dataset is, and the files of one of its folders."""
+            """What a dataset is, and its files."""
             commit = _commit(folder)
             if asked in ([], ["revision", "main"], ["revision", commit]):
-                names = [str(file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.is_file()]
-                told = {"id": id, "sha": commit, "siblings": [{"rfilename": name} for name in names]}
+                files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+                named = [{"rfilename": str(file.relative_to(folder)), "size": file.stat().st_size} for file in files]
+                told = {"id": id, "sha": commit, "siblings": named}
                 self.reply(200, json.dumps(told).encode(), {}, body)
-            elif (
-                asked[:1] == ["tree"]
-                and asked[1] in ("main", commit)
-                and (within := folder.joinpath(*asked[2:])).is_dir()
-            ):
-                tree = [
-                    {
-                        "type": "file" if file.is_file() else "directory",
-                        "path": str(file.relative_to(folder)),
-                        "size": file.stat().st_size if file.is_file() else 0,
-                        "oid": _blob(file) if file.is_file() else "0",
-                    }
-                    for file in sorted(within.rglob("*") if "recursive=true" in self.path.lower() else within.iterdir())
-                ]
-                self.reply(200, json.dumps(tree).encode(), {}, body)
             else:
                 self.reply(404, b"{}", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from demo.store.measured import COLUMNS
+from demo.store.tables import COLUMNS
 
 LINE = {
     "subset": "measured",

@@ -9,6 +9,6 @@ from demo.backend.workload import Batch
 from demo.core.spec import OWN_MODEL, RunSpec
 
 
-def subject_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
+def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
     batch: Batch = dict(inputs)
     return OwnModel(RunSpec("mine.py:build", OWN_MODEL), torch.device("cpu"), model, batch)

@@ -101,7 +101,7 @@ def press_run(page: Page, id: Any, session: str = "a page", **changes: Any) -> I
 
 
 def pressed(page: Page, session: str = "one", **changes: Any) -> Iterator[dict[Any, Any]]:
-    """The same for a visitor of this name."""
+    """What pressing Run sends to the browser of a visitor of this name."""
     yield from press_run(page, visitor(session), **changes)
 
 

@@ -49,7 +49,7 @@ MACHINE = HostInfo(
     triton=None,
     inductor_cache="",
 )
-"""The same, as its waiting worker tells it."""
+"""The machine of `ENVIRONMENT`, as its waiting worker tells it."""
 LABELS = Predictions(labels=(Label("circle", 0.98), Label("ring", 0.015), Label("star", 0.005)))
 BOXES = Predictions(boxes=(Box("circle", 0.97, (10.0, 20.0, 60.5, 80.0)), Box("star", 0.91, (50.0, 5.0, 90.0, 44.0))))
 SEGMENTS = Predictions(

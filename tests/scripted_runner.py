@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
@@ -24,6 +25,7 @@ class ScriptedRunner:
     """Stands in for `demo.runs.runner.Runner`: stores and yields what it was told and remembers what it was asked."""
 
     stores = True
+    machine: HostInfo | None = None
 
     def __init__(self, *events: Progress | RunResult | BaseException) -> None:
         self.events = events

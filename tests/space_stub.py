@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,8 +40,6 @@ class Hub:
     """Each request, as 'POST /api/repos/create'."""
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Status and words by the last part of a path, such as 'hardware'."""
-    lose: str = ""
-    """The end of a path whose request is carried out and never answered."""
 
 
 @contextmanager
@@ -68,9 +65,6 @@ def serve() -> Iterator[Hub]:
             hub.asked.append(f"{self.command} {path}")
             body = self.body()
             status, said = self.act(path, body)
-            if hub.lose and path.endswith(hub.lose):
-                self.connection.shutdown(socket.SHUT_RDWR)
-                return
             data = json.dumps({"error": said} if isinstance(said, str) else said).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from demo.store.history import History
 from tools.scenes import draw_scene
 
 SEED = 777_001
+BATCHES = {"shapes-vit": "1", "shapes-segformer": "1"}
+"""Batch sizes that other tests have, too: they find in the compile cache what is compiled here."""
+BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
 
 
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,27 +44,27 @@ def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, R
     """One run of each bundled checkpoint, as its JSON says."""
     _, path = scene
     folder = tmp_path_factory.mktemp("runs")
-    found = {}
-    for checkpoint in (checkpoint for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled):
-        seen = ["--image", str(path)]
-        if checkpoint.task == TEXT_GENERATION:
-            seen = ["--prompt", catalog.PROMPT, "--tokens", "16"]
-        done = run(folder, "--checkpoint", checkpoint.id, *seen, "--batch-size", "2", "--max-seconds", "0.5", "--json")
+
+    def result_of(name: str) -> RunResult:
+        seen = ["--image", str(path), "--batch-size", BATCHES.get(name, "2")]
+        if catalog.find(name).task == TEXT_GENERATION:
+            seen = ["--prompt", catalog.PROMPT, "--tokens", "16", "--batch-size", "2"]
+        done = run(folder, "--checkpoint", name, *seen, "--iterations", "20", "--json")
         assert done.returncode == 0, done.stderr
-        found[checkpoint.id] = RunResult.from_json(json.loads(done.stdout))
+        return RunResult.from_json(json.loads(done.stdout))
+
+    with ThreadPoolExecutor(2) as side_by_side:  # their figures are not judged, and a cold compile takes long
+        found = dict(zip(BUNDLED, side_by_side.map(result_of, BUNDLED), strict=True))
     stored = {result.id: result for result in History(folder / "data" / "history.sqlite3").all()}
     assert stored == {result.id: result for result in found.values()}
     return found
-
-
-BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
 
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_a_run_measures_both_variants_with_interval_and_noise_floor(results: dict[str, RunResult], name: str):
     result = results[name]
     assert result.status == "ok"
-    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 10
+    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 20
     assert result.speedup.low < result.speedup.ratio < result.speedup.high
     assert result.control.low < result.control.high
     assert result.eager.peak_memory_bytes > 50e6
@@ -130,63 +133,3 @@ def test_segments_cover_the_shapes(results: dict[str, RunResult], scene: Any):
         assert labels == set(segments) - {"background"}
         background = images.decode_mask(segments["background"].mask_png).mean()
         assert background == pytest.approx(float((scene[0].mask == 0).mean()), abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--checkpoint", "shapes-vit", "--image", "EMPTY"], "empty"),
-        (["--checkpoint", "shapes-vit", "--image", "SCENE", "--batch-size", "1.5"], "1.5"),
-        (["--checkpoint", "google/owlvit-base-patch32", "--weights", "random", "--image", "SCENE"], "text"),
-    ],
-)
-def test_bad_input_is_a_sentence_and_exit_2(arguments: list[str], sentence: str, scene: Any, tmp_path: Path):
-    (tmp_path / "empty.png").touch()
-    given = [
-        argument.replace("EMPTY", str(tmp_path / "empty.png")).replace("SCENE", str(scene[1])) for argument in arguments
-    ]
-    done = run(tmp_path, *given, "--json")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_full_size_architecture_runs_with_random_weights_and_says_so(scene: Any, tmp_path: Path):
-    arguments = ["--checkpoint", "google/vit-base-patch16-224", "--weights", "random"]
-    done = run(tmp_path, *arguments, "--image", str(scene[1]), "--iterations", "10", "--json")
-    assert done.returncode == 0, done.stderr
-    result = RunResult.from_json(json.loads(done.stdout))
-    assert result.predictions is None
-    assert result.compilation.graphs == 1
-    assert any("Random weights" in warning for warning in result.warnings)
-
-
-def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_names_it(
-    scene: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("TORCHINDUCTOR_VEC_ISA_OK")
-    arguments = ["--checkpoint", "shapes-vit", "--image", str(scene[1]), "--iterations", "10", "--json"]
-    settings = ["--channels-last", "--threads", "1", "--attention", "eager"]
-    first = run(tmp_path, *arguments, *settings, "--cache", "empty")
-    assert first.returncode == 0, first.stderr
-    emptied = RunResult.from_json(json.loads(first.stdout))
-    cold, warm = emptied.compilation.cold, emptied.compilation.warm
-    assert (emptied.compilation.cache, cold.run_id, warm.run_id) == ("cold", "", "")
-    assert cold.parts["inductor"] > 0
-    assert warm.parts["inductor"] == warm.parts["backend compile"] == 0
-    if platform.machine() in ("x86_64", "AMD64"):  # elsewhere inductor may know the instructions without trying
-        assert cold.parts["instruction probe"] > warm.parts["instruction probe"] > 0
-    for cost in (cold, warm):
-        assert sum(cost.parts.values()) == pytest.approx(cost.first_call_seconds)
-    assert emptied.environment.threads == 1
-    assert emptied.environment.settings["attention"] == "eager"
-    assert emptied.environment.settings["memory format"] == "channels last"
-
-    again = run(tmp_path, *arguments, *settings)
-    assert again.returncode == 0, again.stderr
-    kept = RunResult.from_json(json.loads(again.stdout)).compilation
-    own = kept.cold if kept.cache == "cold" else kept.warm
-    borrowed = kept.warm if kept.cache == "cold" else kept.cold
-    assert own.run_id == ""
-    assert borrowed.run_id == emptied.id

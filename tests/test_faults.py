@@ -30,7 +30,6 @@ from demo.runs import runner
 from demo.runs.child import child_process
 from demo.runs.environment import worker_environment
 from demo.runs.runner import Runner
-from demo.runs.scratch import FOLDER_PREFIX, make_scratch_folder
 from demo.store import database as database_file
 from demo.store.history import FOLDER_VARIABLE, DamagedFile, History, HistoryError
 from demo.store.journal import Journal
@@ -95,9 +94,11 @@ def gone(marker: str, seconds: float = 2.0) -> bool:
 UNREADABLE = "sent a message that cannot be read"
 
 
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
+def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = faulty("")
+    for fault, says in [
         ("half a message", "ended with exit code 0"),
         ("no JSON", UNREADABLE),
         ("a list", UNREADABLE),
@@ -114,22 +115,15 @@ UNREADABLE = "sent a message that cannot be read"
         ("exit code 3", "ended with exit code 3"),
         ("SIGKILL", "killed by signal SIGKILL"),
         ("SIGSEGV", "killed by signal SIGSEGV"),
-        ("SIGABRT", "killed by signal SIGABRT"),
-        ("SIGBUS", "killed by signal SIGBUS"),
         ("a child that holds the pipe", "killed by signal SIGKILL"),
-    ],
-)
-def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
-    fault: str, says: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = faulty(fault)
-    result = last(runner)
-    assert (result.status, result.failure.phase) == ("crashed", "compile")
-    assert says in result.failure.message
-    assert result.failure.remedy
+    ]:
+        monkeypatch.setenv("FAULT", fault)
+        result = last(runner)
+        assert (result.status, result.failure.phase) == ("crashed", "compile"), fault
+        assert says in result.failure.message and result.failure.remedy, fault
+        assert history.get(result.id) == result
     monkeypatch.setenv("FAULT", "")
     assert last(runner).status == "ok"
-    assert [stored.status for stored in history.all()] == ["ok", "crashed"]
 
 
 @needs_linux
@@ -186,52 +180,20 @@ def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
     assert not sys.platform.startswith("linux") or descriptors() <= before
 
 
-def test_a_new_app_removes_what_a_worker_of_a_killed_one_has_left_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, hold = make_scratch_folder()
-    Path(left, "left").write_text("over")
-    living, lock = make_scratch_folder()
-    kept = History(tmp_path / "worth-compiling-data" / "history.sqlite3")
-    kept.append(ok_result())
-    (tmp_path / "worth-compiling-main").mkdir()
-    (tmp_path / "worth-compiling-main" / "README.md").write_text("a clone of the project")
-    unmarked = tmp_path / f"{FOLDER_PREFIX}killed-at-once"
-    unmarked.mkdir()
-    os.close(hold)  # as a process's end does
-    Runner(kept, worker_module=FAULTY).close()
-    assert kept.count() == 1
-    assert (tmp_path / "worth-compiling-main" / "README.md").exists()
-    assert Path(living).is_dir() and not Path(left).exists() and not unmarked.exists()
-    os.close(lock)
-
-
 @needs_linux
 def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
     with child_process(FAULTY, "1") as child:
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        ("SIGKILL", "killed by signal SIGKILL"),
-        ("no JSON", UNREADABLE),
-        ("exit code 3", "exit code 3"),
-        ("paths and control characters", "file.py"),
-    ],
-)
-def test_the_page_shows_each_fault_and_its_next_run_works(
-    fault: str, says: str, faulty: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_shows_a_fault_and_its_next_run_works(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from page_support import is_ready, pressed, stage_of
 
     from demo.ui.page import Page
 
-    page = Page(faulty(fault))
+    page = Page(faulty("paths and control characters"))
     *_, shown = pressed(page, iterations="10")
-    assert says in stage_of(page, shown)
+    assert "file.py" in stage_of(page, shown)
     assert "/home" not in stage_of(page, shown)
     assert is_ready(page, shown)
     monkeypatch.setenv("FAULT", "")
@@ -298,10 +260,13 @@ def killed(app: subprocess.Popen[str]) -> None:
     ],
     ids=["forward hangs and no thread can run", "compiling in processes of its own"],
 )
-def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, history: History, tmp_path: Path) -> None:
+def test_no_process_and_no_folder_outlives_an_app_that_was_killed(
+    fault: str, phase: str, history: History, tmp_path: Path
+) -> None:
     """The real worker; in the last case inductor's compile processes are at work, over an empty cache."""
-    marker = f"CHILD_FILE={tmp_path / 'child'}"
-    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child")}
+    marker, temporary = f"CHILD_FILE={tmp_path / 'child'}", tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child"), "TMPDIR": str(temporary)}
     module = "tests.faulty_worker"
     if not fault:
         module = "demo.backend"
@@ -312,8 +277,10 @@ def test_no_process_outlives_an_app_that_was_killed(fault: str, phase: str, hist
         # the worker, its watcher, and a compiler
         children = 0 if fault else 1
         wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
+        assert list(temporary.glob("worth-compiling-*"))
         killed(app)
     assert gone(marker)
+    assert not list(temporary.glob("worth-compiling-*"))
     Runner(history).close()
     (stored,) = history.all()
     assert stored.status == "interrupted"
@@ -369,13 +336,6 @@ def test_a_run_whose_app_was_killed_is_stored_at_the_next_start_once(history: Hi
     assert list(Journal(history).folder.iterdir()) == []
 
 
-def test_a_run_that_goes_on_in_another_app_is_left_alone(history: History) -> None:
-    with app_in_a_run(history, "benchmarks.quick_worker", "time"):
-        Runner(history).close()
-        assert history.all() == []
-        assert len(list(Journal(history).folder.iterdir())) == 1
-
-
 def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(history: History) -> None:
     journal = Journal(history)
     entry = journal.begin(failed_result(id="one"))
@@ -384,25 +344,6 @@ def test_an_app_killed_between_storing_and_ending_a_run_leaves_what_was_stored(h
     assert journal.recover() == 0
     assert history.get("one").status == "ok"
     assert list(journal.folder.iterdir()) == []
-
-
-def test_a_disk_that_turns_read_only_in_a_run_does_not_cost_its_result(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: Path, missing_ok: bool = False) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    runner = faulty("", spare=True)
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "unlink", refused)
-        result = last(runner)
-    assert result.status == "ok"
-    assert runner._spare is not None
-    journal = Journal(history)
-    assert len(list(journal.folder.iterdir())) == 1
-    assert journal.recover() == 0  # its lock was given back, and its run is stored
-    assert list(journal.folder.iterdir()) == []
-    assert history.all() == [result]
 
 
 @pytest.mark.parametrize("room", [10_000_000, 500])
@@ -450,49 +391,18 @@ def corrupt(history: History, how: str) -> None:
         data = bytearray(history.path.read_bytes())
     elif how == "another file":
         data = bytearray(b"not a database, and long enough to be looked at" * 100)
-    elif how == "its first bytes":
-        data[:100] = b"\x00" * 100
     elif how == "its middle":
         data[4096 : len(data) - 4096] = b"\xa5" * (len(data) - 8192)
     elif how == "cut short":
         del data[len(data) // 2 :]
-    elif how == "cut at the end of a page":
-        del data[3 * 4096 :]
-    elif how == "cut after its first page":
-        del data[4096:]
     elif how == "cut to nothing":
         data.clear()
-    elif how == "the table's name is no text":
-        data = data.replace(b"results", b"re\xfeults")
-    elif how == "the table has another name":
-        data = data.replace(b"results", b"resultz")
-    elif how == "a column has another name":
-        data = data.replace(b"id TEXT PRIMARY", b"jd TEXT PRIMARY")
-    elif how == "its version":
-        data[60] = 0xFF
-    elif how == "the version of its tables":
-        data[44:48] = b"\x00\x00\x00\x63"
     history.path.write_bytes(data)
 
 
-HOWS = [
-    "another file",
-    "its first bytes",
-    "its middle",
-    "cut short",
-    "cut at the end of a page",
-    "cut after its first page",
-    "cut to nothing",
-    "the table's name is no text",
-    "the table has another name",
-    "a column has another name",
-    "its version",
-    "the version of its tables",
-    "another program's tables",
-]
-
-
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(
+    "how", ["another file", "its middle", "cut short", "cut to nothing", "another program's tables"]
+)
 def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, faulty: Any, history: History) -> None:
     corrupt(history, how)
     damaged = history.path.read_bytes()
@@ -522,7 +432,7 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
     good = whole.path.read_bytes()
     chance = random.Random(20261121)
     found_damaged = 0
-    for round in range(200):
+    for round in range(100):
         data = bytearray(good)
         first, end = chance.choice([(16, 100), (2400, 4096), (0, len(data))])
         for _ in range(chance.choice([1, 1, 3, 30])):
@@ -548,7 +458,7 @@ def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_nex
             continue  # said to be of a newer version of this program, or of SQLite: left alone
         history.append(failed_result(id="new"))
         assert history.get("new") == failed_result(id="new")
-    assert found_damaged > 50
+    assert found_damaged > 25
 
 
 @pytest.mark.parametrize(
@@ -610,13 +520,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-@pytest.mark.parametrize("before", [["before"], []], ids=["a file", "no file"])
-def test_a_full_disk_costs_the_storing_and_not_the_result(
-    before: list[str], tiny_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_costs_the_storing_and_not_the_result(tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(tiny_disk / "history.sqlite3")
-    for id in before:
-        history.append(ok_result(id=id))
+    history.append(ok_result(id="before"))
     fill(tiny_disk)
     monkeypatch.setenv("FAULT", "")
     runner = Runner(history, worker_module=FAULTY)
@@ -624,10 +530,10 @@ def test_a_full_disk_costs_the_storing_and_not_the_result(
     assert result.status == "ok"
     (told,) = result.warnings
     assert "not stored" in told and "Make room" in told and str(tiny_disk) not in told
-    assert [stored.id for stored in history.all()] == before
+    assert [stored.id for stored in history.all()] == ["before"]
     (tiny_disk / "filler").unlink()
     assert last(runner).warnings == ()
-    assert history.count() == len(before) + 1
+    assert history.count() == 2
 
 
 def fill(folder: Path) -> None:
@@ -636,64 +542,36 @@ def fill(folder: Path) -> None:
             file.write(b"x" * 512)
 
 
-@pytest.mark.parametrize(("where", "what"), [(tempfile, "mkdtemp"), (tempfile, "TemporaryFile"), (Path, "touch")])
 def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
-    where: Any, what: str, faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*args: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     runner = faulty("")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with monkeypatch.context() as broken:
-        broken.setattr(where, what, full)
-        result = last(runner)
-    assert (result.status, result.failure.phase) == ("failed", "start")
-    assert "No worker process could be started: No space left on device" in result.failure.message
-    assert "TMPDIR" in result.failure.remedy
-    assert history.get(result.id) == result
-    assert not list(tmp_path.glob("worth-compiling-*"))
+    for where, what in ((tempfile, "mkdtemp"), (tempfile, "TemporaryFile")):
+        with monkeypatch.context() as broken:
+            broken.setattr(where, what, full)
+            result = last(runner)
+        assert (result.status, result.failure.phase) == ("failed", "start")
+        assert "No worker process could be started: No space left on device" in result.failure.message
+        assert "TMPDIR" in result.failure.remedy
+        assert history.get(result.id) == result
+        assert not list(tmp_path.glob("worth-compiling-*"))
     assert last(runner).status == "ok"
 
 
-def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out(tiny_disk: Path) -> None:
-    from tests import hub_stub
-    from tests.backend.test_models import CLASSIFY, VIT, load_many
+def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out() -> None:
+    from demo.backend import load_errors
 
-    with hub_stub.serve({"stub/good": VIT}) as endpoint:
-        told = load_many(tiny_disk, endpoint, f"{CLASSIFY}=stub/good")["stub/good"]
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/blob")
+    told = str(load_errors.refusal("stub/good", full))
     assert "The Hugging Face cache cannot take stub/good: No space left on device" in told
-    assert "HF_HOME" in told
-    assert str(tiny_disk) not in told
+    assert "HF_HOME" in told and "secret" not in told
 
 
 # ---- the real worker
-
-
-FAILING = {401: "not found on the Hub, or is private", 404: "not found on the Hub", 500: "500"}
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "status"), [("stub/any", 401), ("microsoft/resnet-50", 404), ("microsoft/resnet-50", 500)]
-)
-def test_a_hub_that_fails_is_a_stored_result_with_the_way_out(
-    checkpoint: str, status: int, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For an id that somebody typed in (its other failures: tests/backend/test_models.py), and for one of the list."""
-    from tests import hub_stub
-
-    headers = {"X-Error-Code": "RepoNotFound"} if status in (401, 404) else {}
-    monkeypatch.setitem(hub_stub.FAILURES, checkpoint, (status, headers))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    with hub_stub.serve({}) as endpoint:
-        monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        spec = catalog.make_spec(checkpoint, "image-classification", iterations=10)
-        result = in_the_real_worker(history, spec, "demo.backend")
-    assert (result.status, result.failure.phase) == ("failed", "load")
-    assert FAILING[status] in result.failure.message and checkpoint in result.failure.message
-    assert result.failure.remedy.endswith(".")
 
 
 def in_the_real_worker(history: History, spec: RunSpec = SPEC, module: str = "tests.faulty_worker") -> RunResult:
@@ -738,11 +616,7 @@ def test_what_never_ends_is_stopped_and_says_in_which_phase(
     assert history.get(result.id) == result
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "preprocessor_config.json"])
-@pytest.mark.parametrize("how", ["cut short", "overwritten", "missing"])
-def test_a_damaged_bundled_checkpoint_is_told_as_such(
-    file: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_bundled_checkpoint_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     import torch
@@ -750,18 +624,16 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(
     from demo.backend import models
     from demo.backend.load_errors import CannotLoad
 
-    folder = shutil.copytree(catalog.ASSETS / "checkpoints" / "shapes-vit", tmp_path / "shapes-vit")
-    data = (folder / file).read_bytes()
-    if how == "cut short":
-        (folder / file).write_bytes(data[: len(data) // 2])
-    elif how == "overwritten":
-        (folder / file).write_bytes(os.urandom(len(data)))
-    else:
-        (folder / file).unlink()
+    whole, folder = catalog.ASSETS / "checkpoints" / "shapes-vit", tmp_path / "shapes-vit"
     monkeypatch.setattr(catalog, "config_folder", lambda checkpoint: folder)
-    with pytest.raises(CannotLoad, match="is damaged or missing") as told:
-        models.load(SPEC, torch.device("cpu"))
-    assert str(tmp_path) not in str(told.value)
+    for name in ("model.safetensors", "config.json", "preprocessor_config.json"):
+        shutil.copytree(whole, folder, dirs_exist_ok=True)
+        data = (whole / name).read_bytes()
+        for damaged in (data[: len(data) // 2], os.urandom(len(data)), None):
+            (folder / name).unlink() if damaged is None else (folder / name).write_bytes(damaged)
+            with pytest.raises(CannotLoad, match="is damaged or missing") as told:
+                models.load(SPEC, torch.device("cpu"))
+            assert str(tmp_path) not in str(told.value)
 
 
 # ---- the clock
@@ -792,23 +664,10 @@ def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
     faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secrets = (
-        "HF_TOKEN",
-        "HUGGING_FACE_HUB_TOKEN",
-        "HF_HUB_TOKEN",
-        "OAUTH_CLIENT_SECRET",
-        "MY_PASSWORD",
-        "AWS_ACCESS_KEY_ID",
-        "x_api_key",
-        "DATABASE_URL",
-        "MONGO_URI",
-        "PRIVATE_KEY",
-        "GH_PAT",
-        "WANDB_KEY",
-        "SLACK_WEBHOOK",
-        "NVIDIA_API_KEY",
-        "HTTPS_PROXY",
-        "WORTH_COMPILING_DATASET",
-    )
+        "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_TOKEN", "OAUTH_CLIENT_SECRET", "MY_PASSWORD", "AWS_ACCESS_KEY_ID",
+        "x_api_key", "DATABASE_URL", "MONGO_URI", "PRIVATE_KEY", "GH_PAT", "WANDB_KEY", "SLACK_WEBHOOK",
+        "NVIDIA_API_KEY", "HTTPS_PROXY", "WORTH_COMPILING_DATASET",
+    )  # fmt: skip
     needed = (
         "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "TORCH_LOGS",
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES",
@@ -829,18 +688,15 @@ def test_on_a_space_a_worker_gets_what_it_needs_and_no_token_and_no_secret(
     assert worker_environment("/tmp")["HF_HUB_DISABLE_TELEMETRY"] == "1"
 
 
-@pytest.mark.parametrize(
-    ("given", "spins"),
-    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
-)
 def test_waiting_threads_spin_for_a_bounded_time_unless_the_user_says_otherwise(
-    given: dict[str, str], spins: str | None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    assert worker_environment("/tmp").get("GOMP_SPINCOUNT") == spins
+    for given, spins in [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)]:
+        for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        assert worker_environment("/tmp").get("GOMP_SPINCOUNT") == spins
 
 
 READ_THE_APPS = "import os; print(b'hf_secret' in open(f'/proc/{os.getppid()}/environ', 'rb').read(), flush=True)"
@@ -871,7 +727,7 @@ def test_on_a_space_a_worker_cannot_read_the_apps_environment() -> None:
     )
     assert done.stdout == "True\n"
     assert "PermissionError" in done.stderr
-    assert "if limits.on_space():\n        block_proc_access()" in (ROOT / "demo" / "ui" / "serve.py").read_text(
+    assert "if limits.on_space():\n        block_proc_access()" in (ROOT / "demo" / "ui" / "server.py").read_text(
         encoding="utf-8"
     )
 

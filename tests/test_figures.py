@@ -24,7 +24,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.core.stats import Interval
-from demo.present import charts, details, guide_charts, guide_comparison, markdown, sentences
+from demo.present import charts, guide_charts, guide_comparison, markdown, sentences, why_parts
 from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
@@ -345,8 +345,8 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
 def test_each_process_stands_with_its_run_and_one_alone_with_its_own_interval() -> None:
     one, _, three, _ = RESTS.values()
 
-    def processes(result: RunResult) -> list[details.Row]:
-        part = details.calls(result, ENGLISH)
+    def processes(result: RunResult) -> list[why_parts.Row]:
+        part = why_parts.calls(result, ENGLISH)
         assert part is not None
         return [row for row in part.rows if row[0].startswith("Process ")]
 

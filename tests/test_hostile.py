@@ -11,9 +11,7 @@ import json
 import os
 import re
 import shutil
-import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ from typing import Any
 import gradio as gr
 import pytest
 from fake_runner import MACHINE, FakeRunner
-from gradio.utils import get_upload_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_support import handler
@@ -45,7 +42,6 @@ from demo.ui import api
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
 from demo.ui.tabs import form
-from demo.ui.web import upkeep
 from demo.ui.web.request_limits import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests import hub_stub
@@ -58,13 +54,26 @@ CONTROL = "\x1b[2J\x07\u202e\x00"
 # ---- checkpoint ids
 
 
-TRICKS = [  # among them letters of Cyrillic, a full-width solidus and a ligature
-    *("../../etc/passwd", "..\\..\\windows", "/etc/passwd", "~root/model", "./model", ".", "file:///etc/passwd"),
-    *("http://127.0.0.1:80/model", "http://169.254.169.254/latest/meta-data"),
-    *("https://huggingface.co/microsoft/resnet-50", "owner/name; rm -rf /", "owner/$(id)", "owner/`id`"),
-    *("owner/na|me", "owner/name\nSet-Cookie: a", "owner/name\x00.png", "owner/../name", "owner/..", "owner//name"),
-    *("owner/name/more", "owner/--upload-pack=x", "-owner/name", "owner/name.git", "оwner/nаme", "owner／name"),
-    *("owner/na\u202eme", "owner/name\u200b", "owner/" + "x" * 200, "ﬁle/name"),
+TRICKS = [
+    "../../etc/passwd",
+    "/etc/passwd",
+    "./model",
+    "file:///etc/passwd",
+    "http://169.254.169.254/latest/meta-data",
+    "https://huggingface.co/microsoft/resnet-50",
+    "owner/name; rm -rf /",
+    "owner/`id`",
+    "owner/name\nSet-Cookie: a",
+    "owner/name\x00.png",
+    "owner/../name",
+    "owner/name/more",
+    "owner/--upload-pack=x",
+    "owner/name.git",
+    "оwner/nаme",  # Cyrillic o and a
+    "owner／name",  # a full-width solidus
+    "owner/na\u202eme",
+    "owner/" + "x" * 200,
+    "ﬁle/name",
 ]
 
 
@@ -95,9 +104,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
 # ---- limits
 
 
-@pytest.mark.parametrize(
-    ("variable", "given", "name", "value"),
-    [
+def test_every_limit_is_a_setting() -> None:
+    for variable, typed, name, value in [
         ("WORTH_COMPILING_PIXELS", "1000", "pixels", 1000),
         ("WORTH_COMPILING_FILE_MB", "5", "file_bytes", 5_000_000),
         ("WORTH_COMPILING_BATCH", "8", "batch", 8),
@@ -110,10 +118,8 @@ def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(m
         ("SPACE_ID", "somebody/space", "sweep_cells", 24),
         ("WORTH_COMPILING_HUB_IDS", "off", "hub_ids", False),
         ("WORTH_COMPILING_HUB_IDS", "", "hub_ids", True),
-    ],
-)
-def test_every_limit_is_a_setting(variable: str, given: str, name: str, value: Any) -> None:
-    assert getattr(limits.read({variable: given}), name) == value
+    ]:
+        assert getattr(limits.read({variable: typed}), name) == value
 
 
 VARIABLES = sorted({*(s.metadata["variable"] for s in limits.Limits.__dataclass_fields__.values() if s.metadata)})
@@ -173,7 +179,7 @@ def test_a_pickle_is_not_read_whichever_file_leads_to_it(way: str, tmp_path: Pat
         (folder / "pytorch_model.bin").rename(folder / "adapter_model.bin")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"transformers_weights": "adapter_model.bin"}))
-    with pytest.raises(BadInput, match=r"names the file of its weights|weights that are no safetensors") as refused:
+    with pytest.raises(BadInput, match=r"no file named model\.safetensors|weights that are no safetensors") as refused:
         models.load(RunSpec(str(folder), "image-classification"), torch.device("cpu"))
     assert str(tmp_path) not in str(refused.value)
 
@@ -192,16 +198,13 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
         return folder / name
 
     copied("wide", hidden_size=96_000, intermediate_size=400_000)
-    copied("deep", num_hidden_layers=1_000_000)
     copied("many-layers", num_hidden_layers=10**12)
     copied("many-labels", num_labels=10**9, id2label=None)
     copied("large-picture", image_size=5_000_000, patch_size=1)
-    copied("nested", hidden_size=json.loads("[" * 400 + "]" * 400))
-    copied("strange-labels", id2label={str(n): f"<b>{CONTROL}{n}" + "x" * 1000 for n in range(7)})
     with (copied("large-weights") / "model.safetensors").open("r+b") as file:
         file.truncate(50_000_000_000)  # a hole, which takes no room
     with (copied("large-config") / "config.json").open("r+b") as file:
-        file.truncate(20_000_000)
+        file.truncate(60_000_000)
     for name, asked in {
         "large-input": {"size": {"height": 200_000, "width": 200_000}},
         "small-share": {
@@ -216,7 +219,7 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     with (copied("named-weights", transformers_weights="huge.safetensors") / "huge.safetensors").open("wb") as file:
         file.truncate(50_000_000_000)
     with (copied("named-config", configuration_files=["config.1.0.0.json"]) / "config.1.0.0.json").open("wb") as file:
-        file.truncate(20_000_000)
+        file.truncate(60_000_000)
     pickled_parts(copied("pickled-parts"))
     code = copied(
         "remote-code", auto_map={"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}
@@ -229,36 +232,28 @@ def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], li
     return told, fetched
 
 
-@pytest.mark.parametrize(
-    ("name", "begins", "says"),
-    [
+def test_a_repository_that_claims_too_much_is_refused_and_its_code_is_not_fetched(claims: Any) -> None:
+    for name, begins, says in [
         ("good", "loaded", ""),
         ("wide", "refused", "more than 2,000,000,000 parameters or 20,000 weight tensors"),
-        ("deep", "refused", "parameters or 20,000 weight tensors"),
         ("many-layers", "refused", "gigantic"),
         ("many-labels", "refused", "gigantic"),
         ("large-picture", "refused", "parameters"),
-        ("nested", "refused", "could not be loaded"),
         ("large-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-        ("large-config", "refused", "config.json of stub/large-config has 20.0 MB, the limit is 10.0 MB"),
+        ("large-config", "refused", "config.json of stub/large-config has 60.0 MB, the limit is 50.0 MB"),
         ("large-input", "refused", "more than 4096 pixels a side"),
         ("small-share", "refused", "more than 4096 pixels a side"),
         ("large-divisor", "refused", "more than 4096 pixels a side"),
         ("large-tokenizer", "refused", "has 60.0 MB, the limit is 50.0 MB"),
         ("named-weights", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-        ("named-config", "refused", "config.1.0.0.json of stub/named-config has 20.0 MB, the limit is 10.0 MB"),
+        ("named-config", "refused", "config.1.0.0.json of stub/named-config has 60.0 MB, the limit is 50.0 MB"),
         ("pickled-parts", "refused", "weights that are no safetensors"),
         ("remote-code", "loaded: ViTForImageClassification", ""),
-    ],
-)
-def test_a_repository_that_claims_too_much_is_refused(claims: Any, name: str, begins: str, says: str) -> None:
-    told = claims[0][f"stub/{name}"]
-    assert told.startswith(begins), told
-    assert says in told
-    assert len(told) < 500 and "Traceback" not in told
-
-
-def test_code_of_a_repository_is_neither_fetched_nor_run(claims: Any) -> None:
+    ]:
+        told = claims[0][f"stub/{name}"]
+        assert told.startswith(begins), told
+        assert says in told
+        assert len(told) < 500 and "Traceback" not in told
     assert "stub/remote-code/evil.py" not in claims[1]
 
 
@@ -288,19 +283,12 @@ def test_errors_keep_the_name_of_a_file_and_lose_its_folder() -> None:
         assert fmt.without_folders(text) == shown
 
 
-def test_a_hub_that_does_not_answer_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "1")
-    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1")
-    with hub_stub.serve({"stub/good": VIT}) as endpoint:
-        told = load_many(tmp_path, endpoint, f"{CLASSIFY}=stub/slow")
-    assert re.search("did not answer|cannot be reached", told["stub/slow"]), told
-
-
 # ---- the API over HTTP
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
+    """The page's address, and what was run on it so far."""
     asked: list[tuple[RunSpec, Path]] = []
 
     def answer(spec: RunSpec, image: Path) -> RunResult:
@@ -309,6 +297,8 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
 
     page = build(FakeRunner(answer))
     _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
+    assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
+    assert page.max_file_size == limits.Limits.file_bytes
     yield address, asked
     page.close(verbose=False)
 
@@ -341,10 +331,8 @@ def without_leaks(text: str) -> bool:
 def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> None:
     for body, status, says in [
         (b'{"data": [' + b"[" * 10_000 + b"]" * 10_000 + b"]}", 400, "JSON"),
-        (b'{"data": ["shapes-vit", null, null, ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"]}", 400, "JSON"),
         (b'{"data": [' + b"[" * 200 + b"]" * 200 + b"]}", 400, "nested more than 64 deep"),
         (b'{"data": ["shapes-vit", null, null, NaN]}', 400, "NaN"),
-        (b'{"data": ["shapes-vit", null, null, Infinity]}', 400, "NaN"),
         (b'{"data": ["shapes-vit", null, null, 1e999]}', 200, "error"),
         (b"not json", 400, "JSON"),
         (b"\xff\xfe", 400, "JSON"),
@@ -353,12 +341,9 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> Non
         (b"{}", 422, "body.data: Field required"),
         (b'{"data": []}', 200, "/benchmark takes 30 values, in this order: checkpoint, task, image"),
         (b'{"data": [{"a": 1}]}', 200, "Given: 1."),
-        (b'{"data": [' + b"1, " * 23 + b"1]}", 200, "Given: 24."),
         ("DEFAULT", 200, "event: complete"),
         ("checkpoint={}", 200, "No checkpoint was given"),
-        ("image=[]", 200, "event: complete"),
         ("image=7", 200, "must be an uploaded file"),
-        ("task={}", 200, "event: complete"),
         ("batch_size=1e999", 400, "JSON"),
         ("text=[[]]", 200, "text queries are a list"),
     ]:
@@ -369,8 +354,8 @@ def test_strange_json_is_answered_with_a_status_and_no_trace(served: Any) -> Non
         assert answered == status, text[:500]
         assert says in text
         assert without_leaks(text), text[:500]
-        with urllib.request.urlopen(served[0], timeout=30) as page:
-            assert page.status == 200
+    with urllib.request.urlopen(served[0], timeout=30) as page:
+        assert page.status == 200
 
 
 @pytest.fixture
@@ -378,18 +363,9 @@ def listener() -> Iterator[tuple[int, list[str]]]:
     """A server on this machine: its port, and what it was asked for."""
     heard: list[str] = []
 
-    class Secret(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(SCENE.read_bytes())
-
-        do_HEAD = do_GET
-
-        def log_message(self, *args: object) -> None:
-            pass
+    class Secret(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *told: object) -> None:
+            heard.append(str(told))
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -403,15 +379,11 @@ def test_a_picture_that_was_not_uploaded_is_neither_opened_nor_fetched(
 ) -> None:
     for path in [
         "http://127.0.0.1:{port}/secret.png",
-        "http://localhost:{port}/secret.png",
         "http://[::ffff:127.0.0.1]:{port}/secret.png",
         "http://2130706433:{port}/secret.png",
-        "http://169.254.169.254/latest/meta-data",
         "https://example.com/picture.png",
         "file:///etc/passwd",
         "/etc/passwd",
-        "../../../etc/passwd",
-        "/proc/self/environ",
         "C:\\secret.png",
         "",
         "\x00",
@@ -432,26 +404,21 @@ def test_no_address_in_a_path_is_fetched(
     served: Any, listener: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where gradio would take the address for a public one: here the listener's own passes for that."""
-    for method in ["GET", "HEAD"]:
-        for host in ["127.0.0.1", "public.example"]:
-            for written in ["http://{}:{}/x.png", "HTTP://{}:{}/x.png", "http%3A%2F%2F{}:{}%2Fx.png"]:
-                import safehttpx
+    import safehttpx
 
-                async def passes(host: str) -> str:
-                    return "127.0.0.1"
+    async def passes(host: str) -> str:
+        return "127.0.0.1"
 
-                monkeypatch.setattr(safehttpx, "async_validate_url", passes)
-                port, heard = listener
-                for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
-                    request = urllib.request.Request(served[0] + route + written.format(host, port), method=method)
-                    with pytest.raises(urllib.error.HTTPError) as refused:
-                        urllib.request.urlopen(request, timeout=30)
-                    assert refused.value.code == 403
-                    if method == "GET":
-                        assert json.loads(refused.value.read()) == {
-                            "detail": "This server fetches nothing from an address."
-                        }
-                assert heard == []
+    monkeypatch.setattr(safehttpx, "async_validate_url", passes)
+    port, heard = listener
+    for method in ("GET", "HEAD"):
+        for written in (f"http://127.0.0.1:{port}/x.png", f"HTTP://public.example:{port}/x", f"http%3A%2F%2Fa:{port}"):
+            for route in ("gradio_api/file=", "file=", "gradio_api/proxy="):
+                request = urllib.request.Request(served[0] + route + written, method=method)
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(request, timeout=30)
+                assert refused.value.code == 403
+    assert heard == []
 
 
 # ---- errors of the store
@@ -497,16 +464,15 @@ def test_a_search_of_too_many_words_is_refused_with_the_limit(tmp_path: Path, mo
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     history = History()
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)), history=history)
+    history.append(ok_result())
     words = "a " * 1100
-    for _ in ("an empty store", "a store"):
-        with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
-            api.stored(history)(search=words)
-        with pytest.raises(gr.Error, match="at most 20 words"):
-            handler(page, of=(page.history_tab.exports["csv"], "click"))("", words)
-        shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
-        assert "at most 20 words" in shown[0]
-        assert main(["history", "--search", words]) == 2
-        history.append(ok_result())
+    with pytest.raises(gr.Error, match=r"at most 20 words\. Given: 1100"):
+        api.stored(history)(search=words)
+    with pytest.raises(gr.Error, match="at most 20 words"):
+        handler(page, of=(page.history_tab.exports["csv"], "click"))("", words)
+    shown = handler(page, of=(page.history_tab.search, "change"), changes=page.history_tab.runs)(words)
+    assert "at most 20 words" in shown[0]
+    assert main(["history", "--search", words]) == 2
     assert api.stored(history)(search="vit " * 20)[0]["checkpoint"] == "shapes-vit"
 
 
@@ -517,26 +483,16 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
     served: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for path, body, status, says in [
-        (
-            "call/v2/benchmark",
-            {"checkpoint": "shapes-vit", "nonsense": 1},
-            400,
-            "takes no argument 'nonsense'. It takes",
-        ),
+        ("call/v2/benchmark", {"nonsense": 1}, 400, "takes no argument 'nonsense'. It takes"),
         ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
-        ("call/v2/history/", {"data": []}, 400, "/history takes no argument 'data'. It takes id, search"),
         ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
         ("call/v2/nothing", {}, 404, "There is no endpoint 'nothing'. There are /benchmark, /published, /history."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
         ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
-        ("call/history", {"data": ["", "", 1, False, 7]}, 200, "/history takes 4 values, in this order: id"),
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
         ("call/v2/published", {"model": PASSWD}, 200, "must be an uploaded file"),
-        ("call/v2/benchmark", {"image": PASSWD}, 200, "must be an uploaded file"),
-        ("call/v2/benchmark", {"image": {**PASSWD, "path": "x" * 5000}}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
         ("queue/join", {"data": [], "fn_index": 9999, "session_hash": "a"}, 404, "The page has no event 9999."),
-        ("queue/join", {"data": [], "fn_index": "-1", "session_hash": "a"}, 404, "The page has no event -1."),
         ("queue/join", {"data": [], "fn_index": "one", "session_hash": "a"}, 422, "body.fn_index: Input should be"),
         ("queue/join", {"data": [0], "fn_index": 0, "session_hash": ["a"]}, 422, "body.session_hash: Input should be"),
         ("run/predict", {"data": []}, 404, "The page has no event None."),
@@ -594,7 +550,7 @@ PART = b'--a\r\nContent-Disposition: form-data; name="files"%b\r\n\r\nhello\r\n-
 FORM = {"Content-Type": "multipart/form-data; boundary=a"}
 
 
-@pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EDQUOT, "disk"), (errno.EMFILE, "files")])
+@pytest.mark.parametrize(("error", "says"), [(errno.ENOSPC, "disk"), (errno.EMFILE, "files")])
 def test_a_server_without_room_for_a_picture_says_so(
     served: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: int, says: str
 ) -> None:
@@ -613,27 +569,6 @@ def test_a_server_without_room_for_a_picture_says_so(
     _, text = post(served[0], asking(image={"path": path, "meta": {"_type": "gradio.FileData"}}))
     assert "event: error" in text and says in text
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_half_an_upload_is_removed_after_an_hour_and_a_whole_one_stays_for_a_day(served: Any) -> None:
-    folder = Path(get_upload_folder())
-    before = set(folder.glob("tmp*"))
-    request = urllib.request.Request(f"{served[0]}gradio_api/upload", data=PART % b'; filename="b.png"', headers=FORM)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        whole = Path(json.load(answer)[0])
-    host, port = served[0].removeprefix("http://").rstrip("/").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
-        head = "POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\nContent-Type: "
-        line.sendall(head.encode() + FORM["Content-Type"].encode() + b"\r\n\r\n" + (PART % b'; filename="c"')[:80])
-        deadline = time.monotonic() + 10
-        while not (half := set(folder.glob("tmp*")) - before) and time.monotonic() < deadline:
-            time.sleep(0.02)
-    assert half
-    for hours, left in ((0.9, half), (1.1, set())):
-        upkeep.sweep(folder, (), time.time() + hours * 3600)
-        assert {path for path in half if path.exists()} == left and whole.exists()
-    upkeep.sweep(folder, (), time.time() + 25 * 3600)
-    assert not whole.exists()
 
 
 def test_an_upload_is_limited_file_by_file_and_as_a_whole(served: Any, tmp_path: Path) -> None:
@@ -663,30 +598,11 @@ def test_no_content_type_leads_json_around_the_guard(served: Any) -> None:
             assert refused.value.code == 400
 
 
-def test_the_page_is_served_without_analytics_shared_paths_or_raw_errors() -> None:
-    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-    launch(page, prevent_thread_lock=True, server_port=None)
-    try:
-        assert page.analytics_enabled is False
-        assert page.allowed_paths == []
-        assert page.show_error is False
-        assert page.max_file_size == limits.Limits.file_bytes
-        assert page.share is False
-    finally:
-        page.close(verbose=False)
-
-
 def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> list[str]:
-        page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
-        notes = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
-        english = translations().translations["en"]
-        return [text for note in notes for key, text in english.items() if key in note.value]
-
-    monkeypatch.delenv("SPACE_ID", raising=False)
-    assert told() == []
     monkeypatch.setenv("SPACE_ID", "somebody/space")
-    (sentence,) = told()
+    page = build(FakeRunner(lambda spec, image: ok_result(spec=spec)))
+    (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
+    (sentence,) = [text for key, text in translations().translations["en"].items() if key in note.value]
     assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
 
 
@@ -718,7 +634,7 @@ def benchmark() -> Any:
     return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(), choice)
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
 def test_the_api_answers_anything_with_a_result_or_a_documented_error(asked: dict[str, Any]) -> None:
     try:

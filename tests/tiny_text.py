@@ -1,6 +1,6 @@
 """Tiny language models with random weights and a tokenizer, written as the Hub holds such checkpoints.
 
-The entries of each config.json are those of a published one of its kind, with smaller sizes; from memory.
+Each config.json holds entries that published ones of its kind have, with smaller sizes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,13 @@ _LLAMA_LIKE = {
     "num_key_value_heads": 1,
     "bos_token_id": 1,
     "eos_token_id": 2,
-    "hidden_act": "silu",
     "initializer_range": 0.3,
     "max_position_embeddings": CONTEXT,
-    "rms_norm_eps": 1e-05,
     "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
     "torch_dtype": "float16",
-    "transformers_version": "4.31.0",
-    "use_cache": True,
 }
 CONFIGS: dict[str, dict[str, Any]] = {
-    "llama": {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "pretraining_tp": 1,
-        "rope_scaling": None,
-        **_LLAMA_LIKE,
-    },
+    "llama": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **_LLAMA_LIKE},
     "mistral": {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 40, **_LLAMA_LIKE},
     "gemma": {
         "architectures": ["GemmaForCausalLM"],
@@ -49,61 +38,26 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "head_dim": 8,
         "hidden_act": "gelu",
         "hidden_activation": None,
-        "tie_word_embeddings": True,
-        "torch_dtype": "bfloat16",
-        "transformers_version": "4.38.0.dev0",
     },
     "gpt2": {
-        "activation_function": "gelu_new",
         "architectures": ["GPT2LMHeadModel"],
-        "attn_pdrop": 0.1,
+        "model_type": "gpt2",
         "bos_token_id": 256,
-        "embd_pdrop": 0.1,
         "eos_token_id": 256,
         "initializer_range": 0.3,
-        "layer_norm_epsilon": 1e-05,
-        "model_type": "gpt2",
-        "n_ctx": CONTEXT,
         "n_embd": 16,
         "n_head": 2,
         "n_layer": 2,
         "n_positions": CONTEXT,
-        "resid_pdrop": 0.1,
-        "summary_activation": None,
-        "summary_first_dropout": 0.1,
-        "summary_proj_to_labels": True,
-        "summary_type": "cls_index",
-        "summary_use_proj": True,
-        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
     },
     "mamba": {
         "architectures": ["MambaForCausalLM"],
-        "bos_token_id": 0,
-        "conv_kernel": 4,
-        "eos_token_id": 0,
-        "expand": 2,
-        "hidden_act": "silu",
+        "model_type": "mamba",
         "hidden_size": 16,
         "intermediate_size": 32,
-        "model_type": "mamba",
         "num_hidden_layers": 2,
         "state_size": 4,
         "time_step_rank": 1,
-        "torch_dtype": "float32",
-        "transformers_version": "4.39.0.dev0",
-    },
-    "bert": {
-        "architectures": ["BertForMaskedLM"],
-        "attention_probs_dropout_prob": 0.1,
-        "gradient_checkpointing": False,
-        **_SIZES,
-        "hidden_act": "gelu",
-        "max_position_embeddings": CONTEXT,
-        "model_type": "bert",
-        "pad_token_id": 0,
-        "position_embedding_type": "absolute",
-        "transformers_version": "4.6.0.dev0",
-        "type_vocab_size": 2,
     },
 }
 
@@ -130,7 +84,7 @@ def written(folder: Path, kind: str, **changes: Any) -> Path:
 
 
 def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
-    """As GPT-2's: a token for each byte. And its tokenizer_config.json."""
+    """A tokenizer like GPT-2's, with a token for each byte, and its tokenizer_config.json."""
     letters = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     tokenizer = Tokenizer(BPE(letters, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -140,7 +94,7 @@ def byte_level() -> tuple[Tokenizer, dict[str, Any]]:
 
 
 def byte_fallback() -> tuple[Tokenizer, dict[str, Any]]:
-    """As LLaMA's: words with a mark in place of the blank before them, and bytes for whatever it has no words for."""
+    """A tokenizer like LLaMA's: words with a mark in place of the blank before them, and bytes for all others."""
     words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdefghijklmnopqrstuvwxyz."]
     tokenizer = Tokenizer(BPE(dict(zip(words, range(len(words)), strict=True)), [], byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

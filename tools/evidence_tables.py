@@ -1,6 +1,6 @@
 """What `tools.gpu_evidence` has measured so far: its book of cells, their tables, and a summary in Markdown.
 
-    python -m tools.evidence_tables FOLDER      make the project's own tables of it
+    python3 -m tools.evidence_tables FOLDER      make the project's own tables of it
 
 That command writes a short table for readers, benchmarks/results/gpu_evidence.md, and adds the rows of the guide's
 table to the device's file in assets/measured/.
@@ -27,7 +27,7 @@ from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ASSUMED
-from demo.present import section_texts, sentences
+from demo.present import sentences, why_parts
 from demo.store import csv_text, measured
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,8 +140,9 @@ def summary(book: Book, commit: str | None) -> str:
     """All of it for a reader, in Markdown; steps that have not run yet are missing."""
     parts = ["# Evidence\n"]
     parts += [f"{told}\n" for told in _machine(book, commit)]
-    for record in book.of("tests"):
-        parts.append(f"`tests/gpu`: {record['said'].strip('= ')} ({fmt.duration(record['seconds'])}).\n")
+    if tests := book.of("tests"):
+        failed = "".join(f" {one['test']}: {one['said']}." for one in tests if one["said"] != "passed")
+        parts.append(f"`tests/gpu`: {len(tests)} functions were called.{failed or ' All passed.'}\n")
     for step, title in (
         ("table", "The table, float32 without TF32"),
         ("autotune", "Mode max-autotune"),
@@ -364,7 +365,7 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        told = "; ".join(filter(None, (section_texts.why(result, ENGLISH), section_texts.ceiling(result, ENGLISH))))
+        told = "; ".join(filter(None, (why_parts.bound(result, ENGLISH), why_parts.ceiling(result, ENGLISH))))
         if told:
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
     return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
@@ -395,7 +396,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
             *_machine(book, commit),
             "",
             "torch.compile against eager in float32 without TF32, random weights, by this project's protocol "
-            f"(`python -m tools.gpu_evidence`). Every row, with its interval: [{Path(rows).name}]({rows}).",
+            f"(`python3 -m tools.gpu_evidence`). Every row, with its interval: [{Path(rows).name}]({rows}).",
             "",
             *lines,
             "",
@@ -408,7 +409,7 @@ def publish(folder: Path, root: Path = ROOT) -> list[Path]:
     """Writes both tables below `root` and gives their paths. Raises BadInput for what is no evidence of one GPU."""
     path = folder / "cells.jsonl.gz"
     if not path.exists():
-        raise BadInput(f"{folder} holds no evidence: python -m tools.gpu_evidence {folder} makes some.")
+        raise BadInput(f"{folder} holds no evidence: python3 -m tools.gpu_evidence {folder} makes some.")
     book = Book(path)
     results = _tables(book)
     devices = {result.environment.device_name for result in results if result.environment}

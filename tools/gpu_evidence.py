@@ -1,19 +1,20 @@
 """Measures on one GPU what this project claims, in steps that can be broken off and taken up again.
 
-    python -m tools.gpu_evidence FOLDER             go on where FOLDER says, for 9 minutes at most
-    python -m tools.gpu_evidence FOLDER --again     and try cells once more that took too long or crashed
-    python -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
+    python3 -m tools.gpu_evidence FOLDER             go on where FOLDER says, for 8.5 minutes
+    python3 -m tools.gpu_evidence FOLDER --again     and try cells once more that took too long or crashed
+    python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
 Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
 does not depend on their values. The steps, the most valuable first:
 
     machine      what it is: device, driver, versions
+    smoke        two checkpoints at batch 1 in mode reduce-overhead, one after the other: about 3 minutes
     table 1      the guide's 12 checkpoints at batch 1, modes default and reduce-overhead, with profiles
-    fidelity     our median over that of a plain loop, in turns
-    repeat       the same cell ten times: is the verdict the same?
-    tests        tests/gpu, by pytest or without it
     text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: a token, the
                  first token, the whole answer, and transformers' generate() with the compile that it does by itself
+    fidelity     our median over that of a plain loop, in turns
+    repeat       the same cell ten times: is the verdict the same?
+    tests        the functions of tests/gpu, without pytest
     table 16     as table 1, at batch 16
     table 4      as table 1, without profiles
     best         mode reduce-overhead in tf32, bfloat16 and float16 (models of convolutions in float16 with the channels
@@ -22,26 +23,34 @@ does not depend on their values. The steps, the most valuable first:
 
 Every cell is a run of `demo.backend` in a process of its own, forked after torch and transformers have been
 imported. Compiling needs a core and timing a quiet machine, so a lot of cells is loaded and compiled side by side, up
-to the moment when the compiled code would run for the first time. When all of the lot have come so far, or failed, they
-run one after another: autotuning, warm-up, timing, profile. Meanwhile the others wait on a pipe and hold their weights
-on the GPU, which a result counts as other processes on the GPU. What a compile costs is therefore not measured here,
-but for text models, which compile in their turn: a graph for the prompt and one for a token. A
-cell whose compile ahead failed starts over alone, so that its failure is its own; one that lacks memory while others
-wait is run once more, with nobody beside it.
+to the moment when the compiled code would run for the first time; on the GPU they take turns. When all of the lot have
+come so far, or failed, they run one after another: autotuning, warm-up, timing, profile. Meanwhile the others hold
+their weights on the GPU, which a result counts as other processes there. What a compile costs is therefore measured
+only of smoke and text, whose cells compile in their turn. A cell whose compile ahead failed starts over alone; one that
+lacks memory while others wait is run once more, with nobody beside it.
 
-The step 'best' is not the search of `demo.sweep.autopilot`, whose 48 settings and more of each checkpoint and batch,
-one process after another, would take hours: it is a fixed choice of few, without another attention implementation, and
+A call ends by itself 8.5 minutes after its first line, or at SIGTERM, with its tables written. A kill at any moment
+costs the cell in hand: the cells' processes end with the script, and the next call goes on.
+
+The step 'best' is not the search of `demo.sweep.autopilot`, which would take hours: it is a fixed choice of few, and
 plain eager and the winner are not run again in alternation, so there is no interval.
 
 FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
-`tests.txt`, `cells.csv`, `measured.csv` and `summary.md`. Nothing is written elsewhere; of that folder
-`python -m tools.evidence_tables` makes the project's own tables, in assets/measured/ and benchmarks/results/.
+`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv` and `summary.md`. Nothing is written
+elsewhere; of that folder `python3 -m tools.evidence_tables` makes the project's own tables, in assets/measured/ and
+benchmarks/results/.
 """
+# ruff: noqa: E402
 
 from __future__ import annotations
 
+import time
+
+STARTED = time.monotonic()
+
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import importlib.util
@@ -52,13 +61,11 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -73,7 +80,17 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import caveats, machine_probe, memory_and_throughput, models, predictions, profiling, settings, timing
+from demo.backend import (
+    caveats,
+    gpu_turns,
+    machine_probe,
+    memory_and_throughput,
+    models,
+    predictions,
+    profiling,
+    settings,
+    timing,
+)
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.run_steps import Run
@@ -96,20 +113,18 @@ BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
 TEXT_MODEL, SMALL_TEXT_MODEL = "google/gemma-2b", "shapes-gemma"
 FIDELITY = ("google/vit-base-patch16-224", "microsoft/resnet-50", "nvidia/segformer-b0-finetuned-ade-512-512")
 CONVOLUTIONAL = ("ConvNeXT", "ResNet", "MobileNet", "DETR", "Resnet-101", "Conditional-DETR")
-MINUTES = 9.0
-LOT = 24
+MINUTES = 8.5
+TABLES_SECONDS = 10.0
+"""Of a call: kept for ending the cells and writing the tables."""
+GPU_ONLY = ("table 16", "table 4", "autotune")
+"""Steps that the quick mode leaves out."""
+LOT = 8
 """Cells compiled before the first of them is timed: so many contexts and weights at most lie on the GPU."""
-SMALL_LOT_SECONDS, CELL_SECONDS = 360.0, 20.0
-"""With less time left than the first a lot has as many cells as there is time for, at about so much each."""
 READY_SECONDS = 330.0
 TURN_SECONDS = 150.0
 AUTOTUNE_SECONDS = TEXT_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """A cell's turn, by what it is; `READY_SECONDS` is for what comes before the turn, beside the others."""
-MIN_SECONDS = 60.0
-"""With less time left no lot is begun."""
-TESTS_SECONDS = 240.0
-"""With less time left the tests are left to the next call."""
 TIMED_SECONDS = 1.5
 RECIPE_SECONDS = 1.5
 """The guide's 300 calls of one variant are cut short after about so long; how many there were stands beside them."""
@@ -117,6 +132,12 @@ MIN_RECIPE_CALLS = 10
 LOOP_CALLS = 200
 BACK_TO_BACK_SECONDS = 0.3
 """Too short for the driver's energy counter, so no energy is told."""
+DIE_WITH_PARENT = 1
+"""Linux's PR_SET_PDEATHSIG."""
+
+
+class TimeUp(BaseException):
+    """The call's time is over, or somebody ends it. Not an Exception, so that nothing takes it for a failure."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +169,7 @@ class Task:
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
-    """The tasks of every step but 'machine' and 'tests', which have none."""
+    """The tasks of every step but 'machine'; 'tests' has none."""
     spec = functools.partial(_spec, quick=quick)
     modes = ("default",) if quick else ("default", "reduce-overhead")
     rounds = 2 if quick else 3
@@ -158,8 +179,15 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
         return [Task(f"table {batch}", spec(id, batch, mode, profile=profiled)) for id in checkpoints for mode in modes]
 
     first = spec(checkpoints[0], 1, "default", profile="off")
-    return {
+    smoke = checkpoints[:1] if quick else FIDELITY[:2]
+    found = {
+        "smoke": [Task("smoke", spec(id, 1, modes[-1], profile="on")) for id in smoke],
         "table 1": table(1, "on"),
+        "text": [
+            Task("text", spec(SMALL_TEXT_MODEL if quick else TEXT_MODEL, 1, mode, dtype=dtype, profile="off"))
+            for dtype in (("float32",) if quick else ("bfloat16", "float32"))
+            for mode in modes
+        ],
         "fidelity": [
             Task("fidelity", spec(id, 1, "default", profile="off"), round, plain)
             for id in loops
@@ -167,23 +195,18 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
             for plain in (False, True)
         ],
         "repeat": [Task("repeat", first, round) for round in range(3 if quick else 10)],
-        "text": [
-            Task("text", spec(SMALL_TEXT_MODEL if quick else TEXT_MODEL, 1, mode, dtype=dtype, profile="off"))
-            for dtype in (("float32",) if quick else ("bfloat16", "float32"))
-            for mode in modes
-        ],
-        "table 16": [] if quick else table(16, "on"),
+        "tests": [],
+        "table 16": table(16, "on"),
+        "table 4": table(4, "off"),
         "best": [
             Task("best", found)
             for id in checkpoints
             for batch in ((1,) if quick else (1, 16))
             for found in candidates(id, batch, quick)
         ],
-        "table 4": [] if quick else table(4, "off"),
-        "autotune": []
-        if quick
-        else [Task("autotune", spec(id, 1, "max-autotune", profile="off")) for id in checkpoints],
+        "autotune": [Task("autotune", spec(id, 1, "max-autotune", profile="off")) for id in checkpoints],
     }
+    return {name: [] if quick and name in GPU_ONLY else tasks for name, tasks in found.items()}
 
 
 def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
@@ -243,12 +266,16 @@ class Cell(Run):
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
         with torch.no_grad():
             workload = self.workload()
-            workload.eager()
-            if workload.device.type == "cuda":
-                torch.cuda.synchronize()
+            on_gpu = workload.device.type == "cuda"
+            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
+            if on_gpu:
                 torch.cuda.empty_cache()  # the others need the memory
             model = compile_model.compiled(workload.model, self.spec)
-            with mock.patch.object(CompiledFxGraph, "__call__", _stop), contextlib.suppress(_NotYet):
+            with (
+                gpu_turns.taken(workload.device),
+                mock.patch.object(CompiledFxGraph, "__call__", _stop),
+                contextlib.suppress(_NotYet),
+            ):
                 model(**workload.batch)
             self._ahead = workload, model
 
@@ -325,6 +352,7 @@ def plain_loop(spec: RunSpec, image: Path) -> dict[str, Any]:
 
 def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
     """The forked process's whole life: get ready, wait for the turn, answer."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
@@ -342,8 +370,9 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         torch._inductor.config.compile_threads = 1  # the cells share the cores already
         cell: Cell | None = None
         # max-autotune times kernels to choose among them; a text model has two graphs, of which the second waits for
-        # what the first one gives.
-        ahead = not (task.plain or task.spec.mode.startswith("max-autotune") or task.spec.task == TEXT_GENERATION)
+        # what the first one gives; and the smoke test is the control that compiles with nobody beside it.
+        alone = task.plain or task.step == "smoke" or task.spec.mode.startswith("max-autotune")
+        ahead = not alone and task.spec.task != TEXT_GENERATION
         if ahead:
             try:
                 cell = Cell(task.spec, image)
@@ -393,23 +422,35 @@ def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[
     return dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)).to_json()
 
 
+def _ends_with(parent: int) -> None:
+    """Asks Linux to kill this process when its parent ends, however that ends."""
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class Child:
     """A forked cell, seen from the script."""
+
+    open: list[Child] = []  # noqa: RUF012
 
     def __init__(self, task: Task, image: Path, noise: Path) -> None:
         self.task = task
         self.started = time.monotonic()
         self.ready = self.ended = self._closed = False
-        reading, up = os.pipe()
+        self.reading, up = os.pipe()
         down, self._writing = os.pipe()
+        parent = os.getpid()
+        self.open.append(self)
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(reading)
-            os.close(self._writing)
+            _ends_with(parent)
+            for other in self.open:  # a pipe ends when its last writer is gone: no cell may hold another's ends
+                os.close(other.reading)
+                os.close(other._writing)
             _life(task, image, noise, up, down)
         os.close(up)
         os.close(down)
-        self.reading = reading
         self._said = b""
         self.answer: dict[str, Any] | None = None
 
@@ -444,17 +485,17 @@ class Child:
         os.waitpid(self.pid, 0)
         os.close(self.reading)
         os.close(self._writing)
+        self.open.remove(self)
 
 
 def run_lot(
     tasks: Sequence[Task],
     image: Path,
     noise: Path,
-    deadline: float,
     processes: int,
     ready_seconds: float = READY_SECONDS,
 ) -> Iterator[dict[str, Any]]:
-    """Yields a record for each task that came to an end before the deadline, in the order of their turns."""
+    """Yields a record for each task that came to an end, in the order of their turns."""
     waiting: list[Task] = list(tasks)
     children: list[Child] = []
     try:
@@ -462,8 +503,6 @@ def run_lot(
             busy = [child for child in children if not child.ready and not child.ended]
             if not waiting and not busy:
                 break
-            if time.monotonic() > deadline:
-                return
             if waiting and len(busy) < processes:
                 children.append(Child(waiting.pop(0), image, noise))
                 continue
@@ -477,8 +516,6 @@ def run_lot(
                 child.go(sum(not other.ended for other in children[place:]))
                 limit = time.monotonic() + child.task.turn_seconds
                 while not child.ended:
-                    if time.monotonic() > deadline:
-                        return  # the script's time is up, which is no failure of the cell
                     if time.monotonic() > limit:
                         child.answer = child.answer or {"timed_out": child.task.turn_seconds}
                         child.ended = True
@@ -523,34 +560,10 @@ def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
 # The two steps without cells
 
 
-def gpu_problem() -> str:
-    """Why the cells could not use a GPU, in a sentence; '' where they can. Asked in a forked process, as they are.
-
-    This process must not touch CUDA: what is forked from a process that has can never use it.
-    """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        said = b""
-        try:
-            if torch.cuda.is_available():
-                torch.zeros(1, device="cuda")
-            else:
-                said = b"There is no GPU that torch can use here."
-        except Exception as error:
-            said = f"The GPU cannot be used from a forked process: {compilation.first_line(error)}.".encode()
-        os.write(writing, said)
-        os._exit(0)
-    os.close(writing)
-    os.waitpid(pid, 0)
-    with os.fdopen(reading, encoding="utf-8") as pipe:
-        return pipe.read()
-
-
 def look_at_machine(device: str) -> dict[str, Any]:
     """In a child: asking for the device makes a context, which the script itself must not have."""
     ask = (
-        "import json, torch; from demo.core import codec; from demo.backend import machine; "
+        "import json, torch; from demo.core import codec; from demo.backend import machine_probe; "
         f"print(json.dumps(codec.plain(machine_probe.environment(torch.device({device!r})))))"
     )
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -558,57 +571,54 @@ def look_at_machine(device: str) -> dict[str, Any]:
     facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     if done.returncode:
         facts["problem"] = done.stderr.strip().splitlines()[-1][:300]
-    for name in ("torch", "transformers", "triton", "numpy", "pandas", "pillow", "scipy", "nvidia-ml-py"):
-        with contextlib.suppress(PackageNotFoundError):
-            facts.setdefault("packages", {})[name] = version(name)
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         smi = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=30)
         facts["nvidia_smi"] = smi.stdout.splitlines()
     return facts
 
 
-def run_tests(folder: Path, seconds: float) -> dict[str, Any]:
-    """tests/gpu by pytest, or one function after another where there is none. Output goes to tests.txt."""
-    if importlib.util.find_spec("pytest") is not None:
-        command = [sys.executable, "-m", "pytest", "tests/gpu", "-v", "-rs", "-p", "no:cacheprovider"]
-    else:
-        command = [sys.executable, "-c", "from tools import gpu_evidence; gpu_evidence.call_tests()"]
-    started = time.monotonic()
-    with (folder / "tests.txt").open("w", encoding="utf-8") as output:
-        try:
-            done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, timeout=seconds)
-            code: int | None = done.returncode
-        except subprocess.TimeoutExpired:
-            code = None
-    lines = (folder / "tests.txt").read_text(encoding="utf-8").strip().splitlines()
-    said = lines[-1] if lines else "nothing"
-    return {"code": code, "seconds": time.monotonic() - started, "said": said}
+def run_tests(book: Book, noise: Path) -> None:
+    """The functions of tests/gpu that are not in the book, one after another in a process; none takes a fixture.
+
+    Each is a record of its own, so that the next call goes on behind the last one that ended.
+    """
+    known = {record["test"] for record in book.of("tests")}
+    code = f"from tools import gpu_evidence; gpu_evidence.call_tests({known!r}, {os.getpid()})"
+    with noise.open("a") as log:
+        tests = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        for line in tests.stdout or ():
+            if line.startswith("{"):
+                record = json.loads(line)
+                book.add({"key": f"tests|{record['test']}", "step": "tests", **record})
+                _say(f"{record['test']}: {record['said']}")
+        if tests.wait() == 0 and "tests" not in book.records:
+            book.add({"key": "tests", "step": "all tests"})
+    finally:
+        tests.kill()
+        tests.wait()
 
 
-def call_tests() -> None:
-    """The tests without pytest: none of them takes a fixture.
+def call_tests(known: set[str], parent: int) -> None:
+    """A line of JSON for each test that is not known yet.
 
     By the file and not by its name, since some installed package may be called `tests` as well.
     """
-    if not torch.cuda.is_available():
-        print("skipped: needs an NVIDIA GPU that torch can use")
-        return
+    _ends_with(parent)
     spec = importlib.util.spec_from_file_location("test_on_a_gpu", ROOT / "tests" / "gpu" / "test_on_a_gpu.py")
     if spec is None or spec.loader is None:
         raise FileNotFoundError("tests/gpu/test_on_a_gpu.py")
     tests: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tests)
-    failed = 0
-    for name in [name for name in dir(tests) if name.startswith("test_")]:
+    names = [name for name in dir(tests) if name.startswith("test_") and name not in known]
+    for name in names if torch.cuda.is_available() else ():
+        started, said = time.monotonic(), "passed"
         try:
             getattr(tests, name)()
-            print(f"passed {name}", flush=True)
-        except Exception:
-            failed += 1
-            traceback.print_exc(file=sys.stdout)
-            print(f"FAILED {name}", flush=True)
-    print(f"{failed} failed")
-    sys.exit(1 if failed else 0)
+        except Exception as error:
+            traceback.print_exc()
+            said = f"FAILED: {compilation.first_line(error)}"
+        print(json.dumps({"test": name, "said": said, "seconds": time.monotonic() - started}), flush=True)
 
 
 # The script
@@ -616,63 +626,63 @@ def call_tests() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    deadline = time.monotonic() + 60 * options.minutes
     commit = options.commit or current_commit()
     if not commit:
         print(
             "There is no git history here: name the commit with --commit, or no figure can be traced.", file=sys.stderr
         )
-    machine_probe.warm_imports()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     book = Book(folder / "cells.jsonl.gz")
     quick = options.quick
-    if not quick and (problem := gpu_problem()):
-        print(f"{problem} --quick tries the script on the CPU.", file=sys.stderr)
-        return 2
-    planned = steps(quick, options.checkpoints or (BUNDLED if quick else GUIDES))
-    tests: list[Task] = []
-    order = {"machine": tests, **planned, "tests": tests}
-    names = options.steps or (
-        "machine",
-        "table 1",
-        "fidelity",
-        "repeat",
-        "tests",
-        "text",
-        "table 16",
-        "table 4",
-        "best",
-        "autotune",
-    )
-    if unknown := [name for name in names if name not in order]:
-        print(f"There is no step {unknown[0]!r}. There are: {', '.join(order)}.", file=sys.stderr)
+    order = steps(quick, options.checkpoints or (BUNDLED if quick else GUIDES))
+    names = options.steps or ("machine", *order)
+    if unknown := [name for name in names if name not in ("machine", *order)]:
+        print(f"There is no step {unknown[0]!r}. There are: machine, {', '.join(order)}.", file=sys.stderr)
         return 2
     again = {key for key, one in book.records.items() if not _is_final(one)} if options.again else set()
+
+    def missing() -> list[str]:
+        tasks = [task.key for name in names for task in order.get(name, ())]
+        return [key for key in (*tasks, *{"machine", "tests"}.intersection(names)) if key not in book.records]
+
     try:
-        for name in names:
-            if time.monotonic() > deadline - MIN_SECONDS:
-                break
+        _end_after(60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED))
+        machine = machine_probe.host()  # once for all cells, which are forked
+        if not quick and machine.gpu is None:
+            problem = machine.gpu_problem or "there is no GPU that torch can use here"
+            print(f"Nothing can be measured: {problem}. --quick tries the script on the CPU.", file=sys.stderr)
+            return 2
+        machine_probe.warm_imports()
+        for name in names if missing() or again else ():
             if name == "machine" and name not in book.records:
                 facts = look_at_machine("cpu" if quick else "cuda") | {"commit": commit}
                 book.add({"key": name, "step": name, "facts": facts})
                 (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
             elif name == "tests" and name not in book.records:
-                if deadline - time.monotonic() < TESTS_SECONDS:
-                    continue  # the next call has the time for them
-                done = run_tests(folder, deadline - time.monotonic() - 5)
-                if done["code"] is None:
-                    _say("tests: not at their end when the time was up; the next call starts them anew")
-                else:
-                    book.add({"key": name, "step": name, **done})
-                    _say(f"tests: {done['said']}")
-            _measure(order[name], book, folder, deadline, options.processes, again)
+                run_tests(book, folder / "noise.txt")
+            for _ in _measured(order.get(name, ()), book, folder, again):
+                write_tables(folder, book, commit)
+    except TimeUp:
+        _say("the time of this call is up")
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         write_tables(folder, book, commit)
-    missing = [task for name in names for task in order[name] if task.key not in book.records]
-    missing_steps = [name for name in names if name in ("machine", "tests") and name not in book.records]
-    _say(f"{len(missing) + len(missing_steps)} cells and steps are missing" if missing or missing_steps else "complete")
+    _say(f"{len(missing())} cells and steps are missing" if missing() else "complete")
     return 0
+
+
+def _end_after(seconds: float) -> None:
+    """Raises TimeUp in this thread after so many seconds, or at SIGTERM, and only once."""
+
+    def end(*_: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise TimeUp
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
 
 
 def _is_final(record: dict[str, Any]) -> bool:
@@ -682,34 +692,24 @@ def _is_final(record: dict[str, Any]) -> bool:
     return "loop" not in record or record["loop"] is not None
 
 
-def lot_size(left: float) -> int:
-    """Cells of a lot with so many seconds left."""
-    return LOT if left > SMALL_LOT_SECONDS else max(4, int((left - MIN_SECONDS) / CELL_SECONDS))
-
-
-def _measure(tasks: Sequence[Task], book: Book, folder: Path, deadline: float, processes: int, again: set[str]) -> None:
-    """The tasks that are not in the book, and those whose key is in `again`, which are taken out of it once tried."""
+def _measured(tasks: Sequence[Task], book: Book, folder: Path, again: set[str]) -> Iterator[dict[str, Any]]:
+    """Measures the tasks that are not in the book, and those whose key is in `again`, which are taken out of it once
+    tried. Yields each record that it has added."""
     pending = [task for task in tasks if task.key not in book.records or task.key in again]
-    while pending:
-        left = deadline - time.monotonic()
-        if left < MIN_SECONDS:
-            return
-        size = lot_size(left)
-        lot, pending = pending[:size], pending[size:]
+    size = 1 if tasks and tasks[0].step == "smoke" else LOT
+    lots = [pending[first : first + size] for first in range(0, len(pending), size)]
+    while lots:
+        lot = lots.pop(0)
         again.difference_update(task.key for task in lot)
         _say(f"{lot[0].step}: {len(lot)} cells")
-        crowded = []
-        for one in run_lot(lot, SCENE, folder / "noise.txt", deadline, processes):
+        for one in run_lot(lot, SCENE, folder / "noise.txt", usable_cores()):
             if one["key"] != lot[-1].key and _lacked_memory(one):
-                crowded += [task for task in lot if task.key == one["key"]]
+                lots.insert(0, [task for task in lot if task.key == one["key"]])
                 _say(f"{one['key']}: not enough memory beside the cells that wait; it is run once more, alone")
                 continue
             book.add(one)
             _say(_told(one))
-        for task in crowded:
-            for one in run_lot([task], SCENE, folder / "noise.txt", deadline, processes):
-                book.add(one)
-                _say(_told(one))
+            yield one
 
 
 def _lacked_memory(record: dict[str, Any]) -> bool:
@@ -739,7 +739,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
     parser.add_argument("--steps", type=_listed, help="only these, separated by commas, in this order")
     parser.add_argument("--checkpoints", type=_listed, help="only these, separated by commas")
-    parser.add_argument("--processes", type=int, default=usable_cores(), help="compiles side by side")
     parser.add_argument("--commit", help="of this project, where the copy has no git history")
     return parser.parse_args(arguments)
 

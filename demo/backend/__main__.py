@@ -33,7 +33,7 @@ def main() -> None:
     os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     machine_probe.warm_imports()
-    events.send("ready", machine=machine_probe.report())
+    events.send("ready", machine=codec.plain(machine_probe.host()))
     line = sys.stdin.buffer.readline()
     if not line:
         return

@@ -7,8 +7,9 @@ which needs no further compile where dynamo took the second as a reason to compi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from demo.backend import timing
+from demo.backend import protocols, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.variants import Variants
 from demo.backend.workload import Workload
@@ -25,12 +26,8 @@ def measured(workload: Workload, variants: Variants, log: CompileLog) -> Iterato
         compiled, eager = other.call(variants.compiled.model), other.call(workload.model)
         recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
         first = workload.clock.time(compiled)
-        min_calls = timing.min_warmup_calls(workload.spec, workload.device)
-        warmup, _ = timing.warm_up(compiled, workload.clock, log.events, min_calls)
-        eager_warmup, _ = timing.warm_up(eager, workload.clock, log.events)
-        half = timing.calls_per_half_block(eager_warmup, warmup, ITERATIONS)
         plan = timing.Plan(iterations=ITERATIONS)
-        samples = timing.time_interleaved(eager, compiled, workload.clock, plan, half, lambda _: None, None)
+        eager_times, compiled_times, _ = protocols.both_timed(workload, eager, compiled, log, plan)
         yield AnotherSize(
             changed=size.changed,
             batch_size=other.spec.batch_size,
@@ -39,8 +36,8 @@ def measured(workload: Workload, variants: Variants, log: CompileLog) -> Iterato
             first_call_seconds=first,
             recompiles=len(log.recompiles) - recompiles,
             fallbacks=len(log.fallbacks) - fallbacks,
-            eager=samples.measurement("eager", eager_warmup),
-            compiled=samples.measurement("compiled", [first, *warmup]),
+            eager=eager_times,
+            compiled=replace(compiled_times, warmup_seconds=(first, *compiled_times.warmup_seconds)),
             prompt_tokens=size.prompt_tokens,
             cache_tokens=size.cache_tokens,
         )

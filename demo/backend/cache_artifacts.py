@@ -1,15 +1,12 @@
 """Saves and loads the compile cache as a file: run by `demo.backend.lifeline`, started by `demo.runs.cache_file`.
 
 The job is {"file": "...", "specs": [...], "image": "..."} to save, {"file": "..."} to load. Each line of the answer is
-{"said": ...}, {"refused": ...} or, at the end, {"answer": ...}.
-
-The file is one line of JSON, what it was made with, followed by what `torch.compiler.save_cache_artifacts` gives, which
-has a checksum of its own.
+{"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was made with,
+followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import re
@@ -50,11 +47,11 @@ class CpuKernel(CacheArtifact):
             draft.write(self.content)
 
 
-def made_with() -> dict[str, str | None]:
+def made_with() -> str:
     """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
-    here = machine_probe.report()
-    device = here["gpu"] or here["cpu"]
-    return {"torch": here["torch"], "triton": here["triton"], "device": device, "driver": here["driver"]}
+    here = machine_probe.host()
+    known = {"torch": here.torch, "triton": here.triton, "driver": here.driver}
+    return ", ".join((*(f"{name} {version}" for name, version in known.items() if version), here.device_name))
 
 
 def record_kernels() -> None:
@@ -79,26 +76,19 @@ def save(file: Path, specs: list[RunSpec], image: Path) -> Iterator[dict[str, An
         except Exception:  # whatever the run would fail with
             yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}
         torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
-        gc.collect()
     record_kernels()
     if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
         raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
     with replacing(file) as draft:
-        draft.write(json.dumps(made_with()).encode() + b"\n" + saved[0])
+        draft.write(made_with().encode() + b"\n" + saved[0])
     yield {"answer": cells}
 
 
 def load(file: Path) -> str:
     """Puts the entries into this machine's compile cache, and says so. Raises BadInput where the file does not fit."""
     head, _, artifacts = file.read_bytes().partition(b"\n")
-    here = made_with()
-    try:
-        made = {key: json.loads(head)[key] for key in here}
-    except (ValueError, TypeError, LookupError) as error:
-        raise BadInput(f"{file.name} is not a file that `cache save` of this version wrote. Make it anew.") from error
-    other = [f"{key} {made[key] or 'none'} (here: {here[key] or 'none'})" for key in here if made[key] != here[key]]
-    if other:
-        raise BadInput(f"{file.name} was made with {' and '.join(other)}: make one for this machine with `cache save`.")
+    if head != made_with().encode():
+        raise BadInput(f"{file.name} is no cache file for {made_with()}. Make one on such a machine with `cache save`.")
     info = torch.compiler.load_cache_artifacts(artifacts)
     if info is None:
         raise BadInput(f"{file.name} is damaged. Copy it again, or make it anew.")
@@ -118,11 +108,7 @@ def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"refused": f"The cache file {file.name!r} cannot be read or written: {error.strerror}."}
 
 
-def main() -> None:
+if __name__ == "__main__":
     job, pipe = precompile.read_job()
     for answer in answers(job):
         os.write(pipe, json.dumps(answer).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    main()

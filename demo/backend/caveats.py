@@ -70,6 +70,8 @@ def of_timing(result: RunResult) -> list[Caveat]:
             found.append(Caveat.of("caveat_breaks", breaks=len(compiled.graph_breaks), graphs=compiled.graphs))
         if compiled.cudagraphs_skipped:
             found.append(Caveat.of("caveat_no_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_skipped))
+        if compiled.cudagraphs_partly:
+            found.append(Caveat.of("caveat_some_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_partly))
         if compiled.fallbacks:
             first = compiled.fallbacks[0]
             places = {"place": first.location, "reason": first.reason}

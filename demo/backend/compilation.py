@@ -21,7 +21,7 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.cpu_vec_isa import VecISA
 from torch.utils._filelock import FileLock
 
-from demo.core.measurement import CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
+from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
@@ -34,6 +34,7 @@ _STEPS = {"inductor_compile": "inductor", "backend_compile": "aot_autograd", "en
 """torch's event of each compile step, the innermost step first."""
 _KERNEL_CALL = re.compile(r"^\s+(?:cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 _EXTERN_CALL = re.compile(r"\bextern_kernels\.\w+\(|= torch\.ops\.\w+\.\w+")
+_CALLS = (_KERNEL_CALL, _EXTERN_CALL, re.compile(r"^\s+\w+\.copy_\(", re.MULTILINE))
 
 
 class CompileLog:
@@ -50,6 +51,7 @@ class CompileLog:
         self._parts: dict[str, float] = {}
         self._probe = InstructionProbe()
         self._modules_before = len(PyCodeCache.modules)
+        self._recorded_before = _recorded_graphs() if torch.cuda.is_initialized() else set()
         self._breaks = _Messages()
         self._recompiles = _Messages()
         self._warnings = _Messages()
@@ -135,7 +137,8 @@ class CompileLog:
             graphs=graphs,
             graph_breaks=breaks,
             cudagraphs=self._cudagraphs(spec, device),
-            cold=cost if cache == "cold" or not spec.cached else None,
+            # Frozen graphs are kept in the cache on a GPU, and on a CPU never.
+            cold=cost if cache == "cold" or (cache == "off" and not spec.cached) else None,
             warm=cost if cache == "warm" else None,
             recompiles=self.recompiles,
             fallbacks=self.fallbacks,
@@ -147,7 +150,10 @@ class CompileLog:
 
     def _kernels(self) -> tuple[int | None, int | None]:
         """`kernel_calls` of the modules that inductor has loaded since, which are known with a warm cache too."""
-        return kernel_calls(inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :])
+        return kernel_calls(self._sources())
+
+    def _sources(self) -> list[str]:
+        return [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
 
     def _graph_breaks(self) -> tuple[GraphBreak, ...]:
         breaks = []
@@ -162,13 +168,20 @@ class CompileLog:
             return "not asked"
         if device.type != "cuda":
             return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
-        if int(counters["inductor"]["cudagraph_skips"]):
-            return f"{CUDAGRAPHS_SKIPPED}{_skip_reason() or 'inductor gave no reason'}"
+        skipped = int(counters["inductor"]["cudagraph_skips"])
+        recorded = len(_recorded_graphs() - self._recorded_before)
+        reason = _skip_reason() or "inductor gave no reason"
+        if recorded and skipped:
+            return f"{CUDAGRAPHS_PARTLY}{recorded} of {recorded + skipped} graphs: {reason}"
+        if skipped:
+            return f"{CUDAGRAPHS_SKIPPED}{reason}"
         if not int(counters["stats"]["unique_graphs"]):
             return f"{CUDAGRAPHS_SKIPPED}torch.compile captured no graph"
-        trees = torch._inductor.cudagraph_trees
-        if trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) is None:
+        if not recorded:
             return f"{CUDAGRAPHS_SKIPPED}inductor recorded none and gave no reason"
+        outside, inside = calls_outside_graphs(self._sources())
+        if outside:
+            return f"{CUDAGRAPHS_PARTLY}{outside} of {outside + inside} calls of kernels are launched one by one"
         return "used"
 
 
@@ -241,6 +254,34 @@ def _calling_part(source: str) -> str:
     """
     starts = [at for at in (source.find("\ndef partition_"), source.find("def call(")) if at >= 0]
     return source[min(starts) :] if starts and "async_compile.wait(" in source else ""
+
+
+def calls_outside_graphs(sources: Iterable[str]) -> tuple[int, int]:
+    """Calls of kernels and copies outside and inside the parts of the modules that become CUDA graphs.
+
+    Of modules in parts: inductor leaves work on the CPU and copies from it outside. A module without parts becomes one
+    graph or none.
+    """
+    outside = inside = 0
+    for source in sources:
+        if "\ndef partition_" in source:
+            parts, _, between = _calling_part(source).partition("def call(")
+            own, other = (sum(len(one.findall(text)) for one in _CALLS) for text in (parts, between))
+            outside, inside = outside + other, inside + own
+    return outside, inside
+
+
+def _recorded_graphs() -> set[Any]:
+    """The names of the compiled graphs of which inductor's CUDA graph trees hold a recording."""
+    trees = torch._inductor.cudagraph_trees
+    manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
+    todo: list[Any] = [] if manager is None else [manager.roots]
+    found: set[Any] = set()
+    while todo:
+        for function, nodes in todo.pop().items():
+            found.update([function] if nodes else [])
+            todo += [node.children for node in nodes]
+    return found
 
 
 def break_reason(message: str) -> str:

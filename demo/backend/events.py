@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from demo.backend import timing
 from demo.core import codec
+from demo.core.languages import ENGLISH
 from demo.core.result import Progress
 from demo.core.spec import PUBLISHED_CALLS
 
@@ -22,18 +23,6 @@ COUNTERS = ("calls", *SECONDS, "speedup", "timing_done")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
-
-MESSAGES = {
-    "fewer_threads": "Another program took a core: timing again with fewer threads",
-    "prefill": "Timing how long the prompt takes",
-    "generate": "Timing the whole of generate()",
-    "explain": "Looking for the reason: kernels, operations, bytes",
-    "capture": "Capturing the model as it is before its first eager call",
-    "another_size": "Calling both with another size",
-    "compile_again": "Compiling once more, in a further process, from the cache",
-    "unclear": "Not clear yet: timing goes on",
-}
-"""What the terminal shows for each of `PROGRESS_CODES`; the page has its own words for the codes."""
 
 
 class Events:
@@ -63,7 +52,7 @@ class Events:
 
     def doing(self, code: str, fraction: float, phase: str = "check") -> None:
         """Progress within a phase, of one of `PROGRESS_CODES`."""
-        self.progress(phase, fraction, code=code, message=MESSAGES[code])
+        self.progress(phase, fraction, code=code, message=ENGLISH.plain(f"progress_{code}"))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Progress after a block of the interleaved protocol, `elapsed` seconds after the timing began."""
@@ -77,7 +66,7 @@ class Events:
             first = min(plan.longest_seconds, max(plan.max_seconds, enough))
             remaining = (first if elapsed < first else plan.longest_seconds) - elapsed
             if elapsed >= first:
-                told = {"code": "unclear", "message": MESSAGES["unclear"]}
+                told = {"code": "unclear", "message": ENGLISH.plain("progress_unclear")}
             # The second stretch of time is rarely needed, so it gets the last tenth only.
             second = min(1.0, max(0.0, elapsed - first) / max(plan.longest_seconds - first, 1e-9))
             done = max(self._last.timing_done or 0.0, 0.9 * min(1.0, elapsed / first) + 0.1 * second)

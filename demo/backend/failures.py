@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,12 +11,12 @@ import torch
 from demo.backend import compilation, own_model
 from demo.backend.load_errors import NOT_WRITTEN
 from demo.core import format as fmt
+from demo.core import refusals
 from demo.core.catalog import own_model_parts
 from demo.core.remedies import other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 
-BFLOAT16_CAPABILITY = (8, 0)
 REMEDIES = {
     "load": "Choose another checkpoint or dtype.",
     "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
@@ -23,8 +24,9 @@ REMEDIES = {
     "time": "Run it again.",
     "check": "The timing had ended; run it again for the rest.",
 }
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
-"""What allocators say in lower case: CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN."""
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
+"""In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
+convolution whose workspace does not fit."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
@@ -69,6 +71,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
+def raised_unless_out_of_memory(error: Exception) -> bool:
+    """False where memory ran out; raises every other error."""
+    if not is_out_of_memory(error):
+        raise error
+    return False
+
+
 def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
     smaller = max(1, spec.batch_size // 4)
@@ -77,19 +86,20 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
     first = f"batch size {smaller}" if spec.batch_size > 1 else "smaller inputs" if own else "a smaller checkpoint"
     change: dict[str, Any] = {"batch_size": smaller} if spec.batch_size > 1 else {}
     remedy = f"Try {first}."
-    if narrower := _narrower_dtype(spec):
+    if narrower := _narrower_dtype(result):
         change["dtype"], remedy = narrower, f"Try {first}, or dtype {narrower}."
     asked = "The model" if own else f"Batch size {spec.batch_size}"
     what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
 
 
-def _narrower_dtype(spec: RunSpec) -> str:
+def _narrower_dtype(result: RunResult) -> str:
     """The dtype that takes half the memory on the run's device; '' where the run has it already."""
-    if spec.dtype in ("float16", "bfloat16"):
+    if result.spec.dtype in ("float16", "bfloat16"):
         return ""
-    old = spec.device == "cuda" and torch.cuda.get_device_capability() < BFLOAT16_CAPABILITY
-    return "float16" if old else "bfloat16"
+    narrower = replace(result.spec, dtype="bfloat16")
+    can = result.environment is None or refusals.possible(narrower, result.environment)
+    return "bfloat16" if can else "float16"
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:

@@ -34,7 +34,7 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, image: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
-    """The same in a further process with the compile cache, or the package, of this one.
+    """Times the first call in a new process, from this run's cache or package.
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """

@@ -82,7 +82,7 @@ def captured_otherwise(
 
 
 def _locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
-    """Without the reasons, which may quote addresses in memory."""
+    """The places of the breaks, without their reasons, which may quote addresses in memory."""
     return [one.location for one in breaks]
 
 

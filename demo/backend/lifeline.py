@@ -1,7 +1,7 @@
-"""Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline MODULE [ARGUMENT ...]`.
+"""Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
 The parent keeps the writing end of this process's standard input open. When that end closes, which the kernel does
-for a killed parent too, the whole process group is killed with SIGKILL.
+for a killed parent too, the whole process group is killed with SIGKILL, and its FOLDER of temporary files removed.
 
 Covered: the module, its imports (torch takes seconds), a library that holds the interpreter's lock, a crash of the
 module whose children live on. Not covered: children that leave the process group, such as with `setsid`; anything
@@ -13,12 +13,15 @@ from __future__ import annotations
 import os
 import runpy
 import select
+import shutil
 import signal
 import sys
 
 
-def end_with_parent() -> None:
+def end_with_parent(folder: str) -> None:
     """Forks a watcher that kills the whole process group as soon as the other end of standard input is closed.
+
+    It then removes `folder`, for which it leaves the group before it kills it.
 
     A process, not a thread: a thread waits forever where a library hangs with the interpreter's lock, and is gone
     where this process has crashed and its children have not. The watcher polls the pipe and never reads from it. It
@@ -30,10 +33,14 @@ def end_with_parent() -> None:
     pipe = select.poll()
     pipe.register(0, 0)  # no event is asked for: poll returns only when the other end closes, or on an error
     pipe.poll()
-    os.killpg(0, signal.SIGKILL)
+    group = os.getpgrp()
+    os.setpgid(0, 0)
+    os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    end_with_parent()
-    del sys.argv[0]
+    end_with_parent(sys.argv[1])
+    del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

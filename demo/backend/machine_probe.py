@@ -13,13 +13,16 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
 
-from demo.core.errors import BadInput
-from demo.core.machine import Environment, usable_cores
+from demo.core.machine import Environment, HostInfo, usable_cores
+
+TURING = (7, 5)
+CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+CUDA_13_DRIVER = 580
+"""The oldest driver that CUDA 13 runs with; torch's default build is for CUDA 13."""
 
 
 def warm_imports() -> None:
@@ -33,20 +36,6 @@ def warm_imports() -> None:
         "RTDetrImageProcessorPil",
     ):
         getattr(transformers, name, None)
-
-
-def pick_device(choice: str) -> torch.device:
-    """The device to use, by a spec's choice of 'auto', 'cpu' or 'cuda'.
-
-    Raises BadInput where CUDA was asked for and there is none, with the likely cause.
-    """
-    available = usable()
-    if choice == "cuda" and not available:
-        raise BadInput(
-            f"Device cuda was asked for, but {gpu_problem() or 'this machine has no GPU that torch can use'}. "
-            "Choose device cpu or auto."
-        )
-    return torch.device("cuda" if choice != "cpu" and available else "cpu")
 
 
 def usable() -> bool:
@@ -80,7 +69,7 @@ def gpu_problem() -> str | None:
         major, minor = gpu.capability
         return (
             f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {gpu.name} (compute "
-            f"capability {major}.{minor}); install a torch built for an older CUDA"
+            f"capability {major}.{minor}); `{_other_torch(driver_version(), gpu.capability)}` installs one that has"
         )
     card = nvidia_smi()
     if card is None:
@@ -88,12 +77,19 @@ def gpu_problem() -> str | None:
     if torch.version.cuda is None:
         return (
             f"torch {torch.__version__} is a CPU build although a {card['name']} is present; "
-            "install a CUDA build of torch"
+            f"`{_other_torch(card['driver'])}` installs a build for CUDA"
         )
     return (
         f"torch {torch.__version__} is built for CUDA {torch.version.cuda} and cannot use the {card['name']} with "
-        f"driver {card['driver']}; update the driver, or install a torch built for an older CUDA"
+        f"driver {card['driver']}; update the driver, or `{_other_torch(card['driver'])}` installs another torch"
     )
+
+
+def _other_torch(driver: str | None, capability: tuple[int, int] = TURING) -> str:
+    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing."""
+    new = driver is None or int(driver.partition(".")[0]) >= CUDA_13_DRIVER
+    build = "cu130" if new and capability >= TURING else "cu126"
+    return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{build}"
 
 
 def nvidia_smi() -> dict[str, str] | None:
@@ -194,6 +190,7 @@ def environment(device: torch.device) -> Environment:
         compute_capability=capability,
         triton=_triton_version(),
         compiler=compiler(),
+        cuda_toolkit=cuda_toolkit() if device.type == "cuda" else None,
     )
 
 
@@ -208,11 +205,15 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Physical memory in bytes; 0 where the system does not say."""
+    """Bytes of memory, those of the control group where it has fewer (v2); 0 where the system does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return 0
+    try:
+        return min(physical, int(CGROUP_MEMORY.read_text()))
+    except (OSError, ValueError):  # not there, or 'max'
+        return physical
 
 
 def _triton_version() -> str | None:
@@ -238,13 +239,12 @@ def compiler() -> str | None:
     return answer.stdout.splitlines()[0] if answer.returncode == 0 and answer.stdout else None
 
 
-def require_compiler() -> None:
-    """Raises BadInput, with the remedy, where torch.compile would fail for want of a C++ compiler."""
-    if compiler() is None:
-        raise BadInput(
-            "torch.compile needs a C++ compiler and none was found. "
-            "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it."
-        )
+def cuda_toolkit() -> str | None:
+    """The folder of NVIDIA's CUDA toolkit, where `torch.utils.cpp_extension` would look; None without its headers."""
+    nvcc = shutil.which("nvcc")
+    named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    home = Path(named or (Path(nvcc).parents[1] if nvcc else "/usr/local/cuda"))
+    return str(home) if (home / "include" / "cuda.h").is_file() else None
 
 
 def modes() -> tuple[str, ...]:
@@ -261,26 +261,29 @@ def too_few_multiprocessors() -> bool:
     return torch.cuda.is_available() and not is_big_gpu()
 
 
-def report() -> dict[str, Any]:
-    """What a waiting worker can tell of the machine without a CUDA context: the fields of a HostInfo."""
+@cache
+def host() -> HostInfo:
+    """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
     can_use = usable()
     gpu = first_gpu() if can_use else None
-    card = nvidia_smi() if gpu is None else None  # a name that may be another card's is better than none
-    return {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-        "cpu": cpu_name(),
-        "memory_bytes": machine_memory(),
-        "modes": list(modes()),
-        "compiler": compiler(),
-        "gpu": gpu.name if gpu else card["name"] if card and can_use else None,
-        "driver": driver_version(),
-        "gpu_problem": gpu_problem(),
-        "triton": _triton_version(),
-        "inductor_cache": _inductor_cache(),
-        "gpu_memory_bytes": gpu.memory_bytes if gpu else None,
-    }
+    card = nvidia_smi() if can_use and gpu is None else None  # a name that may be another card's is better than none
+    return HostInfo(
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        python=platform.python_version(),
+        cpu=cpu_name(),
+        memory_bytes=machine_memory(),
+        modes=modes(),
+        compiler=compiler(),
+        gpu=gpu.name if gpu else card["name"] if card else "NVIDIA GPU" if can_use else None,
+        driver=driver_version(),
+        gpu_problem=gpu_problem(),
+        triton=_triton_version(),
+        inductor_cache=_inductor_cache(),
+        gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+        compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
+        cuda_toolkit=cuda_toolkit(),
+    )
 
 
 def _inductor_cache() -> str:

@@ -25,18 +25,22 @@ BACK_TO_BACK_SECONDS = {"cpu": 0.2, "cuda": 1.0}
 """On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 
 
+Peak = tuple[int | None, int | None]
+"""Bytes in use, and reserved."""
+
+
 def examined(
-    timed: Measurement | None, call: Call, device: torch.device, observer: Observer, replays: bool = False
+    timed: Measurement | None, call: Call, device: torch.device, observer: Observer, known: Peak | None = None
 ) -> Measurement | None:
     """The measurement with the figures of the passes of their own; None where there is none.
 
-    `replays` says that the call replays a CUDA graph.
+    `known` is the peak of memory where it was measured before.
     """
     if timed is None:
         return None
     on_device = device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
     throughput = back_to_back(call, device, timed.median_seconds, observer.energy_joules)
-    peak, reserved = peak_memory(call, device, replays)
+    peak, reserved = known or peak_memory(call, device)
     return replace(
         timed,
         device_seconds=on_device,
@@ -95,15 +99,15 @@ def back_to_back(
     return BackToBack(calls, seconds, drawn)
 
 
-def peak_memory(call: Call, device: torch.device, replays: bool = False) -> tuple[int | None, int | None]:
+def peak_memory(call: Call, device: torch.device) -> Peak:
     """Peak bytes (in use, reserved) during one more call; None where the system does not tell.
 
-    On CUDA those of torch's allocator, weights included. On a CPU the peak resident set of the whole process (Linux);
-    nothing is reserved there.
+    On CUDA those of torch's allocator: weights, and all else that the process holds then. So eager is measured before
+    the compile, which leaves frozen copies of the weights and the pools of CUDA graphs. On a CPU the peak resident set
+    of the whole process (Linux); nothing is reserved there.
 
     A CUDA graph holds the memory of all that it computes in a pool of its own for as long as it lives, and asks the
-    allocator for none when it is replayed. So the whole pool counts as in use for the variant that `replays` it, and
-    not at all for the other.
+    allocator for none when it is replayed. So a whole pool counts as in use.
     """
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -113,7 +117,7 @@ def peak_memory(call: Call, device: torch.device, replays: bool = False) -> tupl
         torch.cuda.synchronize()
         held, given_out = _graph_pools()
         used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
-        return (used - given_out + held, reserved) if replays else (used - given_out, reserved - held)
+        return used - given_out + held, reserved
     try:
         Path("/proc/self/clear_refs").write_text("5")
         call()

@@ -2,14 +2,13 @@
 
 Covered: the sizes of its files before one is fetched, parts of its weights that are no safetensors, the numbers in its
 config, its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the
-memory that a call takes, which depends on batch and picture.
+memory that a call takes, which depends on the batch and the input.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,13 @@ MAX_TENSORS = 20_000
 """Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
 MAX_IN_CONFIG = 10_000_000
 """The largest whole number in a config. Some become lists and loops before the first parameter is made."""
-MAX_NAME = 100
-"""Characters of a file's name in a message."""
-MAX_CONFIG_BYTES = 10_000_000
-MAX_TOKENIZER_BYTES = 50_000_000
-"""Of tokenizer.json, which lists the words. Gemma 3's has 33 MB."""
-SMALL_FILE = re.compile(r"(config|processor|token|vocab|merges|template|index).*\.(json|txt|jinja)$")
-"""Files that loading reads beside the weights, and those that a config can name in their place."""
-WEIGHTS_INDEX = "model.safetensors.index.json"
+MAX_TEXT_BYTES = 50_000_000
+"""Bytes of a file beside the weights. The largest one is tokenizer.json, which lists the words: Gemma 3's has 33 MB."""
+TEXT_FILES = (".json", ".txt", ".jinja")
 MAX_SIDE = 4096
 """Pixels of a side to which a processor may resize a picture. The catalogue's ask for 1333 at most."""
 BYTES_A_PARAMETER = 8
-"""Of the widest number format in a weights file."""
+"""Bytes of a parameter in the widest number format of a weights file."""
 
 
 def refuse_large_files(source: Source) -> None:
@@ -47,18 +41,14 @@ def refuse_large_files(source: Source) -> None:
         return
     # Without a timeout of its own this request would wait for as long as the Hub keeps the connection open.
     repository = huggingface_hub.model_info(
-        source.name,
-        revision=source.options.get("revision"),
-        files_metadata=True,
-        timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT,
+        source.name, files_metadata=True, timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
     )
     sizes = {file.rfilename: file.size or 0 for file in repository.siblings or []}
     for name, bytes_of_file in sizes.items():
-        limit = MAX_TOKENIZER_BYTES if name.endswith("tokenizer.json") else MAX_CONFIG_BYTES
-        if SMALL_FILE.search(name) and bytes_of_file > limit:
+        if name.endswith(TEXT_FILES) and bytes_of_file > MAX_TEXT_BYTES:
             raise BadInput(
-                f"The file {fmt.printable(name)[:MAX_NAME]} of {source.name} has {fmt.size(bytes_of_file)}, the limit "
-                f"is {fmt.size(limit)}; {OTHER}."
+                f"The file {fmt.printable(name)[:100]} of {source.name} has {fmt.size(bytes_of_file)}, the limit is "
+                f"{fmt.size(MAX_TEXT_BYTES)}; {OTHER}."
             )
     weights = sum(bytes_of_file for name, bytes_of_file in sizes.items() if name.endswith(".safetensors"))
     limit = limits.current().parameters * BYTES_A_PARAMETER
@@ -73,27 +63,27 @@ def refuse_pickled_parts(source: Source) -> None:
     """Refuses an index of the weights whose parts are no safetensors: transformers would unpickle them despite
     `use_safetensors`.
     """
-    index = cached_file(source.name, WEIGHTS_INDEX, _raise_exceptions_for_missing_entries=False, **source.options)
-    if index is not None:
-        parts = json.loads(Path(index).read_bytes())["weight_map"].values()
-        if not all(str(part).endswith(".safetensors") for part in parts):
-            raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
+    name = "model.safetensors.index.json"
+    index = cached_file(source.name, name, _raise_exceptions_for_missing_entries=False, **source.options)
+    parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
+    if not all(str(part).endswith(".safetensors") for part in parts):
+        raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
 def refuse_large_numbers(entries: dict[str, Any], checkpoint: str) -> None:
     """Refuses the entries of a config that ask for gigantic lists or loops."""
-    if _largest(entries) > MAX_IN_CONFIG:
+    if _is_gigantic(entries):
         raise BadInput(f"{named(checkpoint)} has a config that asks for a gigantic model; {OTHER}.")
 
 
-def _largest(part: Any) -> int:
-    """The largest absolute value of the whole numbers in a config, apart from the base of its rotary embeddings,
+def _is_gigantic(part: Any) -> bool:
+    """Whether a part of a config holds a whole number beyond the limit, apart from the base of its rotary embeddings,
     which nothing is as long as."""
     if isinstance(part, dict):
-        part = [value for name, value in part.items() if name != "rope_theta"]
+        return any(_is_gigantic(value) for name, value in part.items() if name != "rope_theta")
     if isinstance(part, list):
-        return max(map(_largest, part), default=0)
-    return abs(part) if isinstance(part, int) else 0
+        return any(map(_is_gigantic, part))
+    return isinstance(part, int) and abs(part) > MAX_IN_CONFIG
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
@@ -127,13 +117,12 @@ def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:
 
 def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
     """Refuses a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
+    # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
+    share = getattr(processor, "crop_pct", None) or 1
     for name in ("size", "crop_size", "pad_size", "size_divisor"):
-        given = getattr(processor, name, None)
-        sides = [given] if isinstance(given, int | float) else list(dict(given).values()) if given else []
-        # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
-        share = getattr(processor, "crop_pct", None) if name == "size" else None
-        share = share if isinstance(share, int | float) and share > 0 else 1
-        if any(isinstance(side, int | float) and side / share > MAX_SIDE for side in sides):
+        given = getattr(processor, name, None) or 0
+        sides = [given] if isinstance(given, int | float) else dict(given).values()
+        if any(side is not None and side / share > MAX_SIDE for side in sides):
             raise BadInput(
                 f"The processor of {named(checkpoint)} asks for pictures of more than {MAX_SIDE} pixels a side; "
                 f"{OTHER}."

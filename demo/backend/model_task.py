@@ -35,16 +35,12 @@ TEXT_MODELS = ("owlvit", "owlv2")
 def describe(spec: RunSpec, config: Any) -> Checkpoint:
     """A catalogue entry for a checkpoint that somebody named, from its config. Raises BadInput for another task."""
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
-    auto_class = next(
-        (
-            auto_class
-            for auto_class, names in CANDIDATES[spec.task]
-            if config.model_type in names and _trained_for(architectures, names[config.model_type])
-            if "ZeroShot" not in auto_class or config.model_type in TEXT_MODELS
-        ),
-        None,
-    )
-    if auto_class is None:
+    for auto_class, names in CANDIDATES[spec.task]:
+        if "ZeroShot" in auto_class and config.model_type not in TEXT_MODELS:
+            continue
+        if config.model_type in names and _trained_for(architectures, names[config.model_type]):
+            break
+    else:
         what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
         raise BadInput(
             f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
-
-# By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
-from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from demo.backend import model_config, model_limits, model_source, model_task, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
@@ -64,7 +60,11 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         model, missing = _model(spec, kind, source, config)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, config) if reads_text and _has_tokenizer(spec, entry) else None
-        processor = _processor(source, config) if spec.sees_picture else None
+        processor = None
+        if spec.sees_picture:
+            processor = transformers.AutoImageProcessor.from_pretrained(
+                source.name, config=config, backend="pil", trust_remote_code=False, **source.options
+            )
         model_limits.refuse_large_inputs(processor, spec.checkpoint)
         warnings = _missing_weights(missing)
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
@@ -80,7 +80,8 @@ def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, 
     attention = {} if spec.attention == "auto" else {"attn_implementation": spec.attention}
     if spec.weights == "random":
         torch.manual_seed(SEED)
-        return kind.from_config(config, **attention).to(dtype), ()
+        # In the asked format at once: from float32 a large model would need twice the memory of its half types.
+        return kind.from_config(config, dtype=dtype, **attention), ()
     model, report = kind.from_pretrained(
         source.name,
         config=config,
@@ -118,26 +119,3 @@ def _tokenizer(source: Source, config: Any) -> Any:
         # Where the files are missing, transformers makes one without words: every query would be the same.
         raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
-
-
-def _processor(source: Source, config: Any) -> Any:
-    options: dict[str, Any] = {**source.options, "trust_remote_code": False}
-    try:
-        return AutoImageProcessor.from_pretrained(source.name, config=config, backend="pil", **options)
-    except ValueError:
-        # transformers 5.17 hides SegFormer's PIL processor where torchvision is missing, although it needs none.
-        hidden = _pil_processor(config.model_type)
-        if hidden is None:
-            raise
-        return hidden.from_pretrained(source.name, **source.options)
-
-
-def _pil_processor(model_type: str) -> Any | None:
-    try:
-        home = importlib.import_module(f"transformers.models.{model_type}.image_processing_pil_{model_type}")
-    except ImportError:
-        return None
-    (kind,) = (
-        getattr(home, name) for name in dir(home) if name.lower() == f"{model_type.replace('_', '')}imageprocessorpil"
-    )
-    return kind

@@ -84,6 +84,14 @@ class Observer:
         return self._gpu.energy_joules() if self._gpu else None
 
 
+def _ours(pid: int) -> bool:
+    """Whether the process is of this worker's group, as inductor's compile helpers are."""
+    try:
+        return os.getpgid(pid) == os.getpgrp()
+    except ProcessLookupError:
+        return False
+
+
 class Nvml:
     """A GPU in NVML, found by its UUID: CUDA and NVML count devices in different orders."""
 
@@ -135,7 +143,7 @@ class Nvml:
     def _foreign_processes(self) -> int:
         """In a container the driver gives the host's process numbers: one of them is then taken to be this process."""
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
-        return sum(pid != os.getpid() for pid in holders) if os.getpid() in holders else max(0, len(holders) - 1)
+        return sum(not _ours(pid) for pid in holders) if os.getpid() in holders else max(0, len(holders) - 1)
 
     def _ask(self, question: str, *more: Any) -> Any:
         """The driver's answer; None where this GPU or this driver does not support the question.

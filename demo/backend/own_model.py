@@ -60,24 +60,18 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
     _check_plain(model, called)
     batch = _by_name(model, given, called)
-    _check_devices(model, batch, called)
     return OwnModel(spec, device, _placed(model, spec, device, called), _inputs(batch, spec, device))
 
 
 def _check_plain(model: torch.nn.Module, called: str) -> None:
     """Raises BadInput where the module, or one within it, is compiled already: eager would be compiled, too."""
     for name, module in model.named_modules():
-        forward = getattr(module, "forward", None)
-        if isinstance(module, torch._dynamo.OptimizedModule):
-            found = "is wrapped by torch.compile"
-        elif module._compiled_call_impl is not None:
-            found = "was compiled in place, with .compile()"
-        elif hasattr(forward, "_torchdynamo_orig_callable") and not hasattr(forward, "_torchdynamo_disable"):
-            found = "has a forward that torch.compile wraps"
-        else:
-            continue
-        which = f"whose submodule {name}" if name else "that"
-        raise BadInput(f"{called} returned a module {which} {found}, so eager would be compiled, too. Return it plain.")
+        if isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None:
+            which = f"whose submodule {name}" if name else "that"
+            raise BadInput(
+                f"{called} returned a module {which} is compiled already, so eager would be compiled, too. Return it "
+                "plain."
+            )
 
 
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
@@ -171,13 +165,3 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
             case _:
                 batch[argument] = value
     return batch
-
-
-def _check_devices(model: torch.nn.Module, batch: Batch, called: str) -> None:
-    """Raises BadInput where module and inputs lie on different devices, or hold no data."""
-    places = {tensor.device for tensor in (*model.parameters(), *model.buffers(), *tensors(batch))}
-    if len(places) > 1 or "meta" in {place.type for place in places}:
-        raise BadInput(
-            f"The module and the inputs of {called} lie on {', '.join(sorted(map(str, places)))}. Make "
-            "both on one device, such as the CPU: the run moves them to its own."
-        )

@@ -7,16 +7,19 @@ transformers, other processors and GPUs; a package notes what it was built for, 
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._inductor
 import transformers
+from torch._inductor import cpp_builder
 from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 
@@ -74,8 +77,20 @@ def build(workload: Workload, path: Path) -> Package:
     # The check of inputs, which the lines that load a package switch on, is not to refuse a batch of 1.
     checks = {"aot_inductor.check_lowerbound": False}
     configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks}
-    torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
+    with _no_executable_stack():
+        torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
     return Package(path, exported - started, time.perf_counter() - exported)
+
+
+@contextlib.contextmanager
+def _no_executable_stack() -> Iterator[None]:
+    """Links so that the library asks for no executable stack, which glibc refuses from 2.41 on (Debian 13).
+
+    Inductor's assembler files lack the note that they need none, and linkers as that of Debian 12 then ask for one.
+    """
+    plain = cpp_builder._get_shared_cflags
+    with mock.patch.object(cpp_builder, "_get_shared_cflags", lambda link: plain(link) + ["Wl,-z,noexecstack"] * link):
+        yield
 
 
 def _any_size(value: Any) -> dict[int, Any] | None:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from demo.backend import models, predictions, timing
 from demo.backend.workload import Change, OtherSize, Workload
-from demo.core import images, limits
+from demo.core import images
 from demo.core.outputs import EndToEnd, Predictions
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
@@ -46,10 +46,8 @@ class PictureWorkload(Workload):
 
     def of_other_sizes(self) -> Iterator[OtherSize]:
         """Another batch size and, where the model's input follows the picture, the picture in other proportions."""
-        spec = self.spec
-        size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
         others: list[tuple[Change, PictureWorkload]] = [
-            ("batch size", replace(self, spec=replace(spec, batch_size=size))),
+            ("batch size", replace(self, spec=self.with_other_batch)),
             ("picture", replace(self, picture=in_other_proportions(self.picture))),
         ]
         for changed, other in others:
@@ -62,7 +60,7 @@ class PictureWorkload(Workload):
         return predictions.find(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """Those of the first picture of the batch. Those of random weights would mean nothing."""
+        """What is found in the first picture of the batch; None for random weights, where it would mean nothing."""
         if self.spec.weights == "random":
             return None
         return predictions.decode(self.loaded, outputs, self.inputs, self.picture, self.spec.text)

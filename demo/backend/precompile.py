@@ -22,7 +22,7 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 import torch
 from PIL import Image
 
-from demo.backend import compile_model, graph_breaks, machine_probe, workloads
+from demo.backend import compile_model, gpu_turns, graph_breaks, machine_probe, workloads
 from demo.core import codec
 from demo.core.spec import RunSpec
 
@@ -35,8 +35,9 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
     """
     workload = workloads.read(spec, image)
     model = workload.model
-    with torch.no_grad():
-        workload.eager()
+    with torch.no_grad(), gpu_turns.taken(workload.device):
+        eager = gpu_turns.alone(workload.eager) if workload.device.type == "cuda" else workload.eager
+        eager()
         models = [model]
         if spec.graph_break:
             models.insert(0, graph_breaks.with_breaks(model)[0])

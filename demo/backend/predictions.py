@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -40,37 +38,18 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
     A text model's queries become `input_ids` [queries, 16]. With random weights there is no tokenizer (its vocabulary
     is not part of this project): each word then becomes one id, by its checksum, which takes the model the same time.
 
-    Raises BadInput where the processor resizes this picture to a side above `MAX_SIDE` or below one pixel, and for a
-    model that takes more than a picture.
+    Raises BadInput where the processor makes a side above `MAX_SIDE` of this picture, or no pixels.
     """
-    try:
-        inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
-    except (ValueError, RuntimeError, ArithmeticError) as error:
-        width, height = _resized(loaded.processor, image.width, image.height)
-        if min(width, height) < 1:
-            raise BadInput(
-                f"The picture has {image.width} × {image.height} pixels, and the checkpoint's processor makes of it "
-                f"one of {width} × {height}, in which nothing is left. Choose a picture whose sides differ less, or "
-                "another checkpoint."
-            ) from error
-        raise
-    wanted = {"pixel_values", "pixel_mask"}
-    text_inputs = {"input_ids", "attention_mask"} if loaded.checkpoint.takes_text else set()
-    required, accepted = _arguments(loaded.model.__class__)
-    given = {name for name, value in inputs.items() if len(value)}  # EoMT's gives an empty list of its cuts
-    more = (required | (accepted & given)) - wanted - text_inputs
-    if more or "pixel_values" not in inputs:
-        raise BadInput(
-            f"{named(loaded.checkpoint.id)} takes more than a picture's pixels "
-            f"({', '.join(sorted(more or inputs))}), which is not supported here; {OTHER}."
-        )
+    inputs = dict(loaded.processor(images=[image], return_tensors="pt"))
+    if "pixel_values" not in inputs:
+        raise BadInput(f"The processor of {named(loaded.checkpoint.id)} makes no pixels of a picture; {OTHER}.")
     height, width = inputs["pixel_values"].shape[-2:]
     if max(height, width) > MAX_SIDE:
         raise BadInput(
             f"The checkpoint's processor makes of this picture one of {width} × {height} pixels, the limit is "
             f"{MAX_SIDE} a side. Choose a smaller picture, or another checkpoint."
         )
-    inputs = {name: value for name, value in inputs.items() if name in wanted}
+    inputs = {name: inputs[name] for name in ("pixel_values", "pixel_mask") if name in inputs}
     if loaded.checkpoint.takes_text:
         if loaded.tokenizer is not None:
             tokens = loaded.tokenizer(
@@ -80,25 +59,6 @@ def prepare(loaded: Loaded, image: Image.Image, text: tuple[str, ...]) -> dict[s
         else:
             inputs |= _made_up_tokens(text)
     return inputs
-
-
-def _resized(processor: Any, width: int, height: int) -> tuple[int, int]:
-    """The size to which a processor resizes a picture if it keeps the aspect ratio, else the picture's own size."""
-    size = getattr(processor, "size", None) or {}
-    shortest, longest = (
-        size.get(f"{which}_edge") if hasattr(size, "get") else None for which in ("shortest", "longest")
-    )
-    scales = [edge / side for edge, side in ((shortest, min(width, height)), (longest, max(width, height))) if edge]
-    scale = min(scales, default=1.0)
-    return int(width * scale), int(height * scale)
-
-
-@functools.cache
-def _arguments(kind: Any) -> tuple[set[str], set[str]]:
-    """The names of the required and of all arguments of a model's forward."""
-    parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
-    named = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    return {one.name for one in named if one.default is one.empty}, {one.name for one in named}
 
 
 def _made_up_tokens(text: tuple[str, ...]) -> dict[str, torch.Tensor]:

@@ -6,38 +6,41 @@ compiles by itself where it has a GPU and a static cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from demo.backend import timing
+from demo.backend import protocols, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.text_workload import TextWorkload
 from demo.backend.variants import Variants
-from demo.core.measurement import Generation, Prefill
+from demo.backend.workload import Workload
+from demo.core.measurement import Prefill
 from demo.core.result import RunResult
 
 SHARE = 0.25
-"""Of the time for the steps, which are what most of an answer's time goes into."""
+"""Share of the time for the steps, which are what most of an answer's time goes into."""
 LONGEST_ANSWER = 10.0
 """Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
 GENERATE_CALLS = 3
 
 
-def measured(
-    workload: TextWorkload, variants: Variants, result: RunResult, log: CompileLog, events: Events
-) -> RunResult:
-    """The result with the prompt's figures, and what is known of the cache."""
-    events.doing("prefill", 0.85, phase="time")
-    places = workload.ids.shape[1] + workload.spec.tokens
-    asked = Generation(workload.ids.shape[1], places, workload.decoding.bytes())
-    return replace(result, prefill=timed(workload, variants, log), generation=asked)
+def timed(workload: Workload, prefill: Callable[[Any], Any], variants: Variants, log: CompileLog) -> Prefill:
+    """Both variants read the prompt in turns: `prefill` is called with the model of each. They are compiled by now."""
+
+    def call(model: Any) -> timing.Call:
+        return lambda: prefill(model)
+
+    plan = timing.Plan.of(workload.spec, variants.compiled.warmup[0])
+    plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
+    eager, compiled = call(variants.eager.model), call(variants.compiled.model)
+    return Prefill(*protocols.both_timed(workload, eager, compiled, log, plan))
 
 
-def with_generate(workload: TextWorkload, result: RunResult, events: Events) -> RunResult:
-    """The result with the times of generate(), where its answer does not take too long.
+def with_generate(workload: Workload, prompt: torch.Tensor, result: RunResult, events: Events) -> RunResult:
+    """The result with the times of generate(), where its answer does not take too long. `prompt` is [batch, tokens].
 
     The compile that generate() does by itself stays in the process, so nothing is measured in it afterwards.
     """
@@ -45,40 +48,21 @@ def with_generate(workload: TextWorkload, result: RunResult, events: Events) -> 
     if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
         return result
     events.doing("generate", 0.948)
-    plain = _generate(workload, disable_compile=True)
-    automatic = _generate(workload, disable_compile=False) if workload.device.type == "cuda" else None
+    plain = _generate(workload, prompt, disable_compile=True)
+    automatic = _generate(workload, prompt, disable_compile=False) if workload.device.type == "cuda" else None
     return replace(result, generation=replace(result.generation, generate_seconds=plain, automatic_seconds=automatic))
 
 
-def timed(workload: TextWorkload, variants: Variants, log: CompileLog) -> Prefill:
-    """Both variants read the prompt in turns. They are compiled by now."""
-    decoding, clock = workload.decoding, workload.clock
-
-    def calls(model: Any) -> timing.Call:
-        return lambda: decoding.prefill(model)
-
-    eager, compiled = calls(variants.eager.model), calls(variants.compiled.model)
-    min_calls = timing.min_warmup_calls(workload.spec, workload.device)
-    warmup, _ = timing.warm_up(compiled, clock, log.events, min_calls)
-    eager_warmup, _ = timing.warm_up(eager, clock, log.events)
-    plan = timing.Plan.of(workload.spec, variants.compiled.warmup[0])
-    plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
-    half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
-    samples = timing.time_interleaved(eager, compiled, clock, plan, half, lambda _: None)
-    control = samples.measurement("control") if samples.control else None
-    return Prefill(samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control)
-
-
-def _generate(workload: TextWorkload, disable_compile: bool) -> float:
+def _generate(workload: Workload, prompt: torch.Tensor, disable_compile: bool) -> float:
     """Median seconds of generate() for the whole answer, after a call that is not counted."""
-    spec, prompt = workload.spec, workload.decoding.prompt
+    tokens = workload.spec.tokens
 
     def call() -> torch.Tensor:
         answer: torch.Tensor = workload.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
-            max_new_tokens=spec.tokens,
-            min_new_tokens=spec.tokens,
+            max_new_tokens=tokens,
+            min_new_tokens=tokens,
             do_sample=False,
             cache_implementation="static",
             disable_compile=disable_compile,

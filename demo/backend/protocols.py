@@ -1,15 +1,19 @@
-"""A run's two protocols around the functions of `timing`: what is told and looked at between the timed calls."""
+"""A run's two protocols around the functions of `timing`: what is told and looked at between the timed calls.
+
+`both_timed` is the interleaved protocol for what is timed after them: a text model's prompt, another input size.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-
-from demo.backend import timing
+from demo.backend import failures, timing
+from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.monitor import Observer
 from demo.backend.variants import Variants
+from demo.backend.workload import Workload
+from demo.core.measurement import Measurement
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 Look = Callable[[], None]
@@ -34,7 +38,9 @@ def timed(
         return None
     try:
         return interleaved(variants, clock, spec, look, observer, events)
-    except torch.OutOfMemoryError:
+    except Exception as error:
+        if not failures.is_out_of_memory(error):
+            raise
         return None
 
 
@@ -58,7 +64,7 @@ def as_published(variants: Variants, clock: timing.Clock, look: Look, events: Ev
 def interleaved(
     variants: Variants, clock: timing.Clock, spec: RunSpec, look: Look, observer: Observer, events: Events
 ) -> timing.Samples:
-    """Blocks of eager, compiled, compiled, eager. Raises torch.OutOfMemoryError where they do not fit together."""
+    """Blocks of eager, compiled, compiled, eager. Raises what an allocator raises where they do not fit together."""
     plan = timing.Plan.of(spec, variants.compiled.warmup[0])
 
     def on_block_end(samples: timing.Samples) -> None:
@@ -76,3 +82,19 @@ def calls_per_half_block(variants: Variants, spec: RunSpec) -> int:
     return timing.calls_per_half_block(
         variants.eager_warmup_again, variants.compiled.warmup, spec.iterations, third=third
     )
+
+
+def both_timed(
+    workload: Workload, eager: timing.Call, compiled: timing.Call, log: CompileLog, plan: timing.Plan
+) -> tuple[Measurement, Measurement, Measurement | None]:
+    """Warms both calls up and times them in turns, with nothing told meanwhile.
+
+    Returns eager's times, compiled's, and those of the A/A control where there was time for one.
+    """
+    min_calls = timing.min_warmup_calls(workload.spec, workload.device)
+    warmup, _ = timing.warm_up(compiled, workload.clock, log.events, min_calls)
+    eager_warmup, _ = timing.warm_up(eager, workload.clock, log.events)
+    half = timing.calls_per_half_block(eager_warmup, warmup, plan.iterations)
+    samples = timing.time_interleaved(eager, compiled, workload.clock, plan, half, lambda _: None)
+    control = samples.measurement("control") if samples.control else None
+    return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -27,7 +27,6 @@ from demo.backend import (
     machine_probe,
     packages,
     parity,
-    prefill,
     profiling,
     protocols,
     settings,
@@ -37,12 +36,11 @@ from demo.backend import (
 from demo.backend.events import Events
 from demo.backend.job import Job
 from demo.backend.load_errors import CannotLoad
-from demo.backend.memory_and_throughput import examined
+from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
-from demo.backend.text_workload import TextWorkload
 from demo.backend.variants import Eager, Variant, Variants
 from demo.backend.workload import Workload
-from demo.core import cores, images
+from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, Measurement
@@ -52,9 +50,17 @@ from demo.core.spec import RunSpec
 SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
-"""Of a timing during which other programs took a core."""
-Made = tuple[Variant, Compilation | None, Variant | None]
-"""The compiled variant; what was compiled, where the log will not tell it; and the one with added breaks."""
+"""Times that a timing is begun anew because other programs took a core."""
+
+
+class Made(NamedTuple):
+    """What the phase 'compile' makes."""
+
+    compiled: Variant
+    compilation: Compilation | None = None
+    """What was compiled, where the log will not tell it."""
+    with_break: Variant | None = None
+    """The compiled model with added graph breaks, where the spec asks for it."""
 
 
 class Run:
@@ -91,22 +97,21 @@ class Run:
                 observer = Observer(workload.device)
                 lost_outputs = self.time(workload, variants, observer)
                 together = lost_outputs is None
-                if together and isinstance(workload, TextWorkload):
+                if together:
                     with self.figures_kept():
-                        self.result = prefill.measured(workload, variants, self.result, self.log, self.events)
+                        self.result = workload.time_more(variants, self.result, self.log, self.events)
                 with self.figures_kept():
                     self.examine(workload, variants, observer, together)
                 with self.figures_kept():
                     self.check(workload, variants, lost_outputs)
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
-                    self.result = replace(self.result, predictions=None)  # eager's alone would look like a failure
+                    self.keep(predictions=None)  # eager's alone would look like a failure
                 if together:
                     self.explain(workload, variants)
                     with self.figures_kept():
                         self.try_another_size(workload, variants)
-                if isinstance(workload, TextWorkload):
-                    with self.figures_kept():
-                        self.result = prefill.with_generate(workload, self.result, self.events)
+                with self.figures_kept():
+                    self.result = workload.time_last(self.result, self.events)
                 with self.figures_kept():
                     self.capture_before_eager(workload, eager)
                 self.compile_again(workload)
@@ -125,23 +130,33 @@ class Run:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
+    def keep(self, **known: Any) -> None:
+        """Adds what is known now to the result."""
+        self.result = replace(self.result, **known)
+
+    def keep_environment(self, **known: Any) -> None:
+        if self.result.environment is not None:
+            self.keep(environment=replace(self.result.environment, **known))
+
     def fail(self, status: Status, failure: Failure) -> None:
-        self.result = replace(self.result, status=status, failure=failure)
+        self.keep(status=status, failure=failure)
 
     @contextlib.contextmanager
-    def figures_kept(self) -> Iterator[None]:
-        """After the timing: an exception costs the figures of its own block, and becomes a warning."""
+    def figures_kept(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
+        """An exception costs the figures of its own block only, and becomes a warning that begins with `lost`."""
         try:
             yield
         except Exception as error:
-            self.warnings.append(f"Not all could be examined after the timing: {compilation.first_line(error)}.")
+            self.warnings.append(f"{lost}: {compilation.first_line(error)}.")
 
     # Load and prepare
 
     def workload(self) -> Workload:
         since = cores.read()
         workload = self.load()
-        self.prepare(workload)
+        self.enter("prepare", 0.08)
+        # Makes the batch, and reads the settings in force back from it and the model.
+        self.keep_environment(settings=settings.in_force(workload.model, workload.batch))
         if workload.device.type == "cpu":
             self.give_way(workload, cores.free_cores(since))
         return workload
@@ -151,34 +166,20 @@ class Run:
         picture, file = None, self.job.picture
         if file is not None:
             picture, image = images.read(file)
-            self.result = replace(self.result, image=image)
-        device = machine_probe.pick_device(self.spec.device)
-        self.result = replace(self.result, spec=self.spec.on(device.type))
+            self.keep(image=image)
+        self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
+        device = torch.device(self.spec.device)
         workload = workloads.load(self.spec, device, picture, file)
-        self.result = replace(self.result, environment=machine_probe.environment(device))
+        self.keep(environment=machine_probe.environment(device))
         self.warnings += caveats.of_workload(workload)
         return workload
 
-    def prepare(self, workload: Workload) -> None:
-        """Makes the batch, and reads the settings in force back from it and the model."""
-        self.enter("prepare", 0.08)
-        if self.result.environment is not None:
-            in_force = settings.in_force(workload.model, workload.batch)
-            self.result = replace(self.result, environment=replace(self.result.environment, settings=in_force))
-
     def give_way(self, workload: Workload, free_cores: int | None) -> None:
         gave_way = settings.give_way(self.spec, workload.device, free_cores)
-        self.keep_threads(free_cores)
+        self.keep_environment(threads=torch.get_num_threads(), free_cores=free_cores)
         if gave_way and self.result.environment is not None and self.result.environment.gave_way:
             self.disturbed = True
             self.warnings.append(caveats.of_cores(self.result.environment))
-
-    def keep_threads(self, free_cores: int | None) -> None:
-        """What is in force when the timing begins."""
-        known = self.result.environment
-        if known is not None:
-            known = replace(known, threads=torch.get_num_threads(), free_cores=free_cores)
-            self.result = replace(self.result, environment=known)
 
     # Warm up and compile
 
@@ -192,14 +193,12 @@ class Run:
         changed = untouched is not None and graph_breaks.changed(untouched, model)
         outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
-        self.result = replace(self.result, eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
-        try:
+        self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
+        with self.figures_kept("The outputs could not be turned into predictions"):
             if (predictions := workload.predictions(outputs)) is not None:
-                self.result = replace(self.result, predictions={"eager": predictions})
-        except Exception as error:  # a processor of somebody's model: the timing needs no predictions
-            reason = compilation.first_line(error)
-            self.warnings.append(f"The outputs could not be turned into predictions: {reason}.")
-        return Eager(workload.eager, warmup, model, outputs, untouched, changed)
+                self.keep(predictions={"eager": predictions})
+        peak = peak_memory(workload.eager, workload.device) if workload.device.type == "cuda" else None
+        return Eager(workload.eager, warmup, model, outputs, untouched, changed, peak)
 
     def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -217,14 +216,13 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compilation.remove_unfinished(Path(cache_dir()))
-        make = self.build if self.spec.compiler == "aot" else self.compile_in_process
-        compiled, captured, with_break = make(workload)
+        made = self.build(workload) if self.spec.compiler == "aot" else self.compile_in_process(workload)
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
-        except torch.OutOfMemoryError:
-            fit_together = False
-        return Variants(eager, compiled, again, fit_together, captured, with_break)
+        except Exception as error:
+            fit_together = failures.raised_unless_out_of_memory(error)
+        return Variants(eager, made.compiled, again, fit_together, made.compilation, made.with_break)
 
     def build(self, workload: Workload) -> Made:
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
@@ -233,7 +231,7 @@ class Run:
         def warm_up(call: timing.Call) -> list[float]:
             return self.warm_up("compiled", call, workload, first_call_ended=self.log.first_call_ended)
 
-        return *packages.variant(workload, self.package, folder, warm_up), None
+        return Made(*packages.variant(workload, self.package, folder, warm_up))
 
     def compile_in_process(self, workload: Workload) -> Made:
         """With added graph breaks first the model with them, then the one without.
@@ -256,7 +254,7 @@ class Run:
             self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
-        return compiled, None, with_break
+        return Made(compiled, with_break=with_break)
 
     def compilation(self, workload: Workload, compiled: Variant) -> Compilation:
         return self.log.compilation(self.spec, workload.device, compiled.warmup[0])
@@ -272,7 +270,7 @@ class Run:
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.warnings.append(caveats.PUBLISHED)
-            self.result = replace(self.result, interleaved=False)
+            self.keep(interleaved=False)
         samples, variants = self.time_together(workload, variants, observer)
         lost_outputs = None
         if samples is None:
@@ -280,7 +278,7 @@ class Run:
             samples, lost_outputs = self.time_separately(workload, variants, observer)
         seconds = observer.seconds
         observer.sample()
-        self.result = replace(self.result, timing_seconds=seconds, machine_states=tuple(observer.samples))
+        self.keep(timing_seconds=seconds, machine_states=tuple(observer.samples))
         self.keep_times(variants, samples)
         if lost_outputs is None:
             self.keep_compiled(workload, variants, samples)
@@ -323,7 +321,7 @@ class Run:
         """
         first = variants.compilation or self.compilation(workload, variants.compiled)
         settings.give_way(self.spec, workload.device, threads)
-        self.keep_threads(threads)
+        self.keep_environment(threads=threads, free_cores=threads)
         self.disturbed = True
         self.warnings.append(caveats.timed_again(threads))
         self.events.doing("fewer_threads", 0.5, phase="time")
@@ -334,7 +332,7 @@ class Run:
 
         aot, with_break = self.spec.compiler == "aot", variants.with_break
         with_break = with_break and again("compiled with the added graph break", with_break)  # first, as above
-        compiled = self.build(workload)[0] if aot else again("compiled", variants.compiled)
+        compiled = self.build(workload).compiled if aot else again("compiled", variants.compiled)
         eager = self.warm_up("eager", variants.eager.call, workload)
         return replace(variants, compilation=first, compiled=compiled, with_break=with_break, eager_warmup_again=eager)
 
@@ -343,7 +341,7 @@ class Run:
 
         Returns the times, and outputs of the compiled model.
         """
-        self.result = replace(self.result, interleaved=False)
+        self.keep(interleaved=False)
         self.warnings.append(caveats.SEPARATE_WITH_BREAK if variants.with_break else caveats.SEPARATE)
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
@@ -358,18 +356,17 @@ class Run:
         return samples, outputs
 
     def keep_times(self, variants: Variants, samples: timing.Samples) -> None:
-        """All but the compiled model's."""
-        self.result = replace(self.result, eager=samples.measurement("eager", variants.eager.warmup))
+        """Keeps all times but the compiled model's."""
+        self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
-            self.result = replace(self.result, control_times=samples.measurement("control"))
+            self.keep(control_times=samples.measurement("control"))
         if samples.with_break and variants.with_break is not None:
-            self.result = replace(self.result, with_break=samples.measurement("with_break", variants.with_break.warmup))
+            self.keep(with_break=samples.measurement("with_break", variants.with_break.warmup))
 
     def keep_compiled(self, workload: Workload, variants: Variants, samples: timing.Samples) -> None:
         compiled = variants.compilation or self.compilation(workload, variants.compiled)
         recompiles = self.log.events() - self.events_before_timing
-        self.result = replace(
-            self.result,
+        self.keep(
             compilation=replace(compiled, recompiles_while_timing=recompiles),
             compiled=samples.measurement("compiled", variants.compiled.warmup),
         )
@@ -379,18 +376,17 @@ class Run:
     def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, workload.device, observer)
-        self.result = replace(self.result, eager=eager)
+        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, variants.eager.peak)
+        self.keep(eager=eager)
         if together:
             self.examine_compiled(workload, variants, observer)
 
     def examine_compiled(self, workload: Workload, variants: Variants, observer: Observer) -> None:
-        replays = self.result.compilation is not None and self.result.compilation.cudagraphs == "used"
-        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, replays)
-        if compiled is not None and replays and variants.with_break is not None:
-            # The pools hold the CUDA graphs of the model with added breaks, too.
-            compiled = replace(compiled, peak_memory_bytes=None, peak_reserved_bytes=None)
-        self.result = replace(self.result, compiled=compiled)
+        replays = self.result.compilation is not None and self.result.compilation.cudagraphs_used
+        # With added breaks the pools hold the CUDA graphs of that model, too: the peak is not known.
+        known = (None, None) if replays and variants.with_break is not None else None
+        compiled = examined(self.result.compiled, variants.compiled.call, workload.device, observer, known)
+        self.keep(compiled=compiled)
 
     def check(self, workload: Workload, variants: Variants, lost_outputs: Any) -> None:
         """Compares the outputs of both, and times what a request needs beside the model."""
@@ -399,12 +395,12 @@ class Run:
         pair = None
         if self.result.predictions is not None and (theirs := workload.predictions(outputs)) is not None:
             pair = (self.result.predictions["eager"], theirs)
-            self.result = replace(self.result, predictions={"eager": pair[0], "compiled": pair[1]})
+            self.keep(predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
-        self.result = replace(self.result, parity=agreement)
-        self.result = replace(self.result, end_to_end=workload.end_to_end(outputs))
+        self.keep(parity=agreement)
+        self.keep(end_to_end=workload.end_to_end(outputs))
 
     # Explain
 
@@ -422,7 +418,7 @@ class Run:
             return
         self.events.doing("another_size", 0.945)
         for one in another_size.measured(workload, variants, self.log):
-            self.result = replace(self.result, another_sizes=(*self.result.another_sizes, one))
+            self.keep(another_sizes=(*self.result.another_sizes, one))
 
     def capture_before_eager(self, workload: Workload, eager: Eager) -> None:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
@@ -432,7 +428,7 @@ class Run:
             return
         self.events.doing("capture", 0.95)
         first = graph_breaks.captured_otherwise(eager.untouched, workload, self.log.first_capture)
-        self.result = replace(self.result, compilation=replace(compiled, compiled_first=first))
+        self.keep(compilation=replace(compiled, compiled_first=first))
 
     def compile_again(self, workload: Workload) -> None:
         """The first call once more in a further process: from the cache of this run's own, or from its package."""
@@ -444,7 +440,7 @@ class Run:
         spec = replace(self.spec, threads=known.threads) if workload.device.type == "cpu" else self.spec
         try:
             warm = first_call.measure_elsewhere(spec, self.job.picture, bool(compiled.compiled_first), self.package)
-            self.result = replace(self.result, compilation=replace(compiled, warm=warm))
+            self.keep(compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
             source = "the package" if self.package is not None else "the filled cache"
             self.warnings.append(f"The first call from {source} could not be measured: {error}.")

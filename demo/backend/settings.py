@@ -10,24 +10,14 @@ import torch._inductor.config
 import torch.fx.experimental._config
 
 from demo.backend.workload import tensors
-from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
-
-TF32_CAPABILITY = (8, 0)
 
 
 def apply(spec: RunSpec, device: torch.device) -> None:
     """Sets this process's threads, and the switches of freezing, equal sizes and TF32.
 
-    With dtype float32 TF32 is off for convolutions too, where torch allows it by default. Raises BadInput for tf32
-    where the device has none.
+    With dtype float32 TF32 is off for convolutions too, where torch allows it by default.
     """
-    if spec.dtype == "tf32":
-        if device.type != "cuda":
-            raise BadInput("dtype tf32 is a format of NVIDIA GPUs and this run uses the CPU. Choose dtype float32.")
-        if torch.cuda.get_device_capability(device) < TF32_CAPABILITY:
-            name = torch.cuda.get_device_name(device)
-            raise BadInput(f"dtype tf32 needs a GPU of compute capability 8.0 or more, not a {name}. Choose float32.")
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"
     # For the whole process, and not among torch.compile's options: dynamo asks for it when it traces, and only then are

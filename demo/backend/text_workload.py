@@ -21,20 +21,24 @@ import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
-from demo.backend import compilation, failures, models, timing
+from demo.backend import compilation, failures, models, prefill, timing
+from demo.backend.compilation import CompileLog
+from demo.backend.events import Events
 from demo.backend.load_errors import OTHER, named
 from demo.backend.picture_workload import CPU_CLOCK
+from demo.backend.variants import Variants
 from demo.backend.workload import Batch, Change, OtherSize, Workload
-from demo.core import limits
 from demo.core.errors import BadInput
+from demo.core.measurement import Generation
 from demo.core.outputs import EndToEnd, Predictions
+from demo.core.result import RunResult
 from demo.core.spec import MAX_TOKENS, MIN_TOKENS, RunSpec
 
 COMPARED_TOKENS = 64
-"""Of an answer: those whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
+"""Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
 KEY_VALUE_LAYERS = ("full_attention", "sliding_attention", "chunked_attention")
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
-"""Of the largest logit: how far a step over the cache may be from a call without one."""
+"""How far a step over the cache may be from a call without one, as a share of the largest logit."""
 
 
 class Decoding:
@@ -48,7 +52,7 @@ class Decoding:
         """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
         self.prompt = prompt
         self.steps = tokens - 1
-        """Of an answer: its first token comes with the prompt."""
+        """Steps of an answer, whose first token comes with the prompt."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
         """The answer's first token, and the last one chosen; [batch, 1]."""
@@ -110,7 +114,7 @@ class Decoding:
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
     def bytes(self) -> int:
-        """Of keys and values."""
+        """Size of the keys and values."""
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
 
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
@@ -184,16 +188,11 @@ class TextWorkload(Workload):
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
-        """From one call over prompt and answer, without a cache, which comes to the same.
+        """Logits of one call over prompt and answer, without a cache, which comes to the same.
 
-        Raises ValueError where it would not: with longrope a text beyond the original length is read in another way
-        from its first token on, and the steps had read the prompt as a shorter one.
+        Not covered: longrope, where a text beyond the original length is read in another way from its first token on.
         """
         assert self.decoding.eager is not None
-        rope = getattr(self.model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-        prompt, original = self.ids.shape[1], rope.get("original_max_position_embeddings")
-        if rope.get("rope_type") == "longrope" and original and prompt <= original < prompt + self.spec.tokens:
-            raise ValueError(f"the answer crosses {original:,} tokens, from where longrope turns positions otherwise")
         answer = self.decoding.eager[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
@@ -213,6 +212,17 @@ class TextWorkload(Workload):
             postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), CPU_CLOCK),
         )
 
+    def time_more(self, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
+        """The result with the prompt's figures, and what is known of the cache."""
+        events.doing("prefill", 0.85, phase="time")
+        tokens = self.ids.shape[1]
+        asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
+        both = prefill.timed(self, self.decoding.prefill, variants, log)
+        return replace(result, prefill=both, generation=asked)
+
+    def time_last(self, result: RunResult, events: Events) -> RunResult:
+        return prefill.with_generate(self, self.decoding.prompt, result, events)
+
     def of_other_sizes(self) -> Iterator[OtherSize]:
         """A longer prompt in a cache of the same length, a cache twice as long, and another batch size."""
         spec, prompt = self.spec, self.ids.shape[1]
@@ -223,8 +233,7 @@ class TextWorkload(Workload):
         context = _context(self.model.config.get_text_config(decoder=True))
         if 2 * spec.tokens <= MAX_TOKENS and (context is None or places + spec.tokens <= context):
             yield self._sized("cache", replace(spec, tokens=2 * spec.tokens), prompt)
-        size = spec.batch_size * 2 if spec.batch_size * 2 <= limits.current().batch else max(1, spec.batch_size // 2)
-        yield self._sized("batch size", replace(spec, batch_size=size), prompt)
+        yield self._sized("batch size", self.with_other_batch, prompt)
 
     def _sized(self, changed: Change, spec: RunSpec, prompt_tokens: int) -> OtherSize:
         ids = self.ids.repeat(1, -(-prompt_tokens // self.ids.shape[1]))[:, :prompt_tokens]
@@ -289,7 +298,7 @@ def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
 
 
 def _made_up(prompt: str, words: int) -> torch.Tensor:
-    """Without a tokenizer, as with random weights: each word and each mark is one token, by its checksum."""
+    """Tokens without a tokenizer, as with random weights: each word and each mark is one, by its checksum."""
     pieces = ["<bos>", *re.findall(r"\w+|[^\w\s]", prompt)]
     return torch.tensor([[zlib.crc32(piece.encode()) % words for piece in pieces]])
 
@@ -322,11 +331,7 @@ def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
         raise BadInput("The prompt gives no token. Give a text to go on from.")
     context = _context(config)
     if context is not None and prompt_tokens + spec.tokens > context:
-        in_all = context == getattr(config, "max_position_embeddings", None)
-        takes = (
-            f"takes {context:,} in all" if in_all else f"has an attention window of {context:,}, which must hold both"
-        )
         raise BadInput(
             f"The prompt has {prompt_tokens:,} tokens, {spec.tokens:,} more are asked for, and "
-            f"{named(spec.checkpoint)} {takes}. Shorten the prompt, or ask for fewer tokens."
+            f"{named(spec.checkpoint)} takes {context:,} in all. Shorten the prompt, or ask for fewer tokens."
         )

@@ -48,11 +48,11 @@ times as long as the others, so it counts."""
 SLOW_BLOCKS_APART = 3
 """With half blocks of one call the A/A control comes after every third block only: the time is short."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
-"""Of each variant, where time allows: fewer are no basis for a figure."""
+"""Least blocks and calls of each variant, where time allows: fewer are no basis for a figure."""
 MOST_TIMING_SECONDS = 60.0
-"""However long the first compiled call took."""
+"""Seconds of timing at most, however long the first compiled call took."""
 REPORT_SECONDS = 0.3
-"""Between two reports of `time_fixed_count`."""
+"""Seconds between two reports of `time_fixed_count`."""
 NEW_ESTIMATE = 1.1
 """The speed-up is estimated anew when there are this many times as many blocks."""
 
@@ -132,7 +132,7 @@ class Samples:
     seconds: float = 0.0
     """Clock time from the first call to the last, with what lies between calls."""
     _latest: tuple[int, tuple[stats.Interval, ...], tuple[float, ...]] = (0, (), ())
-    """Of the last estimate: blocks, intervals, seconds of a call."""
+    """Blocks, intervals and seconds of a call of the last estimate."""
 
     @property
     def blocks(self) -> int:
@@ -151,7 +151,7 @@ class Samples:
         return self._estimate()[1]
 
     def seconds_of_a_call(self) -> tuple[float, ...]:
-        """Of eager, compiled and a third variant, from the blocks of `intervals`, whose estimates are their quotients.
+        """Seconds of each variant's call, from the blocks of `intervals`, whose estimates are their quotients.
 
         Empty before the first block.
         """
@@ -223,7 +223,7 @@ def warm_up(
 
 
 def min_warmup_calls(spec: RunSpec, device: torch.device) -> int:
-    """Of the compiled model; more where its first calls record CUDA graphs."""
+    """Least warm-up calls of the compiled model: more where its first calls record CUDA graphs."""
     return WARMUP_CALLS + (CUDA_GRAPH_CALLS if device.type == "cuda" and spec.mode in CUDA_GRAPH_MODES else 0)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.backend import timing
+from demo.backend.memory_and_throughput import Peak
 from demo.core.measurement import Compilation
 
 
@@ -22,10 +23,12 @@ class Variant:
 @dataclass(frozen=True)
 class Eager(Variant):
     outputs: Any
-    """Of one call, cloned."""
+    """Outputs of one call, cloned."""
     untouched: Any
     """A twin of the model from before its first call; None where it cannot be copied."""
     first_call_changed_model: bool
+    peak: Peak | None = None
+    """Of memory on a GPU, from before the compile; None on a CPU, where it is measured after the timing."""
 
 
 @dataclass(frozen=True)

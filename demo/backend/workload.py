@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,7 +16,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
+from demo.backend.compilation import CompileLog
+from demo.backend.events import Events
+from demo.backend.variants import Variants
+from demo.core import limits
 from demo.core.outputs import EndToEnd, Predictions
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 
 Batch = dict[str, Any]
@@ -37,7 +42,7 @@ class OtherSize:
     workload: Workload
     height: int = 0
     width: int = 0
-    """Pixels of the model's input."""
+    """Pixels of the model's input; 0 where it is no picture."""
     prompt_tokens: int = 0
     cache_tokens: int = 0
 
@@ -82,6 +87,12 @@ class Workload(ABC):
         """A call of the model as it is."""
         return self.call(self.model)
 
+    @property
+    def with_other_batch(self) -> RunSpec:
+        """The spec with twice its batch size, or with half of it where that is beyond the limit."""
+        size = self.spec.batch_size
+        return replace(self.spec, batch_size=2 * size if 2 * size <= limits.current().batch else max(1, size // 2))
+
     def call(self, model: Any) -> timing.Call:
         """What is timed, with `model`: the workload's, a twin of it, or one of these compiled."""
         batch = self.batch
@@ -99,12 +110,20 @@ class Workload(ABC):
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
-        """The same of `exact`, a copy of the model in float64."""
+        """What `outputs` gives, from `exact`, a copy of the model in float64."""
         double = pytree.tree_map_only(
             torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, self.batch
         )
         return exact(**double)
 
+    def time_more(self, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
+        """The result with further figures of eager and compiled, timed after their calls."""
+        return result
+
+    def time_last(self, result: RunResult, events: Events) -> RunResult:
+        """The result with what has to be timed after everything else, because it changes the process."""
+        return result
+
     def of_other_sizes(self) -> Iterator[OtherSize]:
-        """Subjects over the same model whose inputs have other sizes."""
+        """Workloads over the same model whose inputs have other sizes."""
         return iter(())

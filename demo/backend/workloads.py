@@ -10,7 +10,7 @@ from PIL import Image
 from demo.backend import compile_model, machine_probe, models, own_model, settings, text_workload
 from demo.backend.picture_workload import PictureWorkload
 from demo.backend.workload import Workload
-from demo.core import images
+from demo.core import images, refusals
 from demo.core.errors import BadInput
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 
@@ -21,11 +21,6 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
     `picture` and its `file` are None for a model that sees none. Raises BadInput where the model cannot be run as
     asked.
     """
-    if spec.mode not in machine_probe.modes():
-        raise BadInput(
-            f"This torch ({torch.__version__}) has no mode {spec.mode!r}. Allowed: {', '.join(machine_probe.modes())}."
-        )
-    machine_probe.require_compiler()
     settings.apply(spec, device)
     workload: Workload
     if spec.task == OWN_MODEL:
@@ -43,8 +38,9 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
 
 
 def read(spec: RunSpec, file: Path | None) -> Workload:
-    """The same from the picture's file, which is read where the model sees one, on the device that the spec asks
-    for."""
+    """Loads the workload on the device that the spec asks for. `file` is read where the model sees a picture.
+
+    Raises BadInput where this machine cannot run the spec."""
     picture = images.read(file)[0] if file is not None and spec.sees_picture else None
-    device = machine_probe.pick_device(spec.device)
-    return load(spec.on(device.type), device, picture, file)
+    placed = refusals.checked(spec, machine_probe.host())
+    return load(placed, torch.device(placed.device), picture, file)

@@ -143,7 +143,7 @@ def report(answer: Answer, image: str | None = None) -> str:
         )
     elif answer.ratio is not None:
         lines.append(
-            f"{fmt.ratio_interval(answer.ratio.low, answer.ratio.high)}, 95 % confidence for a rerun, from "
+            f"{' to '.join(fmt.ratio_ends(answer.ratio.low, answer.ratio.high))}, 95 % confidence for a rerun, from "
             f"{autopilot.ROUNDS} runs of each in alternation, each in a process of its own."
         )
     lines += [line for line in (answer.fullgraph,) if line]

@@ -1,21 +1,21 @@
 """`python -m demo deploy OWNER/NAME`: this project as a Space of the Hugging Face Hub, made or brought up to date.
 
-What is covered: bad input and a Space that holds something else are refused before anything is changed; the files
-arrive in one commit. What is not covered: whether the Space then builds and starts; its page shows that.
+What is covered: a Space that holds something else is refused before anything is changed; the files arrive in one
+commit. What is not covered: whether the Space then builds and starts; its page shows that.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from demo.cli.common import FAILED, OK, listed
+from demo.cli.common import FAILED, OK
 from demo.core import format as fmt
 from demo.core import hub
+from demo.core.catalog import is_hub_id
 from demo.core.errors import BadInput
 from demo.store import hub_dataset
 
@@ -25,7 +25,7 @@ BELONGS = (
     *("demo", "assets", "docs", "benchmarks/results"),
 )
 """What the page needs, and what README.md leads to. Of folders the files that git tracks, as they are on the disk."""
-HIDDEN = re.compile(rb"(^|/)\.|__pycache__/")
+HIDDEN = re.compile(r"(^|/)\.|__pycache__/")
 """Never uploaded, even where git tracks it."""
 OURS = "demo/cli/main.py"
 """A Space that has this file holds this project."""
@@ -56,7 +56,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def _deploy(options: argparse.Namespace) -> int:
     from huggingface_hub.errors import HfHubHTTPError
 
-    _check(options.space, options.hardware)
+    if not is_hub_id(options.space):
+        raise BadInput(f"A Space is named OWNER/NAME, at most 96 letters, digits, '-', '_', '.': {options.space!r}.")
     dataset, files = hub_dataset.named(), _files()
     address = f"{hub.endpoint()}/spaces/{options.space}"
     size = sum((ROOT / file).stat().st_size for file in files)
@@ -84,40 +85,15 @@ def _deploy(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check(space: str, hardware: str | None) -> None:
-    """Raises BadInput for a name that no Space has, and for hardware that the Hub's library does not know."""
-    from huggingface_hub import SpaceHardware
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(space)
-        fits = space.count("/") == 1
-    except HFValidationError:
-        fits = False
-    if not fits:
-        raise BadInput(
-            f"A Space is named OWNER/NAME, each at most 96 letters, digits, '-', '_', '.'. Given: {_line(space)!r}."
-        )
-    known = [one.value for one in SpaceHardware]
-    if hardware is not None and hardware not in known:
-        raise BadInput(f"--hardware must be {listed(known)}. Given: {_line(hardware)!r}.")
-
-
 def _files() -> list[str]:
-    """The tracked files that belong on a Space. Raises BadInput where they cannot be told, or are not complete."""
+    """The tracked files that belong on a Space, without links. Raises BadInput outside of a complete clone."""
     command = ["git", "ls-files", "-z", "--", *BELONGS]
     try:
-        asked = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=30, check=True)
+        names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     except (OSError, subprocess.SubprocessError) as error:
-        told = _line((getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace"))
-        raise BadInput(
-            f"git does not say which files belong to the project: {told}. Start in a clone of it."
-        ) from error
-    names = [os.fsdecode(name) for name in asked.stdout.split(b"\0") if name and not HIDDEN.search(name)]
-    files = [name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
-    for name in sorted({*names} - {*files}):
-        print(f"Not uploaded, because it is a link or not on the disk: {_line(name)}", file=sys.stderr)
+        raise BadInput(f"git does not list the project's files: {error}. Start in a clone of it.") from error
+    tracked = [name for name in names if name and not HIDDEN.search(name)]
+    files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
     if missing := [name for name in ("app.py", "README.md", "requirements.txt", OURS) if name not in files]:
         raise BadInput(f"{ROOT} has no {' and no '.join(missing)} to upload. Start in a complete clone of the project.")
     return files
@@ -131,8 +107,8 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     disable_progress_bars()
     api, space = HfApi(endpoint=hub.endpoint()), options.space
     # Hardware is asked for at once: without a subscription the Hub makes no Space on its free hardware.
-    make = {"space_hardware": options.hardware, "private": options.private or None, "exist_ok": True}
-    api.create_repo(space, repo_type="space", space_sdk="gradio", **make)
+    asked = {"space_hardware": options.hardware, "private": options.private or None}
+    api.create_repo(space, repo_type="space", space_sdk="gradio", exist_ok=True, **asked)
     held = api.space_info(space)
     present = {file.rfilename for file in held.siblings or ()}
     if OURS not in present and (others := sorted(present - HUBS_OWN)):
@@ -149,10 +125,9 @@ def _send(options: argparse.Namespace, dataset: str | None, files: list[str]) ->
     hardware = options.hardware or runtime.requested_hardware or runtime.hardware
     if options.hardware and options.hardware not in (runtime.requested_hardware, runtime.hardware):
         api.request_space_hardware(space, options.hardware)
-    gone = sorted(present - {*files, ".gitattributes"})
-    added = [CommitOperationAdd(file, _suited(file, hardware) or ROOT / file) for file in files]
     # In one commit: `upload_folder` makes several of so many files, and each of them starts a build.
-    removed = [CommitOperationDelete(file) for file in gone]
+    added = [CommitOperationAdd(file, _suited(file, hardware) or ROOT / file) for file in files]
+    removed = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
     api.create_commit(space, [*removed, *added], commit_message="Worth Compiling?", repo_type="space")
 
 

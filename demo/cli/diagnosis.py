@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants
 
-from demo.core import catalog, hub
-from demo.core.catalog import Checkpoint
+from demo.core import catalog, hub, refusals
 from demo.core.errors import WorkerDied
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine
 from demo.runs.runner import Runner
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
-
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def examine() -> Diagnosis:
     notes: list[Finding] = []
     machine = _machine(problems, notes)
     reachable = hub.reachable()
-    cached = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if _in_cache(checkpoint))
+    cached = tuple(checkpoint.id for checkpoint in catalog.CHECKPOINTS if hub.holds_weights(checkpoint.id))
     if not reachable:
         notes.append(
             Finding(
@@ -96,46 +93,30 @@ def _machine(problems: list[Finding], notes: list[Finding]) -> HostInfo | None:
                 )
             )
             return None
-    if machine.compiler is None:
-        problems.append(
-            Finding(
-                "torch.compile needs a C++ compiler and none was found.",
-                "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it.",
-            )
-        )
+    if refused := refusals.refusal(on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine):
+        problems.append(Finding(refused.what, refused.remedy))
+    else:
+        notes += [Finding(one.what, one.remedy) for one in refusals.limits_of(machine)]
     if machine.gpu_problem is not None:
         notes.append(Finding(f"The GPU cannot be used: {machine.gpu_problem}.", "Until then runs use the CPU."))
     return machine
 
 
 def _results(notes: list[Finding]) -> tuple[str, int]:
+    """The file of the results, and how many it holds; ('', 0) where it cannot be read."""
     history = History()
     try:
-        stored = history.count()
-        folder = next(parent for parent in history.path.parents if os.path.exists(parent))
-        if not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")
-        return str(history.path), stored
+        return str(history.path), history.count()
     except HistoryError as error:
         notes.append(Finding(str(error), f"Set {FOLDER_VARIABLE} to a folder that can be written."))
         return "", 0
 
 
-def _in_cache(checkpoint: Checkpoint) -> bool:
-    return not checkpoint.bundled and any(
-        isinstance(try_to_load_from_cache(checkpoint.id, name, revision=checkpoint.revision), str) for name in _WEIGHTS
-    )
-
-
 def _folder(path: Path) -> Folder:
-    return Folder(str(path), sum(_sizes(path)))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    """Of all files below, links not followed; what vanishes meanwhile is passed over."""
-    for parent, _, names in os.walk(folder):
+    """The folder with the size of all files below; links are not followed, and a file that vanishes is left out."""
+    size = 0
+    for parent, _, names in os.walk(path):
         for name in names:
-            try:
-                yield os.lstat(os.path.join(parent, name)).st_size
-            except OSError:
-                continue
+            with suppress(OSError):
+                size += os.lstat(os.path.join(parent, name)).st_size
+    return Folder(str(path), size)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from typing import Any
 
 from demo.cli import terminal
@@ -14,9 +16,12 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
     parser.set_defaults(command=_doctor)
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    parser.add_argument("--gpu", action="store_true", help="check how the GPU measures and compiles, in two minutes")
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    if options.gpu:
+        return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
     from demo.cli.diagnosis import examine  # imports the Hub's client, which no other command needs
 
     diagnosis = examine()

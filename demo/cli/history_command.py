@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from demo.cli import terminal
 from demo.cli.common import FAILED, OK
@@ -134,14 +135,12 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
             written += 1
             yield result
 
-    try:
-        with replacing(file) as draft:
-            if format == "md":
-                draft.write(_listed(results()).encode())
-            else:
-                export.write(results(), format, draft)
-    except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
+    with _written(file) as draft:
+        if format == "md":
+            cells = ((result.spec, result, sentences.status(result, ENGLISH)) for result in results())
+            draft.write(markdown.of_cells(cells).encode())
+        else:
+            export.write(results(), format, draft)
     print(f"{sentences.count(written, 'result', ENGLISH)} written to {file}.", file=sys.stderr)
     return OK
 
@@ -152,18 +151,20 @@ def _card(result: RunResult, file: Path) -> int:
     if kind not in (".png", ".svg"):
         raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
     drawn = card.draw(result) if kind == ".png" else link_preview.badge(result).encode()
-    try:
-        with replacing(file) as draft:
-            draft.write(drawn)
-    except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
+    with _written(file) as draft:
+        draft.write(drawn)
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
     return OK
 
 
-def _listed(results: Iterable[RunResult]) -> str:
-    """Markdown, a line for each."""
-    return markdown.of_cells((result.spec, result, sentences.status(result, ENGLISH)) for result in results)
+@contextmanager
+def _written(file: Path) -> Iterator[BinaryIO]:
+    """A new file in the place of this one. Raises BadInput where it cannot be written."""
+    try:
+        with replacing(file) as draft:
+            yield draft
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror or error}.") from error
 
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,7 +27,6 @@ from demo.cli import (
     run_command,
     script_command,
     serve_command,
-    streams,
     sweep_command,
     terminal,
 )
@@ -51,8 +52,9 @@ READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
-    streams.open_closed()
-    streams.write_any_character()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # UTF-8 whatever the locale, and a broken file name as its escape
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         options = _parsed(arguments)
         code: int = options.command(options)
@@ -71,17 +73,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        streams.silence_output()
+        _silence_output()
         return READER_LEFT
     except OSError as error:  # from the machine, such as standard output on a full disk
         where = f" ({error.filename})" if error.filename else ""
         print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
-        streams.silence_output()
+        _silence_output()
         return FAILED
 
 
+def _silence_output() -> None:
+    """Sends what is left in the buffer to the null device, so that Python's flush at exit succeeds."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """As `parse_args`, and takes words behind an option too: `history delete --yes ID`."""
+    """The parsed options. Takes words behind an option, too: `history delete --yes ID`."""
     program = parser()
     options, rest = program.parse_known_args(arguments)
     if rest and not hasattr(options, "words"):
@@ -92,7 +102,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands; what it parses holds the function of the command as `command`."""
+    """The parser of all commands; what it parses holds the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this vision model, on this machine?")
     program.set_defaults(command=lambda options: print_help(program))
     program.add_argument("--version", action=_Version, help="the project's commit and the libraries' versions")

@@ -29,14 +29,11 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
+from demo.core.spec import TASKS, TEXT_GENERATION
 from demo.present import markdown, sentences
-from demo.present.script import loading_lines, script
+from demo.present.script import loading_lines
 from demo.runs.outcome import Files
 from demo.store.history import History
-
-GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "kfd", "dxg")
-"""Below /dev, where there is a GPU that torch calls cuda: of NVIDIA or AMD, or in Windows' subsystem for Linux."""
 
 
 def add_to(commands: Any) -> None:
@@ -89,10 +86,9 @@ def _run(options: argparse.Namespace) -> int:
         spec = catalog.make_spec(folders=True, **given)
     else:
         spec = catalog.own_model_spec(options.model, **given)
-    _check_device(spec)
     image = picture(options.image, [spec])
-    trace = _new_file(options.trace, ".json", ".gz", what="trace")  # Perfetto knows a packed trace by its name
-    package = _new_file(options.package, ".pt2", what="package")
+    trace = _new_file(options.trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
+    package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
     history = History()
@@ -110,16 +106,10 @@ def _run(options: argparse.Namespace) -> int:
         _export(result, table)
     stored = history.get(result.id) is not None
     if stored:
-        print(f"Stored as {result.id}: {_next_command(result)}", file=sys.stderr)
+        print(f"Stored as {result.id}: {PROGRAM} history {result.id}", file=sys.stderr)
     if received:
         return 128 + received[0]
     return OK if result.status == "ok" and stored else FAILED
-
-
-def _check_device(spec: RunSpec) -> None:
-    """Raises BadInput where Linux shows no GPU to a run on one: torch would say so too, but takes seconds to load."""
-    if spec.device == "cuda" and sys.platform == "linux" and not any(any(Path("/dev").glob(one)) for one in GPU_FILES):
-        raise BadInput("Device cuda was asked for, but this machine shows no GPU. Choose device cpu or auto.")
 
 
 def _followed(history: History, *run: Any) -> RunResult:
@@ -127,12 +117,18 @@ def _followed(history: History, *run: Any) -> RunResult:
     from demo.runs.runner import Runner
 
     result: RunResult | None = None
+    told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
         with closing(Runner(history)) as runner:
             for event in runner.run(*run):
                 if isinstance(event, RunResult):
                     result = event
+                elif not told and runner.machine is not None:
+                    told = True
+                    if problem := runner.machine.gpu_problem:
+                        progress.end()
+                        print(ENGLISH.plain("obstacle_gpu", problem=problem), file=sys.stderr)
                 else:
                     progress.show(event)
     finally:
@@ -160,28 +156,14 @@ def _export(result: RunResult, table: Path) -> None:
         write_markdown(table, markdown.of_run(result))
 
 
-def _next_command(result: RunResult) -> str:
-    """The command that goes on from a stored result."""
-    try:
-        script(result)
-    except BadInput:
-        return f"{PROGRAM} history {result.id}"
-    return f"{PROGRAM} script {result.id} > run.py"
-
-
-def _new_file(given: str | None, *endings: str, what: str) -> Path | None:
-    """The file that `given` names, with these endings, which must be a new one."""
+def _new_file(given: str | None, ending: str, what: str) -> Path | None:
+    """The file that `given` names, with this ending. Raises BadInput where it is there, or cannot be written."""
     if given is None:
         return None
-    for ending in reversed(endings):
-        given = given.removesuffix(ending)
-    path = Path(given + "".join(endings))
-    if path.name.strip(".") == "".join(endings).strip("."):
-        raise BadInput(f"The {what} needs the name of a file. Given: {given!r}.")
-    if os.path.exists(path) or not os.path.isdir(path.absolute().parent):
-        problem = "exists already" if os.path.exists(path) else "lies in no folder that exists"
-        raise BadInput(f"The {what} file {str(path)!r} {problem}. Name a new one.")
-    return path
+    path = Path(given.removesuffix(ending) + ending)
+    if os.path.exists(path):
+        raise BadInput(f"The {what} file {str(path)!r} exists already. Name a new one.")
+    return file_to_write(str(path), what)
 
 
 @contextmanager

@@ -20,9 +20,10 @@ from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import advice, details, same_answer, sentences, text_answer
+from demo.present import advice, details, same_answer, sentences
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.present.script import snippet
+from demo.present.why_parts import Part
 from demo.store import published
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ SPARSE_SECONDS = 10.0
 MAX_PREDICTIONS = 5
 WIDEST = 100
 TEXT_WIDTH = 48
-"""Of each of two texts side by side."""
+"""Columns of each of two texts side by side."""
 
 
 class ProgressLine:
@@ -115,14 +116,13 @@ def report(result: RunResult) -> str:
     sections.append(table(_asked(result)))
     if result.predictions:
         warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
-        parted = text_answer.parted(result, ENGLISH)
+        parted = same_answer.parted(result, ENGLISH)
         said = [same_answer.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
-    untried = [] if result.another_sizes else ["another_size"]  # an invitation to press a button
-    for name, make in (details.WHY | details.COST).items():
-        part = make(result, ENGLISH)
-        if part is not None and name not in untried and (part.sentences or part.table or part.rows):
-            sections.append(_part(part))
+    untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
+    for parts in details.tree(result, ENGLISH).values():
+        shown = [part for name, part in parts.items() if name != untried]
+        sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result, published.rows(), ENGLISH):
         sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
     if steps := advice.next_steps(result, ENGLISH):
@@ -140,7 +140,7 @@ def report(result: RunResult) -> str:
     return fmt.printable("\n\n".join(filter(None, told)))
 
 
-def _part(part: details.Part) -> list[str]:
+def _part(part: Part) -> list[str]:
     lines = [part.title, *(line for text in part.sentences if text for line in _hanging("  ", text))]
     if part.table is not None:
         heads, cells = part.table

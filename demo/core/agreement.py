@@ -20,7 +20,7 @@ T = TypeVar("T")
 SAME_BOX_IOU = 0.9
 """Eager's and compiled's boxes of one run are the same from this IoU on."""
 BOX_IOU = 0.8
-"""The same for boxes of two runs, whose settings may differ."""
+"""Boxes of two runs, whose settings may differ, are the same from this IoU on."""
 MASK_IOU = 0.95
 """Smallest mean IoU over the labels at which the masks of two runs agree."""
 SAME_TOKENS = 8

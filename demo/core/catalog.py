@@ -6,6 +6,7 @@ here. `make_spec` makes a `RunSpec` of what somebody typed; every way of asking 
 
 from __future__ import annotations
 
+import csv
 import difflib
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import limits
+from demo.core.codec import shown
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec
 
@@ -31,7 +33,7 @@ class Checkpoint:
     input_size: tuple[int, int]
     """Height and width that the processor feeds the model for a 4:3 photograph; `NO_PICTURE` for a text model."""
     parameters: int
-    """As `model.parameters()` counts them; 0 where they were not counted."""
+    """The count of `model.parameters()`; 0 where they were not counted."""
     licence: str
     auto_class: str
     """The transformers class that loads it, such as 'AutoModelForObjectDetection'."""
@@ -41,6 +43,19 @@ class Checkpoint:
     bundled: bool = False
     drawn_only: bool = False
     """It was trained on this project's drawn shapes and on nothing else."""
+
+
+def _read_table(file: Path) -> tuple[Checkpoint, ...]:
+    """The checkpoints of a table whose columns are the fields of `Checkpoint`; an empty cell is None, or False."""
+
+    def entry(row: dict[str, str]) -> Checkpoint:
+        size = int(row.pop("height")), int(row.pop("width"))
+        fields: dict[str, Any] = {name: cell or None for name, cell in row.items()}
+        fields |= {name: row[name] == "yes" for name in ("takes_text", "bundled", "drawn_only")}
+        return Checkpoint(**fields | {"parameters": int(row["parameters"])}, input_size=size)
+
+    with file.open(encoding="utf-8", newline="") as table:
+        return tuple(map(entry, csv.DictReader(table)))
 
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -61,7 +76,6 @@ DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
 )
-_NOT_NAMED = "other (not named on its card)"
 
 # `input_size` is what the processor makes of a landscape photograph of 640 x 480 pixels. Three checkpoints keep the
 # aspect ratio, so other photographs give other sizes: the DETRs (shortest edge 800, longest at most 1333) and
@@ -69,209 +83,7 @@ _NOT_NAMED = "other (not named on its card)"
 #
 # `parameters` are those that `model.parameters()` counts. The DETRs' frozen batch norms are buffers and not among
 # them, which is why the Hub, counting every tensor, says 0.1 to 0.2 million more.
-CHECKPOINTS: tuple[Checkpoint, ...] = (
-    Checkpoint(
-        id="google/vit-base-patch16-224",
-        task="image-classification",
-        family="ViT",
-        title="ViT base, 224 px",
-        revision=None,
-        input_size=(224, 224),
-        parameters=86_567_656,
-        licence="apache-2.0",
-        auto_class="AutoModelForImageClassification",
-    ),
-    Checkpoint(
-        id="microsoft/beit-base-patch16-224-pt22k-ft22k",
-        task="image-classification",
-        family="BeiT",
-        title="BEiT base, 21 841 classes, 224 px",
-        revision=None,
-        input_size=(224, 224),
-        parameters=102_557_713,
-        licence="apache-2.0",
-        auto_class="AutoModelForImageClassification",
-    ),
-    Checkpoint(
-        id="facebook/convnext-large-224",
-        task="image-classification",
-        family="ConvNeXT",
-        title="ConvNeXT large, 224 px",
-        revision=None,
-        input_size=(224, 224),
-        parameters=197_767_336,
-        licence="apache-2.0",
-        auto_class="AutoModelForImageClassification",
-    ),
-    Checkpoint(
-        id="microsoft/resnet-50",
-        task="image-classification",
-        family="ResNet",
-        title="ResNet-50, 224 px",
-        revision=None,
-        input_size=(224, 224),
-        parameters=25_557_032,
-        licence="apache-2.0",
-        auto_class="AutoModelForImageClassification",
-    ),
-    Checkpoint(
-        id="nvidia/segformer-b0-finetuned-ade-512-512",
-        task="image-segmentation",
-        family="Segformer",
-        title="SegFormer B0, 512 px",
-        revision=None,
-        input_size=(512, 512),
-        parameters=3_752_694,
-        licence="other (NVIDIA source code licence for SegFormer, non-commercial)",
-        auto_class="AutoModelForSemanticSegmentation",
-        segmentation="semantic",
-    ),
-    Checkpoint(
-        id="facebook/mask2former-swin-tiny-coco-panoptic",
-        task="image-segmentation",
-        family="Mask2former",
-        title="Mask2Former, Swin tiny, panoptic, 384 px",
-        revision=None,
-        input_size=(384, 384),
-        parameters=47_436_800,
-        licence=_NOT_NAMED,
-        auto_class="AutoModelForUniversalSegmentation",
-        segmentation="panoptic",
-    ),
-    Checkpoint(
-        id="facebook/maskformer-swin-base-ade",
-        task="image-segmentation",
-        family="Maskformer",
-        title="MaskFormer, Swin base, 640 px",
-        revision=None,
-        input_size=(640, 864),
-        parameters=101_831_439,
-        licence=_NOT_NAMED,
-        auto_class="AutoModelForUniversalSegmentation",
-        segmentation="semantic",
-    ),
-    Checkpoint(
-        id="google/deeplabv3_mobilenet_v2_1.0_513",
-        task="image-segmentation",
-        family="MobileNet",
-        title="DeepLabV3 on MobileNetV2, 513 px",
-        revision=None,
-        input_size=(513, 513),
-        parameters=2_525_717,
-        licence=_NOT_NAMED,
-        auto_class="AutoModelForSemanticSegmentation",
-        segmentation="semantic",
-    ),
-    Checkpoint(
-        id="google/owlvit-base-patch32",
-        task="object-detection",
-        family="OwlViT",
-        title="OWL-ViT base, text queries, 768 px",
-        revision=None,
-        input_size=(768, 768),
-        parameters=153_231_879,
-        licence="apache-2.0",
-        auto_class="AutoModelForZeroShotObjectDetection",
-        takes_text=True,
-    ),
-    Checkpoint(
-        id="facebook/detr-resnet-50",
-        task="object-detection",
-        family="DETR",
-        title="DETR, ResNet-50, 800 px",
-        revision="no_timm",
-        input_size=(800, 1066),
-        parameters=41_524_768,
-        licence="apache-2.0",
-        auto_class="AutoModelForObjectDetection",
-    ),
-    Checkpoint(
-        id="facebook/detr-resnet-101",
-        task="object-detection",
-        family="Resnet-101",
-        title="DETR, ResNet-101, 800 px",
-        revision="no_timm",
-        input_size=(800, 1066),
-        parameters=60_464_672,
-        licence="apache-2.0",
-        auto_class="AutoModelForObjectDetection",
-    ),
-    Checkpoint(
-        id="microsoft/conditional-detr-resnet-50",
-        task="object-detection",
-        family="Conditional-DETR",
-        title="Conditional DETR, ResNet-50, 800 px",
-        revision=None,
-        input_size=(800, 1066),
-        parameters=43_418_401,
-        licence="apache-2.0",
-        auto_class="AutoModelForObjectDetection",
-    ),
-    Checkpoint(
-        id="shapes-vit",
-        task="image-classification",
-        family="ViT",
-        title="Shapes ViT, bundled",
-        revision=None,
-        input_size=(64, 64),
-        parameters=827_399,
-        licence="apache-2.0",
-        auto_class="AutoModelForImageClassification",
-        bundled=True,
-        drawn_only=True,
-    ),
-    Checkpoint(
-        id="shapes-segformer",
-        task="image-segmentation",
-        family="Segformer",
-        title="Shapes SegFormer, bundled",
-        revision=None,
-        input_size=(128, 128),
-        parameters=418_152,
-        licence="apache-2.0",
-        auto_class="AutoModelForSemanticSegmentation",
-        segmentation="semantic",
-        bundled=True,
-        drawn_only=True,
-    ),
-    Checkpoint(
-        id="shapes-rtdetr",
-        task="object-detection",
-        family="RT-DETR",
-        title="Shapes RT-DETR, bundled",
-        revision=None,
-        input_size=(128, 128),
-        parameters=788_780,
-        licence="apache-2.0",
-        auto_class="AutoModelForObjectDetection",
-        bundled=True,
-        drawn_only=True,
-    ),
-    Checkpoint(
-        id="google/gemma-2b",
-        task=TEXT_GENERATION,
-        family="Gemma",
-        title="Gemma, 2 B",
-        revision=None,
-        input_size=NO_PICTURE,
-        parameters=2_506_172_416,
-        licence="gemma",
-        auto_class="AutoModelForCausalLM",
-    ),
-    Checkpoint(
-        id="shapes-gemma",
-        task=TEXT_GENERATION,
-        family="Gemma",
-        title="Shapes Gemma, bundled",
-        revision=None,
-        input_size=NO_PICTURE,
-        parameters=1_184_768,
-        licence="apache-2.0",
-        auto_class="AutoModelForCausalLM",
-        bundled=True,
-        drawn_only=True,
-    ),
-)
+CHECKPOINTS: tuple[Checkpoint, ...] = _read_table(ASSETS / "checkpoints.csv")
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
 """The twelve of the guide's tables."""
 BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
@@ -346,15 +158,13 @@ def own_model_spec(model: str, **asked: Any) -> RunSpec:
     """A checked spec for `FILE.py:FUNCTION`. Raises BadInput where that names no function of a Python file."""
     file, function = own_model_parts(model)
     if not function.isidentifier() or file.suffix != ".py":
-        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {_shown(model)}.")
+        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {shown(model)}.")
     try:
         file = file.expanduser().absolute()
     except RuntimeError as error:  # the home of a user that does not exist
-        raise BadInput(f"There is no folder for {_shown(str(file))}: {error}") from error
+        raise BadInput(f"There is no folder for {shown(str(file))}: {error}") from error
     if not os.path.isfile(file):
-        raise BadInput(f"There is no file {_shown(str(file))}. Check the path before the colon.")
-    if not _may_define(file, function):
-        raise BadInput(f"{file.name} has no function {function}. Give the name of one that it has after the colon.")
+        raise BadInput(f"There is no file {shown(str(file))}. Check the path before the colon.")
     return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_read(asked))
 
 
@@ -380,19 +190,19 @@ def _checkpoint(given: str, folders: bool) -> tuple[Checkpoint | None, str]:
     if entry is not None:
         return entry, named
     if ".py:" in named:
-        raise BadInput(OWN_MODEL_ELSEWHERE.format(given=_shown(named)))
+        raise BadInput(OWN_MODEL_ELSEWHERE.format(given=shown(named)))
     if is_folder(named):
         if not folders:
-            raise BadInput(f"{_shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
+            raise BadInput(f"{shown(named)} is a folder. Only the command line runs a checkpoint from a folder.")
         folder = Path(named).expanduser()
         if not os.path.isdir(folder):
             what = "is a file: name the folder that holds it" if os.path.isfile(folder) else "does not exist"
-            raise BadInput(f"The folder {_shown(named)} {what}.")
+            raise BadInput(f"The folder {shown(named)} {what}.")
         return None, os.path.abspath(folder)  # a link keeps its own name, which may tell the task
-    if not _is_hub_id(named):
+    if not is_hub_id(named):
         alike = _alike(named)
         hint = f"Did you mean {alike}?" if alike else "Pick one from the list, or type a Hub id: owner/name."
-        raise BadInput(f"Unknown checkpoint {_shown(named)}. {hint}")
+        raise BadInput(f"Unknown checkpoint {shown(named)}. {hint}")
     if not folders and not limits.current().hub_ids:
         raise BadInput(f"{named} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return None, named
@@ -404,16 +214,7 @@ def own_model_parts(checkpoint: str) -> tuple[Path, str]:
     return Path(file), function
 
 
-def _may_define(file: Path, function: str) -> bool:
-    """False where the name stands nowhere in the file: only running the file tells more."""
-    try:
-        text = file.read_bytes().decode(errors="replace")
-    except OSError:
-        return True  # the worker says why
-    return any(part in text for part in ("import *", "globals(")) or bool(re.search(rf"\b{function}\b", text))
-
-
-def _is_hub_id(named: str) -> bool:
+def is_hub_id(named: str) -> bool:
     """Whether this is owner/name as the Hub allows it. A single word is an id too, but nearly always a typing error."""
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", named) and len(named) <= 96
@@ -435,7 +236,3 @@ def _fits(spec: RunSpec, entry: Checkpoint) -> None:
     if spec.text and not entry.takes_text:
         takers = ", ".join(checkpoint.id for checkpoint in CHECKPOINTS if checkpoint.takes_text)
         raise BadInput(f"{entry.id} takes no text queries. Leave them out, or choose {takers}.")
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -29,7 +29,7 @@ class Reading:
     cores: int
     """That this process may use, without its quota."""
     total: float
-    """Of all these cores together, idle time included."""
+    """Seconds of all these cores together, idle time included."""
     busy: float
     """What any process used of them, and what a hypervisor kept back (steal)."""
     own: float

@@ -10,10 +10,6 @@ _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 _UNSEEN = "\N{COMBINING GRAPHEME JOINER}\N{HANGUL CHOSEONG FILLER}\N{HANGUL JUNGSEONG FILLER}\N{HANGUL FILLER}\uffa0"
 """Invisible, although Unicode calls them letters and a mark."""
-_FLAG = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f)")
-"""The flag of a region, such as Scotland's: a black flag and letters that are not drawn."""
-_EMOJI = range(0x1F000, 0x1FB00)
-"""Blocks of emoji. Some are newer than the Unicode that Python knows."""
 
 
 def milliseconds(seconds: float) -> float:
@@ -82,11 +78,6 @@ def estimate(value: float, low: float, high: float) -> str:
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
-def ratio_interval(low: float, high: float) -> str:
-    """'1.41 to 1.45×'."""
-    return " to ".join(ratio_ends(low, high))
-
-
 def ratio_ends(low: float, high: float) -> tuple[str, str]:
     """'1.41' and '1.45×'."""
     return f"{low:.2f}", f"{high:.2f}×"
@@ -134,21 +125,17 @@ def printable(text: str, kept: str = "\n\t") -> str:
     Replaced: control characters, characters that change the direction of writing, and invisible ones such as the
     zero-width space, with which two different names look the same.
     Kept: `kept`; visible letters, marks, symbols and spaces; joiners (U+200C, U+200D) after a character that is not
-    ASCII, because Persian, Hindi and composed emoji need them.
+    ASCII, because Persian, Hindi and composed emoji need them. Not covered: the flags of regions, such as Scotland's,
+    and emoji that are newer than the Unicode that Python knows, which are replaced.
     """
 
     def shown(before: str, character: str) -> bool:
         if character in _JOINERS:
             return before > "\x7f"
-        if character in _UNSEEN:
-            return False
-        seen = character.isprintable() or ord(character) in _EMOJI or unicodedata.category(character) == "Zs"
-        return seen or character in kept
+        seen = character.isprintable() or unicodedata.category(character) == "Zs"
+        return character in kept or (seen and character not in _UNSEEN)
 
-    def cleaned(part: str) -> str:
-        return "".join(
-            character if shown(before, character) else "\N{REPLACEMENT CHARACTER}"
-            for before, character in zip(" " + part, part, strict=False)
-        )
-
-    return "".join(part if _FLAG.fullmatch(part) else cleaned(part) for part in _FLAG.split(text))
+    return "".join(
+        character if shown(before, character) else "\N{REPLACEMENT CHARACTER}"
+        for before, character in zip(" " + text, text, strict=False)
+    )

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
-import re
 import stat
 import threading
 import warnings
@@ -19,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from demo.core import limits
 from demo.core.errors import BadInput
@@ -29,31 +27,17 @@ from demo.core.outputs import MASK_SIDE, ImageInfo
 
 FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """Pillow's names of the decoders that may run. The JPEG one also opens MPO, a phone's two pictures in one file."""
-READABLE = "PNG, JPEG, WebP, AVIF, GIF, BMP and TIFF"
 MAX_ASPECT = 20
 """Longer side over shorter. Processors that bring the shorter side to 513 pixels make of 20:1 a picture of 5 Mpx, of
 20 000:1 one of 5 Gpx."""
-
-ORIENTATION = 0x0112
-UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""The operation that undoes each EXIF orientation. `ImageOps.exif_transpose` also rewrites the EXIF block, which fails
-on blocks that are only unusual."""
 
 
 def read(path: Path) -> tuple[Image.Image, ImageInfo]:
     """The file as an upright RGB image of 8 bits a channel, and what a stored result keeps of it.
 
-    Transparency is laid on white; of an animation the first frame is taken; 16-bit grey is scaled to 8 bits;
-    integer and float pictures, which have no agreed white, are stretched from their smallest value to their
-    largest. Colour profiles are ignored, as the processors of the checkpoints ignore them.
+    Transparency is laid on white; of an animation the first frame is taken; 16-bit grey is scaled to 8 bits. Colour
+    profiles are ignored, as the processors of the checkpoints ignore them. Pictures of 32-bit integers or floats, which
+    have no agreed white, are refused.
 
     Raises `BadInput`, naming the file but never its folder, for everything that cannot be read: see `demo.core.limits`
     and `MAX_ASPECT`. The pixel limit is checked on the header, before anything is decoded.
@@ -78,17 +62,10 @@ def look_over(path: Path, name: str | None = None) -> None:
     """
     shown = _shown(name or Path(path).name)
     data = _bytes(Path(path), shown)
-    if _kind(data) in ("WEBP", "AVIF"):
+    if data[8:12] == b"WEBP" or data[4:8] == b"ftyp":
         return
     with _opened(data, shown, tuple(kind for kind in FORMATS if kind not in ("WEBP", "AVIF"))) as image:
         image.verify()  # the checksums of a PNG
-
-
-def _kind(data: bytes) -> str:
-    """By the first bytes; '' for the formats whose header Pillow reads by itself, and for what is none."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "WEBP"
-    return "AVIF" if data[4:8] == b"ftyp" and data[8:12] in (b"avif", b"avis", b"mif1", b"msf1") else ""
 
 
 def encode_mask(mask: np.ndarray) -> str:
@@ -127,11 +104,9 @@ def _bytes(path: Path, name: str) -> bytes:
             data = file.read(most + 1)
     except BadInput:
         raise
-    except FileNotFoundError:
-        raise BadInput(f"There is no picture file '{name}'. Check its name and folder.") from None
-    except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "its name is not a valid one"
-        raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Try another file.") from None
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        why = getattr(error, "strerror", None) or "its name is not a valid one"
+        raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Check its name and folder.") from None
     if not data:
         raise BadInput(f"'{name}' is empty: it has 0 bytes. Save or download the picture again.")
     if len(data) > most:
@@ -175,16 +150,17 @@ def _opened(data: bytes, name: str, formats: tuple[str, ...] = FORMATS) -> Itera
         try:
             with Image.open(io.BytesIO(data), formats=formats) as image:
                 _check_shape(image.size, name)
+                if image.mode in ("I", "F"):
+                    raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
                 yield image
         except BadInput:
             raise
-        except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-            raise BadInput(_too_many_pixels(name, error)) from None
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+            most = f"{limits.current().pixels:,}"
+            raise BadInput(f"'{name}' has more than {most} pixels, the limit. Resize it and try again.") from None
         except UnidentifiedImageError:
-            raise BadInput(
-                f"'{name}' is not a picture that can be read: {_looks_like(data)}. "
-                f"Give a file in one of these formats: {READABLE}."
-            ) from None
+            known = ", ".join(FORMATS)
+            raise BadInput(f"'{name}' is not a picture that can be read. Give one of these: {known}.") from None
         except MemoryError:
             raise BadInput(
                 f"There is not enough memory to decode '{name}'. Resize the picture and try again."
@@ -206,41 +182,17 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
         )
 
 
-def _too_many_pixels(name: str, error: Warning | Exception) -> str:
-    """Pillow writes the count into its message, 'Image size (36000000 pixels) exceeds ...', and nowhere else."""
-    count = re.search(r"\((\d+) pixels\)", str(error))
-    given = f"{int(count[1]):,} pixels" if count else "too many pixels"
-    return f"'{name}' has {given}, the limit is {limits.current().pixels:,}. Resize the picture and try again."
-
-
-def _looks_like(data: bytes) -> str:
-    """A guess, for the message only, at what a file is that people take for a picture."""
-    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if b"<svg" in start:
-        return "it looks like an SVG drawing, which has no pixels"
-    if start.startswith((b"<!doctype html", b"<html")):
-        return "it looks like a web page"
-    if start.startswith(b"%pdf"):
-        return "it looks like a PDF"
-    if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"mif1", b"hevc"):
-        return "it looks like a HEIC photo of a phone"
-    return "its first bytes belong to no format known here"
-
-
 def _upright(image: Image.Image) -> Image.Image:
-    """The loaded image turned as its EXIF says; an EXIF block that cannot be read is ignored."""
+    """The loaded image turned as its EXIF says; an EXIF block that Pillow cannot read, or rewrite, is ignored."""
     try:
-        method = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+        return ImageOps.exif_transpose(image)
     except Exception:
         return image
-    return image.transpose(method) if method is not None else image
 
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif image.mode in ("I", "F"):
-        image = Image.fromarray(_stretched(np.asarray(image)))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
@@ -248,23 +200,6 @@ def _rgb(image: Image.Image) -> Image.Image:
     image = image.convert("RGB")
     image.info.clear()
     return image
-
-
-def _stretched(values: np.ndarray) -> np.ndarray:
-    """Scales the values to 0...255, the smallest black and the largest white; a flat picture keeps its value, clipped.
-
-    NaN and the infinities count as the smallest.
-    """
-    values = values.astype(np.float64)
-    finite = np.isfinite(values)
-    if not finite.any():
-        return np.zeros(values.shape, np.uint8)
-    low, high = values[finite].min(), values[finite].max()
-    values[~finite] = low
-    if high > low:
-        values -= low
-        values *= 255 / (high - low)
-    return values.clip(0, 255).round().astype(np.uint8)
 
 
 def mask_size(size: tuple[int, int]) -> tuple[int, int]:

@@ -31,22 +31,22 @@ class Limits:
     """The limits in force. Sizes in bytes; the variables that end in _MB are given in millions of them."""
 
     pixels: int = _setting(25_000_000, "WORTH_COMPILING_PIXELS", "pixels", 1, 1_000_000_000)
-    """Of a picture, width × height, read from its header before anything is decoded."""
+    """Width × height of a picture, read from its header before anything is decoded."""
     file_bytes: int = _setting(30_000_000, "WORTH_COMPILING_FILE_MB", "megabytes", 1, 1000, 1_000_000)
-    """Of a picture's file, at the upload and again when it is read."""
+    """Size of a picture's file, at the upload and again when it is read."""
     batch: int = _setting(MAX_BATCH_SIZE, "WORTH_COMPILING_BATCH", "pictures", 1, MAX_BATCH_SIZE)
     parameters: int = _setting(2_000_000_000, "WORTH_COMPILING_PARAMETERS", "parameters", 1, 10**15)
-    """Of a model that somebody named, counted from its config before weights are fetched or allocated."""
+    """Size of a model that somebody named, counted from its config before weights are fetched or allocated."""
     seconds: float = _setting(1800.0, "WORTH_COMPILING_TIMEOUT", "seconds", 1e-3, 7 * 86_400)
     """Wall clock of one run; a cold compile of the largest checkpoint took 260 s on two CPU cores."""
     queue: int = _setting(20, "WORTH_COMPILING_QUEUE", "runs", 1, 1000)
     """Runs that wait or run at once. Further ones are refused: they would wait for an hour."""
     runs_a_visitor: int = _setting(1, "WORTH_COMPILING_RUNS_A_VISITOR", "runs", 1, 1000)
-    """Of those, from one browser tab or one session of the API."""
+    """Runs that wait or run at once from one browser tab or one session of the API."""
     history_bytes: int = _setting(2_000_000_000, "WORTH_COMPILING_HISTORY_MB", "megabytes", 1, 10_000_000, 1_000_000)
-    """Of the file of results. When it is full, further results are refused; nothing is deleted to make room."""
+    """Size of the file of results. When it is full, further ones are refused; nothing is deleted to make room."""
     sweep_cells: int = _setting(2000, "WORTH_COMPILING_SWEEP_CELLS", "cells", 1, 2000)
-    """Of one sweep from the page. Fewer on a Space, where each cell delays other visitors."""
+    """Cells of one sweep from the page. Fewer on a Space, where each cell delays other visitors."""
     hub_ids: bool = True
     """Whether a visitor may name a model of the Hub that is not in the list."""
     hosts: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Sequence
@@ -39,8 +40,10 @@ class Environment:
     """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
     long its threads spin while they wait."""
     free_cores: int | None = None
-    """Of `cpu_count`, those that other processes left free when the timing began, one at least; None where it is not
-    known: on a GPU, without /proc, and in results that were stored before it was looked at."""
+    """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
+    known: on a GPU, without /proc, and in older results."""
+    cuda_toolkit: str | None = None
+    """On a GPU: the folder of NVIDIA's CUDA toolkit, which packages are built with."""
 
     @property
     def gave_way(self) -> bool:
@@ -77,6 +80,10 @@ class HostInfo:
     inductor_cache: str
     gpu_memory_bytes: int | None = None
     """None without a GPU, and where its driver does not say."""
+    compute_capability: str | None = None
+    """'8.0'; None without a GPU, and where its driver does not say."""
+    cuda_toolkit: str | None = None
+    """The folder of NVIDIA's CUDA toolkit with its headers."""
 
     @property
     def device_name(self) -> str:
@@ -126,30 +133,16 @@ def usable_cores() -> int:
 
 
 def _quota(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
-    """Cores' worth of time that this process's control groups allow it (v2 or v1); infinite without a limit."""
+    """Cores' worth of time that this process's control groups allow it; infinite without a limit, and in version 1."""
     try:
-        groups = [line.split(":", 2) for line in own.read_text().splitlines()]
-    except OSError:
+        (path,) = (line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+    except (OSError, ValueError):
         return math.inf
     quotas = [math.inf]
-    for _, controllers, path in groups:
-        if controllers not in ("", "cpu", "cpu,cpuacct", "cpuacct,cpu"):
-            continue
-        root = cgroups / controllers
-        # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
-        for group in (root / path.lstrip("/"), *(root / path.lstrip("/")).parents):
-            if group.is_relative_to(root):
-                quotas += _quotas_of(group)
+    # Every group above limits as well. In a container the path may be the host's: what is mounted is then the root.
+    group = cgroups / path.lstrip("/")
+    for one in (group, *group.parents):
+        with contextlib.suppress(OSError, ValueError):  # not there, or 'max'
+            quota, period = (one / "cpu.max").read_text().split()
+            quotas.append(int(quota) / int(period))
     return min(quotas)
-
-
-def _quotas_of(group: Path) -> list[float]:
-    found = []
-    for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            quota, period = " ".join((group / file).read_text() for file in files).split()
-            if int(quota) > 0:
-                found.append(int(quota) / int(period))
-        except (OSError, ValueError):  # not there, or 'max'
-            continue
-    return found

@@ -29,13 +29,13 @@ class Kernel:
     """One kernel of a GPU, or one operator of a CPU, with all its launches in a call."""
 
     name: str
-    """As the profiler spells it, shortened."""
+    """The profiler's name, shortened."""
     launches: float
     """A call."""
     seconds: float
-    """Of a call, all launches together."""
+    """Seconds of a call, all launches together."""
     share: float
-    """Of the time of all kernels, 0 to 1."""
+    """Share of the time of all kernels, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Profile:
     """Launched in a call: on a GPU kernels, on a CPU operators that call no other one. Kernels that inductor compiled
     for a CPU are not listed one by one: together they are the self time of 'Call CompiledFxGraph'."""
     busy_seconds: float | None
-    """Of a call, in which the GPU ran a kernel, a copy or a fill, overlaps counted once; None on a CPU."""
+    """Seconds of a call in which the GPU ran a kernel, a copy or a fill, overlaps counted once; None on a CPU."""
     longest: tuple[Kernel, ...]
     """At most five, by name, the longest first."""
 
@@ -102,10 +102,9 @@ class Measurement:
     profile: Profile | None = None
     settling_seconds: tuple[float, ...] = ()
     """The first calls after each switch to this variant, in the order timed: slower, and counted in no figure.
-
-    Empty in results that were stored before these calls were kept apart."""
+    Empty in older results."""
     blocks_apart: int = 1
-    """Of the A/A control: there is one block of it after every so many blocks of the timing."""
+    """There is a block of the A/A control after every so many blocks of the timing."""
 
     @property
     def busy_share(self) -> float | None:
@@ -177,7 +176,7 @@ class Generation:
     """The user's whole call of transformers' generate(), over a static cache and without compiling; None where it was
     not measured."""
     automatic_seconds: float | None = None
-    """The same with the compile that generate() does by itself: on a GPU. None where it does none."""
+    """The user's call of generate() that compiles by itself, as on a GPU. None where it does not."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class AnotherSize:
     compiled: Measurement
     prompt_tokens: int = 0
     cache_tokens: int = 0
-    """Of a text model."""
+    """Tokens of the prompt and places of the cache of a text model."""
 
     @property
     def speedup(self) -> stats.Interval:
@@ -249,7 +248,7 @@ class BreakEven:
     images: int | None
     """Or tokens: calls times the batch size."""
     seconds: float | None
-    """Of work until then, without a pause between calls: the first call, which compiles, and `calls` compiled ones.
+    """Seconds of work until then, without a pause: the first call, which compiles, and `calls` compiled ones.
 
     Eager works as long for as many calls, up to the rounding to whole calls."""
     answers: int | None = None
@@ -266,7 +265,7 @@ class CompiledFirst:
     """Why `fullgraph=True` raises there; '' where it does not."""
 
 
-CUDAGRAPHS_SKIPPED = "skipped: "
+CUDAGRAPHS_SKIPPED, CUDAGRAPHS_PARTLY = "skipped: ", "in part: "
 
 
 @dataclass(frozen=True)
@@ -281,11 +280,11 @@ class Compilation:
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
     cudagraphs: str = "not asked"
-    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` and the reason: see `cudagraphs_skipped`."""
+    """'used', 'not asked', or `CUDAGRAPHS_SKIPPED` or `CUDAGRAPHS_PARTLY` and the reason."""
     cold: CompileCost | None = None
-    """With this model missing from the cache, or a package to be built; None where neither this run nor an earlier one
-    on this machine measured it. Only a run with `cache="empty"` is sure to find nothing: kernels of other models may be
-    of use."""
+    """The cost with this model missing from the cache, or a package to be built; None where neither this run nor an
+    earlier one on this machine measured it. Only a run with `cache="empty"` is sure to find nothing: kernels of other
+    models may be of use."""
     warm: CompileCost | None = None
     """In a further process over the cache that the cold one filled, or that loads the package."""
     recompiles: tuple[GraphBreak, ...] = ()
@@ -310,6 +309,17 @@ class Compilation:
         """Why CUDA graphs were asked for and not used; None where they were used, or not asked for."""
         skipped = self.cudagraphs.startswith(CUDAGRAPHS_SKIPPED)
         return self.cudagraphs.removeprefix(CUDAGRAPHS_SKIPPED) if skipped else None
+
+    @property
+    def cudagraphs_partly(self) -> str | None:
+        """Which part of the kernels is in CUDA graphs, and why not all; None where all are, or none."""
+        partly = self.cudagraphs.startswith(CUDAGRAPHS_PARTLY)
+        return self.cudagraphs.removeprefix(CUDAGRAPHS_PARTLY) if partly else None
+
+    @property
+    def cudagraphs_used(self) -> bool:
+        """Whether kernels are in CUDA graphs, all or a part."""
+        return self.cudagraphs == "used" or self.cudagraphs_partly is not None
 
     @property
     def known_costs(self) -> dict[str, float]:

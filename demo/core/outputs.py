@@ -58,7 +58,7 @@ class Predictions:
     boxes: tuple[Box, ...] | None = None
     segments: tuple[Segment, ...] | None = None
     segmentation: str | None = None
-    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'. None in results of before it was kept."""
+    """How the segments were decoded: 'semantic', 'instance' or 'panoptic'. None in older results."""
     text: str | None = None
     """The answer, without its prompt and without marks such as the end of a text."""
     pieces: tuple[str, ...] | None = None
@@ -74,7 +74,7 @@ class ImageInfo:
     width: int
     height: int
     sha256: str
-    """Of the file's bytes."""
+    """Checksum of the file's bytes."""
     preview_jpeg: str
     """Base64 of a JPEG, long side at most `MASK_SIDE` pixels: lets a stored result be drawn again."""
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from demo.core import stats
 from demo.core.caveat import Caveat
@@ -25,9 +25,9 @@ from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
 
 SCHEMA_VERSION = 1
-STATUSES = ("ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed")
-PHASES = ("start", "load", "prepare", "warm up", "compile", "time", "check", "done")
-"""Of a run, in this order."""
+Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
+"""'interrupted': the program ended before the run did."""
+STATUSES: tuple[Status, ...] = get_args(Status)
 PHASE_DOING = {
     "start": "starting",
     "load": "loading the model",
@@ -38,7 +38,8 @@ PHASE_DOING = {
     "check": "checking the outputs",
     "done": "finishing",
 }
-"""What a sentence says of a phase: 'Cancelled while compiling.'"""
+"""What a sentence says of a phase, 'Cancelled while compiling.', in the order of the phases."""
+PHASES = tuple(PHASE_DOING)
 PROGRESS_CODES = (
     "fewer_threads",
     "prefill",
@@ -50,8 +51,6 @@ PROGRESS_CODES = (
     "unclear",
 )
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
-Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
-"""'interrupted': the program ended before the run did."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,13 @@ class Progress:
     phase: str
     """One of `PHASES`."""
     fraction: float
-    """Of the whole run, 0 to 1; an estimate."""
+    """Share of the whole run that is over, 0 to 1; an estimate."""
     elapsed_seconds: float
     remaining_seconds: float | None = None
     message: str = ""
     """What the worker does beyond its phase, in English; '' where the phase says it all."""
     code: str = ""
-    """The same as one of `PROGRESS_CODES`."""
+    """One of `PROGRESS_CODES`, which says what `message` does; '' without a message."""
     calls: int = 0
     """Timed calls of each variant so far."""
     eager_seconds: float | None = None
@@ -111,9 +110,9 @@ class RunResult:
     """The compiled model with added graph breaks, in the same blocks; None where `spec.graph_break` is False. All other
     figures are those of the model without them."""
     another_sizes: tuple[AnotherSize, ...] = ()
-    """With `spec.another_size`."""
+    """What was timed with other sizes of the input, with `spec.another_size`."""
     prefill: Prefill | None = None
-    """Of a text model, whose other figures are those of one step: one token at this batch."""
+    """A text model's prompt, whose other figures are those of one step: one token at this batch."""
     generation: Generation | None = None
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
@@ -130,17 +129,17 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     """Caveats in English."""
     caveats: tuple[Caveat, ...] = ()
-    """Those of `warnings` that other languages have, too."""
+    """The warnings that other languages have, too."""
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None
-    """None in results of before it was taken in."""
+    """None in older results."""
     earlier: tuple[ProcessResult, ...] = ()
     """The processes before this one that the answer rests on, too: all that the history had when the run ended."""
     rough: bool = False
     """A caveat of the machine applies, such as other programs that kept it busy. False in older results."""
     gains: tuple[Gain, ...] | None = None
-    """What was known here of other ways to compile when the run ended. None in results of before it was kept."""
+    """What was known here of other ways to compile when the run ended. None in older results."""
     schema_version: int = SCHEMA_VERSION
 
     @cached_property
@@ -149,21 +148,22 @@ class RunResult:
         return self._compared(self.eager, self.compiled)
 
     def _compared(
-        self, slow: Measurement | None, fast: Measurement | None
+        self, slow: Measurement | None, fast: Measurement | None, paired: bool = False
     ) -> tuple[stats.Interval, float, float] | None:
         """How many times longer `slow` takes than `fast`, by the statistics of the run's protocol.
 
-        Behind it the seconds of one call of each, from the same calls, so that their quotient is the estimate.
+        Behind it the seconds of one call of each, from the same calls, so that their quotient is the estimate. `paired`
+        blocks were timed in turns whatever the protocol.
         """
         if slow is None or fast is None:
             return None
         slow_blocks, fast_blocks = slow.blocks, fast.blocks
         if min(len(slow_blocks), len(fast_blocks)) < 2:
             return None
-        if self.spec.protocol == "as published":
+        if self.spec.protocol == "as published" and not paired:
             interval = stats.mean_ratio(slow.wall_seconds, fast.wall_seconds)
             return interval, slow.mean_seconds, fast.mean_seconds
-        if self.interleaved:
+        if self.interleaved or paired:
             both = slow.beside(fast)
             return stats.paired_ratio(*both), *stats.paired_seconds(*both)
         interval = stats.unpaired_ratio(slow_blocks, fast_blocks)
@@ -178,12 +178,8 @@ class RunResult:
         that were timed.
         """
         if self._estimate is not None and self.speedup is not None:
-            _, eager, compiled = self._estimate
-            weights = self.speedup.weights
-            return {
-                "eager": stats.geometric_mean([*(run.eager_seconds for run in self.earlier), eager], weights),
-                "compiled": stats.geometric_mean([*(run.compiled_seconds for run in self.earlier), compiled], weights),
-            }
+            known = [(run.eager_seconds, run.compiled_seconds) for run in self.earlier]
+            return dict(zip(("eager", "compiled"), _pooled(self._estimate, known, self.speedup), strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
         return {name: side.median_seconds for name, side in sides.items() if side is not None and side.wall_seconds}
 
@@ -201,7 +197,7 @@ class RunResult:
 
     @property
     def threads(self) -> int | None:
-        """Of torch in the timing; None where the run did not come so far."""
+        """Threads of torch in the timing; None where the run did not come so far."""
         return None if self.environment is None else self.environment.threads
 
     @property
@@ -227,18 +223,11 @@ class RunResult:
 
     @cached_property
     def _prefill_estimate(self) -> tuple[stats.Interval, float, float] | None:
-        """Always of interleaved blocks, also with the protocol 'as published'."""
-        if self.prefill is None:
-            return None
-        eager, compiled = self.prefill.eager, self.prefill.compiled
-        if min(len(eager.blocks), len(compiled.blocks)) < 2:
-            return None
-        both = eager.beside(compiled)
-        return stats.paired_ratio(*both), *stats.paired_seconds(*both)
+        return self._compared(self.prefill.eager, self.prefill.compiled, paired=True) if self.prefill else None
 
     @cached_property
     def prefill_speedup(self) -> Speedup | None:
-        """Of a text model's time to the first token."""
+        """The speed-up of a text model's time to the first token."""
         if self._prefill_estimate is None or self.prefill is None:
             return None
         control = _control(self.prefill.eager, self.prefill.control_times)
@@ -249,10 +238,7 @@ class RunResult:
         """Seconds to the first token, eager and compiled, whose quotient is the estimate; None where not measured."""
         if self._prefill_estimate is None or self.prefill_speedup is None:
             return None
-        known = [*(run.prefill_seconds for run in self.earlier), self._prefill_estimate[1:]]
-        eager, compiled = zip(*filter(None, known), strict=True)
-        weights = self.prefill_speedup.weights
-        return stats.geometric_mean(eager, weights), stats.geometric_mean(compiled, weights)
+        return _pooled(self._prefill_estimate, [run.prefill_seconds for run in self.earlier], self.prefill_speedup)
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
@@ -296,10 +282,9 @@ class RunResult:
             return ()
         within, eager, compiled = self._estimate
         broken = self.break_cost.within if self.break_cost is not None else None
-        prefill = self._prefill_estimate
-        first, *both = prefill or (None,)
-        seconds = (both[0], both[1]) if both else None
-        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, first, seconds, self.control)
+        first = self._prefill_estimate
+        prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
+        own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control)
         return (*self.earlier, own)
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
@@ -327,7 +312,7 @@ class RunResult:
 
     @cached_property
     def own_break_even(self) -> BreakEven | None:
-        """Of this run's own first compiled call; None where compiled is not known to be faster."""
+        """When this run's own first compiled call has paid; None where compiled is not known to be faster."""
         if self.compilation is None or self.speedup is None or self.speedup.verdict != "faster":
             return None
         return self.break_even(self.compilation.first_call_seconds)
@@ -338,7 +323,7 @@ class RunResult:
 
     @property
     def break_even_seconds(self) -> float | None:
-        """Of work, as in `BreakEven`."""
+        """Seconds of work until compiling has paid: see `BreakEven`."""
         return self.own_break_even.seconds if self.own_break_even is not None else None
 
     def roofline_share(self, measured: Measurement) -> float | None:
@@ -440,6 +425,14 @@ class RunResult:
             # The key of older results for the model without the break. Their `compiled` and `earlier` are with it.
             data = data | {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
         return load(cls, data)
+
+
+def _pooled(
+    own: tuple[stats.Interval, float, float], earlier: Sequence[tuple[float, float] | None], speedup: Speedup
+) -> tuple[float, float]:
+    """Seconds of eager and of compiled over all processes, weighted as the speed-up; `own` is this run's estimate."""
+    eager, compiled = zip(*filter(None, [*earlier, own[1:]]), strict=True)
+    return stats.geometric_mean(eager, speedup.weights), stats.geometric_mean(compiled, speedup.weights)
 
 
 def _control(eager: Measurement | None, again: Measurement | None) -> stats.Interval | None:

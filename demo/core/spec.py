@@ -24,7 +24,7 @@ OWN_MODEL = "own-model"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """The names of `torch._inductor.list_mode_options()`; the worker refuses one that its torch does not know."""
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Those that record CUDA graphs, on a GPU."""
+"""Modes that record CUDA graphs, on a GPU."""
 COMPILERS = ("jit", "aot")
 """'jit' is torch.compile. 'aot' is torch.export and AOTInductor: a package that other processes load."""
 SCOPES = ("model", "layers")
@@ -53,7 +53,7 @@ MAX_QUERIES, MAX_QUERY_LENGTH = 32, 200
 MAX_PROMPT = 20_000
 """Characters."""
 MIN_TOKENS, MAX_TOKENS = 2, 4096
-"""Of an answer: the first comes with the prompt, from the second on each is a step of its own."""
+"""Tokens of an answer: the first comes with the prompt, from the second on each is a step of its own."""
 PUBLISHED_CALLS = 300
 FOLDS = ("machine", "compile", "timing")
 """The groups of the form's fold 'Advanced', in its order."""
@@ -83,10 +83,10 @@ class Option:
     title: str = ""
     """How a refusal calls it; the name where nothing is given."""
     values: tuple[str, ...] = ()
-    """Of a choice; the first is the default."""
+    """What a choice may be; the first is the default."""
     low: float = 0
     high: float = 0
-    """Of a number, both allowed."""
+    """The least and the largest value of a number, both allowed."""
     aliases: tuple[str, ...] = ()
     """Further flags of the command line, the one to show first; `--name` always works."""
     fold: str | None = None
@@ -100,7 +100,7 @@ class Option:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Of the command line."""
+        """Its flags on the command line."""
         return (*self.aliases, f"--{self.name.replace('_', '-')}")
 
     def parsed(self, given: Any) -> Any:
@@ -239,7 +239,7 @@ class RunSpec:
     channels_last: bool = switch(
         "Weights and pictures in memory with the channels last.", fold="machine", in_script=True, for_speed=True
     )
-    """As convolutions on tensor cores like them."""
+    """Convolutions on tensor cores like them so."""
     attention: str = choice(
         ATTENTIONS,
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
@@ -337,23 +337,16 @@ class RunSpec:
                 f"The protocol 'as published' times {PUBLISHED_CALLS} calls of each: leave the number of calls empty, "
                 "or choose the protocol 'interleaved'."
             )
+        if given := sorted(self.departures().keys() & set(without_meaning(self.task))):
+            raise BadInput(f"The task {self.task} cannot use {' and '.join(given)}. Leave that out.")
         self._check_way_to_compile()
-        self._check_text()
-        if self.task == OWN_MODEL and (given := sorted(self.departures().keys() & without_meaning(OWN_MODEL))):
-            names = ", ".join(given)
-            raise BadInput(f"A model of your own gets weights, inputs and batch from your function. Leave out {names}.")
+        if self.task == TEXT_GENERATION:
+            self._check_text()
 
     def _check_text(self) -> None:
-        """Raises BadInput where task and text do not go together."""
-        if self.task != TEXT_GENERATION:
-            if given := [name for name in self.departures() if name in _FOR_TEXT_GENERATION]:
-                refused = f"The task is {self.task}, and only models that write text take {' and '.join(given)}."
-                raise BadInput(f"{refused} Leave that out, or choose such a model, as shapes-gemma is.")
-            return
+        """Raises BadInput for what a run of text generation lacks, or cannot compile."""
         if not self.prompt.strip():
             raise BadInput("Text generation needs a prompt, the text to go on from. Give one.")
-        if self.channels_last:
-            raise BadInput("Channels last is for pictures, and text generation sees none: switch channels_last off.")
         if self.compiler == "aot":
             raise BadInput("Text generation is not built as a package here: choose compiler jit.")
         if self.scope == "layers":
@@ -388,7 +381,7 @@ class RunSpec:
             )
 
     def on(self, device: str) -> RunSpec:
-        """The same spec with the device that 'auto' came to mean."""
+        """This spec with the device that 'auto' came to mean."""
         return dataclasses.replace(self, device=device)
 
     @property

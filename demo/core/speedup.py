@@ -75,7 +75,7 @@ class ProcessResult:
     """One call of each; their quotient is the speed-up of that process."""
     within: stats.Interval
     break_cost: stats.Interval | None = None
-    """Of that process; None where no graph breaks were added."""
+    """The cost of added graph breaks in that process; None where none were added."""
     threads: int | None = None
     prefill: stats.Interval | None = None
     """A text model's time to the first token, eager over compiled, in that process."""

@@ -20,7 +20,7 @@ Verdict = Literal["faster", "same", "slower", "unsure"]
 RESAMPLES = 2_500
 CONFIDENCE = 0.95
 SEED = 0
-"""Of the resampling, so that the same times always give the same interval."""
+"""Seed of the resampling, so that the same times always give the same interval."""
 TRIMMED = 0.1
 """Share of the blocks that is trimmed at either end."""
 FEW_BLOCKS = 6
@@ -108,7 +108,7 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 
 def unpaired_ratio(slow: Sequence[float] | np.ndarray, fast: Sequence[float] | np.ndarray) -> Interval:
-    """As `paired_ratio` where the two were timed one after the other (they did not fit in memory together).
+    """How many times longer `slow` takes than `fast` where the two were timed one after the other.
 
     By Yuen's interval for the difference of two trimmed means (1974), so slow drift of the machine is *not* cancelled.
     Raises ValueError when either holds fewer than two times.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.core import format as fmt
+from demo.core import refusals
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
@@ -80,7 +81,7 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
         return []
     steps = []
     for gain in sorted(result.gains, key=lambda gain: -gain.ratio):
-        if gain.ratio >= MIN_GAIN and _possible(result.spec, gain.option, gain.value):
+        if gain.ratio >= MIN_GAIN and _possible(result, gain.option, gain.value):
             own = gain.checkpoints == (result.spec.checkpoint,)
             where = lang.plain("next_here") if own else lang.plain_value(", ".join(gain.checkpoints[:3]))
             ratio = lang.plain_value(fmt.ratio(gain.ratio))
@@ -91,7 +92,7 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
     # Of a user's own model no earlier run counts: its file may have changed.
     for option, value in CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ():
         unknown = (option, value) not in known and getattr(result.spec, option) != value
-        if unknown and _possible(result.spec, option, value):
+        if unknown and _possible(result, option, value):
             setting = named_setting(option, value, lang)
             steps.append(Step(option, value, setting, _elsewhere(result.spec, option, value, setting, lang)))
     return steps[:MAX_STEPS]
@@ -110,12 +111,13 @@ def _elsewhere(spec: RunSpec, option: str, value: Any, setting: str, lang: Langu
     return lang.composed("next_unknown", setting=setting)
 
 
-def _possible(spec: RunSpec, option: str, value: Any) -> bool:
+def _possible(result: RunResult, option: str, value: Any) -> bool:
+    """Whether the result's machine could run its spec with this value of the option."""
     try:
-        dataclasses.replace(spec, **{option: value})
+        spec = dataclasses.replace(result.spec, **{option: value})
     except (BadInput, TypeError):  # a stored result may hold anything
         return False
-    return True
+    return result.environment is None or refusals.possible(spec, result.environment)
 
 
 def start_seconds(result: RunResult) -> float | None:

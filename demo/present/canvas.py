@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from demo.core.format import percent
 from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Segment
-from demo.present.fonts import Font, font_for, printable_label
+from demo.present.fonts import Font, cut, font_for, printable_label
 from demo.present.palette import CHANGED, INK, PAD, PAPER, rgb, text_on
 
 MIN_SIDE = 640
@@ -83,19 +83,14 @@ class Canvas:
         if not all(map(math.isfinite, box.box)):
             return None
         left, top, right, bottom = self.frame
-        x0, x1 = sorted(value * (right - left) / info.width for value in box.box[0::2])
-        y0, y1 = sorted(value * (bottom - top) / info.height for value in box.box[1::2])
-        if x1 < 0 or y1 < 0 or x0 > right - left or y0 > bottom - top:
+        x0, x1 = sorted(left + value * (right - left) / info.width for value in box.box[0::2])
+        y0, y1 = sorted(top + value * (bottom - top) / info.height for value in box.box[1::2])
+        if x1 < left or y1 < top or x0 > right or y0 > bottom:
             return None
         smallest = 2 * self.line
-        x0, x1 = max(0.0, min(x0, right - left - smallest)), min(x1, right - left)
-        y0, y1 = max(0.0, min(y0, bottom - top - smallest)), min(y1, bottom - top)
-        return (
-            left + round(x0),
-            top + round(y0),
-            left + round(max(x1, x0 + smallest)) - 1,
-            top + round(max(y1, y0 + smallest)) - 1,
-        )
+        x0, y0 = max(left, min(x0, right - smallest)), max(top, min(y0, bottom - smallest))
+        x1, y1 = max(min(x1, right), x0 + smallest), max(min(y1, bottom), y0 + smallest)
+        return round(x0), round(y0), round(x1) - 1, round(y1) - 1
 
     def outline(self, rect: Rect, colour: str) -> None:
         """A frame just inside `rect`, with a thin inner line of contrasting brightness to be visible on any picture."""
@@ -126,11 +121,6 @@ class Canvas:
         wider = ~eroded(~np.array(mask, dtype=bool), self.line // 2)
         self.image.paste(CHANGED, self.frame, Image.fromarray(wider))
 
-    def inside(self, mask: np.ndarray) -> tuple[int, int]:
-        """The middle of the thickest part of a mask of the picture's size, as a point of the canvas."""
-        x, y = thickest_point(mask)
-        return self.frame[0] + x, self.frame[1] + y
-
     def chip(self, label: str, score: float | None, size: int) -> _Chip:
         """A caption of one line, shortened until it fits; the score is never cut."""
         label = printable_label(label)
@@ -138,11 +128,7 @@ class Canvas:
         font = font_for(label, size)
         padding = max(2, round(size * 0.3))
         room = max(round(self.image.width * 0.7), min(self.image.width, 14 * size)) - 2 * padding
-        text = label + shown
-        if font.getlength(text) > room:
-            while label and font.getlength(f"{label}…{shown}") > room:
-                label = label[:-1]
-            text = f"{label.rstrip()}…{shown}"
+        text = cut(label, font, room, shown)
         width = math.ceil(font.getlength(text)) + 2 * padding
         return _Chip(text, font, min(width, self.image.width), min(round(size * 1.4), self.image.height), padding)
 
@@ -197,24 +183,19 @@ def around_point(point: tuple[int, int], chip: _Chip) -> Iterator[tuple[int, int
 def thickest_point(mask: np.ndarray) -> tuple[int, int]:
     """x and y of a pixel of `mask` that is as far as any from the mask's edges and the picture's (chessboard distance).
 
-    Of several the one nearest to their median. Looks at every nth pixel of a large mask, 64 a side. Raises ValueError
-    for an empty mask.
+    Of several the one nearest to their median. Raises ValueError for an empty mask.
     """
-    from scipy.ndimage import distance_transform_cdt
+    from scipy.ndimage import distance_transform_cdt  # imported here: the page's start needs none of it
 
-    step = math.ceil(max(mask.shape) / 64)
-    small = mask[::step, ::step]
-    if not small.any():
-        step, small = 1, mask
-    distance = distance_transform_cdt(np.pad(small, 1), metric="chessboard")[1:-1, 1:-1]
-    ys, xs = np.nonzero((distance == distance.max()) & small)
+    distance = distance_transform_cdt(np.pad(mask, 1), metric="chessboard")[1:-1, 1:-1]
+    ys, xs = np.nonzero((distance == distance.max()) & mask)
     nearest = np.argmin((xs - np.median(xs)) ** 2 + (ys - np.median(ys)) ** 2)
-    return int(xs[nearest]) * step, int(ys[nearest]) * step
+    return int(xs[nearest]), int(ys[nearest])
 
 
 def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
     """A bool mask without its outer `pixels` (a square brush); the picture's border is not an edge."""
-    from scipy.ndimage import minimum_filter  # imported here: the page's start needs none of it
+    from scipy.ndimage import minimum_filter
 
     return minimum_filter(mask, size=2 * pixels + 1, mode="nearest")
 

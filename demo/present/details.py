@@ -1,186 +1,20 @@
-"""What stands behind an answer, part by part: what the page folds away, and the terminal prints.
+"""What stands behind an answer, as a tree: folds of parts, each with a title, sentences, a table and rows.
 
-Each part is made once, as plain text in the language asked for. A part without data is None: an older result, a machine
-that does not report it.
+It is made once for a result, as plain text in the language asked for; the page, the terminal and Markdown draw it. Here
+are the parts on what compiling costs; `why_parts` has those that explain the answer. A part without data is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-
 from demo.core import format as fmt
+from demo.core import stats
 from demo.core.languages import Language
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.measurement import AnotherSize
 from demo.core.result import RunResult
-from demo.present import section_texts, text_answer
-from demo.present.same_answer import parity
-from demo.present.sentences import (
-    break_cost,
-    break_reason,
-    captured,
-    compiled_first,
-    cost_key,
-    count,
-    ends,
-    grouped,
-    timed,
-    variants,
-    worker_word,
-)
-
-Row = tuple[str, str, str]
-"""A name, its value, and what it means in one line."""
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The heads of the columns, the first one empty, and lines of a name and its values."""
-
-
-@dataclass(frozen=True)
-class Part:
-    title: str
-    """The question of this part with its answer."""
-    sentences: Sequence[str] = ()
-    table: Table | None = None
-    rows: Sequence[Row] = ()
-
-
-def calls(result: RunResult, lang: Language) -> Part | None:
-    """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
-    sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
-    if result.speedup is None:
-        return None
-    batch, rate = result.spec.batch_size, lang.plain(f"head_rate_{result.spec.unit}")
-    lines = {
-        lang.plain("head_median"): [fmt.latency(side.median_seconds) for side in sides.values()],
-        lang.plain("head_p95"): [fmt.latency(side.p95_seconds) for side in sides.values()],
-        lang.plain("head_fastest"): [fmt.latency(min(side.wall_seconds)) for side in sides.values()],
-        lang.plain("head_slowest"): [fmt.latency(max(side.wall_seconds)) for side in sides.values()],
-        rate: [fmt.rate(batch / side.median_seconds) for side in sides.values()],
-    }
-    queued = [side.back_to_back for side in sides.values()]
-    rates = [fmt.rate(run.calls * batch / run.seconds) if run else "" for run in queued]
-    joules = [run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued]
-    clocks = [side.median_device_seconds for side in sides.values()]
-    lines[lang.composed("head_queue", rate=rate)] = rates
-    lines[lang.plain("head_energy")] = [str(energy or "") for energy in joules]
-    lines[lang.plain("head_gpu")] = [fmt.latency(seconds) if seconds else "" for seconds in clocks]
-    heads = ["", *(lang.plain(f"variant_{name}") for name in sides)]
-    number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
-    rows = [*text_answer.rows(result, lang), *_processes(result, lang)]
-    if not result.interleaved:
-        rows.append((lang.plain("row_order"), lang.plain("row_order_value"), lang.plain("row_order_why")))
-    return Part(
-        lang.composed("section_calls", calls=number),
-        [section_texts.launch_overhead(result, lang)],
-        (heads, [[name, *(lang.plain_value(one or "–") for one in ones)] for name, ones in lines.items() if any(ones)]),
-        rows,
-    )
-
-
-def _processes(result: RunResult, lang: Language) -> list[Row]:
-    """The speed-up of each process that the answer rests on, with the interval of its own calls."""
-    repeats = result.as_processes()
-    if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
-        return []  # the answer says it
-    return [
-        (
-            lang.plain("row_process", number=number),
-            lang.plain("row_speedup_value", ratio=fmt.ratio(one.within.ratio), low=low, high=high),
-            lang.plain("row_process_why", id=one.id),
-        )
-        for number, one in enumerate(repeats, 1)
-        for low, high in [ends(one.within.low, one.within.high)]
-    ]
-
-
-def why(result: RunResult, lang: Language) -> Part | None:
-    """The profiler's kernels or operators, and the roofline."""
-    if not (title := section_texts.why_title(result, lang)):
-        return None
-    phrases = (section_texts.why(result, lang), section_texts.ceiling(result, lang))
-    rows = [
-        (
-            lang.composed("row_longest", variant=variant, number=lang.plain_value(number)),
-            lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
-            lang.plain("row_longest_why", kernel=kernel.name, launches=grouped(round(kernel.launches))),
-        )
-        for _, variant, measured in variants(result, lang)
-        if measured.profile is not None
-        for number, kernel in enumerate(measured.profile.longest, 1)
-    ]
-    if roofline := result.roofline:
-        explanation = lang.plain(
-            "row_roofline_why",
-            operations=f"{roofline.operations / 1e9:.3g} G",
-            matrix=f"{roofline.matrix_rate / 1e12:.3g} T",
-            bytes=fmt.size(roofline.least_bytes),
-            copied=fmt.size(roofline.copy_rate),
-        )
-        rows.append((lang.plain("row_roofline"), lang.plain_value(fmt.latency(roofline.least_seconds)), explanation))
-    return Part(title, [lang.sentence(phrase) for phrase in phrases if phrase], rows=rows)
-
-
-def compiled(result: RunResult, lang: Language) -> Part | None:
-    """What torch.compile made of the model: graphs, breaks, recompiles, kernels, CUDA graphs."""
-    found = result.compilation
-    if found is None:
-        return None
-    cost = break_cost(result, lang)
-    texts = [*([lang.sentence(cost)] if cost else []), *compiled_first(result, lang)]
-    if result.prefill is not None and found.recompiles:
-        texts.append(lang.plain("compiled_two_lengths"))
-    first = found.compiled_first
-    rows = [*_places("row_break", found.graph_breaks, lang)]
-    if first is not None:
-        rows.append((lang.plain("row_compiled_first"), captured(first, lang), lang.plain("row_compiled_first_why")))
-        rows += _places("row_first_break", first.graph_breaks, lang)
-    rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
-    if found.recompiles_while_timing:
-        number = lang.plain_value(found.recompiles_while_timing)
-        rows.append((lang.plain("row_recompiles"), number, lang.plain("row_recompiles_why")))
-    if found.cudagraphs != "not asked":
-        rows.append(_cudagraphs(found, lang))
-    if found.kernels is not None:
-        counted = {"generated": found.kernels, "libraries": found.extern_kernels}
-        rows.append(
-            (lang.plain("row_kernels"), lang.plain("row_kernels_value", **counted), lang.plain("row_kernels_why"))
-        )
-    if found.cache_hits or found.cache_misses:
-        value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
-        rows.append((lang.plain("row_cache"), value, lang.plain("row_cache_why")))
-    return Part(section_texts.compiled_title(result, lang), texts, rows=rows)
-
-
-def _cudagraphs(found: Compilation, lang: Language) -> Row:
-    """'used' and what that means, or 'not used' and the worker's reason."""
-    name = lang.plain("row_cudagraphs")
-    if found.cudagraphs_skipped is not None:
-        return name, lang.plain("no_cudagraphs"), lang.plain_quoted(found.cudagraphs_skipped)
-    return name, worker_word("cudagraphs", found.cudagraphs, lang), lang.plain("row_cudagraphs_why")
-
-
-def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
-    """Where and why, in torch's words."""
-    return [
-        (
-            lang.plain(key, number=number),
-            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
-            lang.plain_quoted(break_reason(one)),
-        )
-        for number, one in enumerate(places, 1)
-    ]
-
-
-def outputs(result: RunResult, lang: Language) -> Part | None:
-    compared = result.parity
-    if compared is None:
-        return None
-    rows = []
-    if compared.max_abs_error is not None:
-        error = lang.plain_value(f"{compared.max_abs_error:.2g}")
-        rows = [(lang.plain("row_difference"), error, lang.plain("row_difference_why"))]
-    title = lang.composed("section_outputs", answer=parity(result, lang))
-    return Part(title, [lang.plain_quoted(compared.reason)], rows=rows)
+from demo.core.spec import OWN_MODEL
+from demo.present import why_parts
+from demo.present.sentences import calls_to_pay, cost_key, count, outcome, speedup, times_of, variants, worker_word
+from demo.present.why_parts import Part, row
 
 
 def pays(result: RunResult, lang: Language) -> Part | None:
@@ -194,42 +28,67 @@ def pays(result: RunResult, lang: Language) -> Part | None:
     for cache, cost in measured.items():
         head = lang.plain(f"head_{cost_key(found, cache)}")
         heads.append(lang.listed([head, lang.plain("by_run", id=cost.run_id)]) if cost.run_id else head)
-    names = dict.fromkeys(name for cost in measured.values() for name in cost.parts)
-    lines = [
-        [
-            worker_word("part", name, lang),
-            *(
-                lang.plain_value(fmt.start_time(cost.parts[name]) if name in cost.parts else "")
-                for cost in measured.values()
-            ),
-        ]
-        for name in names
-    ]
+    lines = []
+    for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
+        seconds = [cost.parts.get(name) for cost in measured.values()]
+        cells = [lang.plain_value(fmt.start_time(one) if one is not None else "") for one in seconds]
+        lines.append([worker_word("part", name, lang), *cells])
     rows = []
     if found.package_bytes is not None:
-        size = lang.plain_value(fmt.size(found.package_bytes))
-        rows.append((lang.plain("row_package"), size, lang.plain("row_package_why")))
+        rows.append(row("row_package", lang.plain_value(fmt.size(found.package_bytes)), lang))
     if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
         three = lang.listed([lang.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
-        rows.append((lang.plain("row_first_three"), three, lang.plain("row_first_three_why")))
-    table = (heads, lines) if lines else None
-    return Part(lang.plain("section_pays"), section_texts.pays(result, lang), table, rows)
+        rows.append(row("row_first_three", three, lang))
+    return Part(lang.plain("section_pays"), when_it_pays(result, lang), (heads, lines) if lines else None, rows)
+
+
+def when_it_pays(result: RunResult, lang: Language) -> list[str]:
+    """A sentence for each state of the cache whose first call was measured, but for that of each start: see
+    `advice.worth`."""
+    compiled = result.compilation
+    if compiled is None:
+        return []
+    *others, _ = compiled.known_costs.items()
+    told = [
+        _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
+        for cache, seconds in others
+    ]
+    return list(map(lang.sentence, [*told, *([lang.plain("pays_after_eager")] if compiled.compiled_first else [])]))
+
+
+def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
+    """`cost`, the text about a first call that takes `seconds`, and when it has paid for itself."""
+    even = result.break_even(seconds)
+    if even is None or outcome(result) in (None, "void", "unsure"):
+        return cost
+    if even.calls is None or outcome(result) != "faster":
+        return lang.composed("paid_never", cost=cost)
+    paid = lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
+    if even.answers is not None:
+        answers = count(fmt.two_digits(even.answers), "answer", lang)
+        return lang.listed([paid, lang.composed("about", value=answers)])
+    return paid
 
 
 def another_size(result: RunResult, lang: Language) -> Part | None:
-    """One row for each size that was called after the timed one; before one was, an invitation."""
-    if not (title := section_texts.another_size_title(result, lang)):
+    """One row for each size that was called after the timed one; before one was, an invitation.
+
+    None for a run that cannot try one.
+    """
+    if result.failure is not None or result.compilation is None:
+        return None
+    if result.spec.compiler == "aot" or result.spec.task == OWN_MODEL:
         return None
     if not result.another_sizes:
+        title = lang.composed("section_another_size", answer=lang.plain("another_size_untried"))
         return Part(title, [lang.plain("another_size_invites")])
     rows = []
     for one in result.another_sizes:
-        times = f"{fmt.latency(one.eager.median_seconds)} → {fmt.latency(one.compiled.median_seconds)}"
         value = lang.composed(
             "another_size_value",
             time=lang.plain_value(fmt.start_time(one.first_call_seconds)),
             recompiles=count(one.recompiles, "recompile", lang),
-            times=lang.plain_value(times),
+            times=lang.plain_value(times_of((one.eager.median_seconds, one.compiled.median_seconds))),
             ratio=lang.plain_value(fmt.ratio(one.speedup.ratio)),
         )
         if one.fallbacks:
@@ -237,8 +96,24 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
         paid = lang.plain("another_size_never")
         if one.calls_to_pay is not None:
             paid = lang.composed("another_size_pays", calls=count(fmt.two_digits(one.calls_to_pay), "call", lang))
-        rows.append((section_texts.size(one, lang), value, paid))
-    return Part(title, [lang.plain("another_size_note")], rows=rows)
+        rows.append((_size(one, lang), value, paid))
+    first = result.another_sizes[0]
+    answer = lang.composed(
+        "another_size_answer",
+        size=_size(first, lang),
+        time=lang.plain_value(fmt.start_time(first.first_call_seconds)),
+        ratio=lang.plain_value(fmt.ratio(first.speedup.ratio)),
+    )
+    return Part(lang.composed("section_another_size", answer=answer), [lang.plain("another_size_note")], None, rows)
+
+
+def _size(inputs: AnotherSize, lang: Language) -> str:
+    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
+    batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
+    if inputs.prompt_tokens:
+        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
+        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
+    return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 
 MEMORY_DIFFERENCE = 0.02
@@ -246,7 +121,7 @@ MEMORY_DIFFERENCE = 0.02
 
 
 def memory(result: RunResult, lang: Language) -> Part | None:
-    """Both peaks; where the allocator held more of the GPU than it gave out, that as well."""
+    """The peaks of both variants; where the allocator held more of the GPU than it gave out, that as well."""
     sides = [(name, side) for _, name, side in variants(result, lang) if side.peak_memory_bytes]
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
     if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):
@@ -261,81 +136,56 @@ def memory(result: RunResult, lang: Language) -> Part | None:
 
 
 def request(result: RunResult, lang: Language) -> Part | None:
-    """A whole request in its four parts, which compiling changes one of."""
+    """A whole request in its four parts, which compiling changes one of, and the model's share of an eager one."""
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
+    model = result.answer_seconds or tuple(result.latencies.values())
     lines = {
         "request_prepare": (before, before),
         "request_copy": (around.copy_seconds, around.copy_seconds),
-        "request_model": result.answer_seconds or tuple(result.latencies.values()),
+        "request_model": model,
         "request_decode": (after, after),
         "request_whole": requests,
     }
     table = [[lang.plain(key), *(lang.plain_value(fmt.latency(time)) for time in both)] for key, both in lines.items()]
     heads = ["", *(name for _, name, _ in variants(result, lang))]
-    title = lang.composed("section_request", answer=section_texts.request_faster(requests, result, lang))
-    return Part(title, [section_texts.request(result, lang)], (heads, table))
+    certain = outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
+    answer = _faster(requests[0] / requests[1], lang) if certain else speedup(result, lang)
+    share = lang.composed("request_share", share=lang.plain_value(fmt.percent(model[0] / requests[0])))
+    return Part(lang.composed("section_request", answer=answer), [share], (heads, table))
 
 
-def machine(result: RunResult, lang: Language) -> Part | None:
-    """Processor, memory, versions, settings in force, and what else ran while it was timed."""
-    known = result.environment
-    if known is None:
-        return None
-    threads = count(known.threads, "thread", lang)
-    cores = lang.composed("row_cpu_why", cores=lang.plain_value(known.cpu_count), threads=threads)
-    size = lang.plain_value(fmt.size(known.memory_bytes))
-    libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
-    more = [f"Triton {known.triton}" if known.triton else "", known.compiler or "", known.platform]
-    further = [*section_texts.versions_of_gpu(known, lang), *(lang.plain_value(one) for one in more if one)]
-    rows = [
-        (lang.plain("row_cpu"), lang.plain_value(known.cpu), cores),
-        (lang.plain("row_memory"), size, lang.plain("row_memory_why")),
-        (lang.plain("row_versions"), lang.plain_value(libraries), lang.listed(further)),
-    ]
-    if known.settings:
-        settings = lang.listed([lang.plain_value(f"{name} {value}") for name, value in known.settings.items()])
-        rows.append((lang.plain("row_settings"), settings, lang.plain("row_settings_why")))
-    rows += _machine_states(result, lang)
-    whole = lang.plain_value(fmt.duration(result.elapsed_seconds))
-    timing = ""
-    if result.timing_seconds is not None:
-        timing = lang.plain("row_timing_why", time=fmt.duration(result.timing_seconds))
-    rows.append((lang.plain("row_whole_run"), whole, timing))
-    return Part(section_texts.machine_title(result, lang), rows=rows)
+def _faster(ratio: float, lang: Language) -> str:
+    """'2.00× faster', 'no difference'."""
+    size = max(ratio, 1 / ratio)
+    if size - 1 < stats.SMALLEST_DIFFERENCE:
+        return lang.plain("answer_same")
+    return lang.plain("answer_faster" if ratio > 1 else "answer_slower", ratio=fmt.ratio(size))
 
 
-def _machine_states(result: RunResult, lang: Language) -> list[Row]:
-    """The range of each figure sampled between the blocks, and throttling; only what the machine reports."""
-    states = result.machine_states
-    rows: list[Row] = []
-    foreign = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
-    if foreign:
-        shares = _span(foreign, fmt.percent, lang)
-        rows.append((lang.plain("row_foreign"), shares, lang.plain("row_foreign_why")))
-    gpus = [state.gpu for state in states if state.gpu is not None]
-    for name, values, show in (
-        ("clock", [gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
-        ("temperature", [gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
-        ("power", [gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
-    ):
-        reported = [value for value in values if value is not None]
-        if reported:
-            rows.append((lang.plain(f"row_{name}"), _span(reported, show, lang), lang.plain(f"row_{name}_why")))
-    if gpus:
-        reasons = section_texts.throttle_reasons(gpus, lang) or lang.plain("row_throttled_no")
-        others = lang.plain_value(max(gpu.foreign_processes for gpu in gpus))
-        rows.append((lang.plain("row_throttled"), reasons, lang.plain("row_throttled_why")))
-        rows.append((lang.plain("row_gpu_others"), others, lang.plain("row_gpu_others_why")))
-    return rows
+FOLDS = {
+    "fold_why": {
+        "calls": why_parts.calls,
+        "why": why_parts.why,
+        "compiled": why_parts.compiled,
+        "outputs": why_parts.outputs,
+        "machine": why_parts.machine,
+    },
+    "fold_cost": {
+        "pays": pays,
+        "another_size": another_size,
+        "memory": memory,
+        "request": request,
+    },
+}
+"""By the key of the fold's title and the name of the part, in the order of the page."""
 
 
-def _span(values: list[float], show: Callable[[float], str], lang: Language) -> str:
-    low, high = show(min(values)), show(max(values))
-    return lang.plain_value(low) if low == high else lang.plain("between", low=low, high=high)
-
-
-WHY = {"calls": calls, "why": why, "compiled": compiled, "outputs": outputs, "machine": machine}
-COST = {"pays": pays, "another_size": another_size, "memory": memory, "request": request}
+def tree(result: RunResult, lang: Language) -> dict[str, dict[str, Part]]:
+    """The parts of each fold that have something to tell, by their names."""
+    return {
+        fold: {name: part for name, make in makers.items() if (part := make(result, lang)) is not None}
+        for fold, makers in FOLDS.items()
+    }

@@ -17,7 +17,7 @@ from demo.core import agreement
 from demo.core.format import percent
 from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Predictions, Segment
-from demo.present.canvas import Canvas, around_box, around_point
+from demo.present.canvas import Canvas, around_box, around_point, thickest_point
 from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
 
 UNTINTED = ("background",)
@@ -92,7 +92,9 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
     size = canvas.caption_size(len(masks))
     for segment, mask in masks:
         chip = canvas.chip(_first_name(segment.label), segment.score, size)
-        canvas.caption(chip, around_point(canvas.inside(mask), chip), colours[segment.label])
+        x, y = thickest_point(mask)
+        middle = canvas.frame[0] + x, canvas.frame[1] + y
+        canvas.caption(chip, around_point(middle, chip), colours[segment.label])
     return canvas.image
 
 
@@ -131,17 +133,13 @@ def _changed(eager: Iterable[Segment], compiled: Iterable[Segment]) -> np.ndarra
 
     Objects of one label are matched by overlap (`agreement.match`); one without a partner counts as changed whole.
     """
-    sides: tuple[dict[str, list[np.ndarray]], dict[str, list[np.ndarray]]] = ({}, {})
-    shape: tuple[int, int] | None = None
+    sides: list[dict[str, list[np.ndarray]]] = [{}, {}]
+    changed = np.zeros((1, 1), bool)
     for side, segments in zip(sides, (eager, compiled), strict=True):
         for segment in segments:
             mask = decode_mask(segment.mask_png)
-            if shape is None:
-                shape = (mask.shape[0], mask.shape[1])
-            if mask.shape != shape:
-                mask = np.array(Image.fromarray(mask).resize(shape[::-1], Image.Resampling.NEAREST), dtype=bool)
+            changed = np.zeros_like(mask)
             side.setdefault(segment.label, []).append(mask)
-    changed = np.zeros(shape or (1, 1), bool)
     for label in {*sides[0], *sides[1]}:
         ours, theirs = sides[0].get(label, []), sides[1].get(label, [])
         pairs = agreement.match(ours, theirs, _mask_iou)

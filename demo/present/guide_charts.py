@@ -10,6 +10,7 @@ import html
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -47,38 +48,19 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     if not rows:
         return None
     scale, unit = scale_of([value for row in rows for value in (row.eager_seconds, row.compiled_seconds)])
-    figure = go.Figure()
-    variants = (("eager", EAGER), ("compiled", COMPILED))
-    for place, (name, colour) in enumerate(variants):
+    drawn = []
+    for name, colour, offset in (("eager", EAGER, 0.0), ("compiled", COMPILED, 1.0)):
         seconds = [row.eager_seconds if name == "eager" else row.compiled_seconds for row in rows]
-        where = [number * _PAIR + place for number in range(len(rows))]
-        figure.add_trace(
-            go.Bar(
-                name=name,
-                orientation="h",
-                y=where,
-                x=[(value or 0.0) * scale for value in seconds],
-                width=0.86,
-                marker={"color": colour, "line": {"width": 0}},
-                hoverinfo="skip",
-            )
-        )
-        for at, value, row in zip(where, seconds, rows, strict=True):
-            text = sentences.out_of_memory(lang) if value is None else _bare(value * scale)
-            if name == "compiled" and row.speedup is not None:
-                text += f"  <b>{fmt.ratio(row.speedup)}</b>"
-            figure.add_annotation(x=(value or 0.0) * scale, y=at, text=text, xanchor="left", xshift=6, showarrow=False)
-    longest = max((value or 0.0) for row in rows for value in (row.eager_seconds, row.compiled_seconds)) * scale
-    _models(figure, rows, [number * _PAIR + 0.5 for number in range(len(rows))], _PAIR)
-    figure.update_xaxes(range=[0, longest or 1], nticks=5, showgrid=True, zeroline=True)
-    figure.update_layout(barmode="overlay")
-    key = "   ".join(
-        f'<span style="color:{colour}">■</span> {sentences.variant(name, lang)}' for name, colour in variants
-    )
+        values = [None if value is None else value * scale for value in seconds]
+        texts = [sentences.out_of_memory(lang) if value is None else _bare(value) for value in values]
+        if name == "compiled":
+            ratios = ["" if row.speedup is None else f"  <b>{fmt.ratio(row.speedup)}</b>" for row in rows]
+            texts = [text + ratio for text, ratio in zip(texts, ratios, strict=True)]
+        drawn.append(_Bars(name, colour, offset, 0.86, values, texts))
+    figure = _by_model(rows, drawn)
+    key = "   ".join(f'<span style="color:{one.colour}">■</span> {sentences.variant(one.name, lang)}' for one in drawn)
     figure.add_annotation(text=key, x=0, xref="paper", y=1, yref="paper", yanchor="bottom", showarrow=False)
-    title, source = titled("chart_time", unit, lang), _source(rows, lang)
-    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
-    return _written(figure, _MODELS)
+    return _finished(figure, rows, titled("chart_time", unit, lang), _source(rows, lang))
 
 
 def improvements(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
@@ -86,26 +68,53 @@ def improvements(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | No
     if not rows:
         return None
     saved = [None if row.saved is None else row.saved * 100 for row in rows]
-    known = [value for value in saved if value is not None]
-    where = [number * _PAIR + 0.5 for number in range(len(rows))]
-    figure = go.Figure(
-        go.Bar(
-            orientation="h",
-            y=where,
-            x=[value or 0.0 for value in saved],
-            width=1.3,
-            marker={"color": COMPILED, "line": {"width": 0}},
-            hoverinfo="skip",
+    texts = [sentences.out_of_memory(lang) if value is None else f"{_signed(value)} %" for value in saved]
+    figure = _by_model(rows, [_Bars("saved", COMPILED, 0.5, 1.3, saved, texts)])
+    source = [lang.plain("chart_saved_why"), *_source(rows, lang)]
+    return _finished(figure, rows, titled("chart_saved", "%", lang), source)
+
+
+class _Bars(NamedTuple):
+    """One bar for each model."""
+
+    name: str
+    colour: str
+    offset: float
+    """Places below the first place of a model."""
+    width: float
+    """Places."""
+    values: list[float | None]
+    texts: list[str]
+
+
+def _by_model(rows: Sequence[PublishedRow], bars: Sequence[_Bars]) -> go.Figure:
+    """Bars to the right, each with its text at its end; the models' names stand on the left, the first on top."""
+    figure = go.Figure()
+    for name, colour, offset, width, values, texts in bars:
+        where = [number * _PAIR + offset for number in range(len(rows))]
+        lengths = [value or 0.0 for value in values]
+        marker = {"color": colour, "line": {"width": 0}}
+        figure.add_trace(
+            go.Bar(name=name, orientation="h", y=where, x=lengths, width=width, marker=marker, hoverinfo="skip")
         )
+        for at, length, text in zip(where, lengths, texts, strict=True):
+            figure.add_annotation(x=max(length, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
+    names = [html.escape(row.model, quote=False) + (" †" if published.faults_at(row) else "") for row in rows]
+    figure.update_yaxes(
+        tickvals=[number * _PAIR + 0.5 for number in range(len(rows))],
+        ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
+        range=[(len(rows) - 1) * _PAIR + 1.7, -0.7],
+        ticks="",
+        showgrid=False,
+        zeroline=False,
     )
-    for at, value in zip(where, saved, strict=True):
-        text = sentences.out_of_memory(lang) if value is None else f"{_signed(value)} %"
-        figure.add_annotation(x=max(value or 0.0, 0.0), y=at, text=text, xanchor="left", xshift=6, showarrow=False)
-    _models(figure, rows, where, _PAIR)
-    low, high = min([0.0, *known]), max([0.0, *known])
-    figure.update_xaxes(range=[low, high or 1], nticks=5, showgrid=True, zeroline=True)
-    title, source = titled("chart_saved", "%", lang), [lang.plain("chart_saved_why"), *_source(rows, lang)]
-    dressed(figure, title, source, left=_LEFT, right=96, plot=_height(rows))
+    known = [value for one in bars for value in one.values if value is not None]
+    figure.update_xaxes(range=[min([0.0, *known]), max([0.0, *known]) or 1], nticks=5, showgrid=True, zeroline=True)
+    return figure.update_layout(barmode="overlay")
+
+
+def _finished(figure: go.Figure, rows: Sequence[PublishedRow], title: str, source: list[str]) -> go.Figure:
+    dressed(figure, title, source, left=_LEFT, right=96, plot=_PIXELS * len(rows) + 8)
     return _written(figure, _MODELS)
 
 
@@ -228,23 +237,6 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
 
 
 _LEFT = 138
-
-
-def _models(figure: go.Figure, rows: Sequence[PublishedRow], where: Sequence[float], pair: float) -> None:
-    """The models' names down the left side, the first on top; a dagger at one that has a note."""
-    names = [html.escape(row.model, quote=False) + (" †" if published.faults_at(row) else "") for row in rows]
-    figure.update_yaxes(
-        tickvals=list(where),
-        ticktext=[name if len(name) <= 18 else f"{name[:17]}…" for name in names],
-        range=[(len(rows) - 1) * pair + 1.7, -0.7],
-        ticks="",
-        showgrid=False,
-        zeroline=False,
-    )
-
-
-def _height(rows: Sequence[PublishedRow]) -> int:
-    return round(_PIXELS * len(rows)) + 8
 
 
 def _written(figure: go.Figure, size: int) -> go.Figure:

@@ -37,7 +37,7 @@ class GuideComparison:
 
 
 def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: Language) -> GuideComparison | None:
-    """None for a checkpoint that the guide lacks, and for a run without a result.
+    """How a run compares; None for a checkpoint that the guide lacks, and for a run without a result.
 
     Out of memory counts as a result, and so does a void run, which is called void.
     """

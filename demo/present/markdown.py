@@ -9,7 +9,7 @@ from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import advice, details, section_texts, sentences
+from demo.present import advice, details, sentences, why_parts
 
 
 def of_run(result: RunResult) -> str:
@@ -17,7 +17,7 @@ def of_run(result: RunResult) -> str:
 
     Raises ValueError for a run without figures.
     """
-    timed = details.calls(result, ENGLISH)
+    timed = why_parts.calls(result, ENGLISH)
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
     answers = {"first token": result.prefill_latencies, "whole answer": result.answer_seconds}
@@ -28,7 +28,7 @@ def of_run(result: RunResult) -> str:
         rows += [(name, *map(fmt.latency, both)) for name, both in answers.items() if both is not None]
     notes = [
         sentences.noise_floor(result, ENGLISH),
-        *section_texts.pays(result, ENGLISH),
+        *details.when_it_pays(result, ENGLISH),
         sentences.break_cost(result, ENGLISH),
         *sentences.compiled_first(result, ENGLISH),
         *(step.words for step in advice.next_steps(result, ENGLISH)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from demo.core import format as fmt
+from demo.core.agreement import same_tokens
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present.sentences import worker_word
@@ -48,3 +49,22 @@ def _share(name: str, share: float, lang: Language) -> str:
 def parity(result: RunResult, lang: Language) -> str:
     """'match', 'differ', 'not comparable'; '' where nothing was compared."""
     return worker_word("parity", result.parity.verdict, lang) if result.parity is not None else ""
+
+
+def parted_at(result: RunResult) -> int | None:
+    """The index of the first token in which the two answers differ; None where they do not."""
+    written = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
+    if len(written) < 2 or written[0] == written[1]:
+        return None
+    return same_tokens(*written)
+
+
+def parted(result: RunResult, lang: Language) -> str:
+    """From where on two texts differ, and what that means; '' where they do not."""
+    at = parted_at(result)
+    if at is None:
+        return ""
+    words = lang.plain("answer_parted", number=at + 1)
+    if result.spec.dtype != "float32":
+        words += " " + lang.plain("answer_rounding", dtype=result.spec.dtype)
+    return words

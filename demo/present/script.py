@@ -6,7 +6,6 @@ value. Text of users and of the Hub appears in a program only as a literal of `r
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -64,9 +63,8 @@ def script(result: RunResult) -> str:
     """The program that times the model of `result` again, in turns, and prints medians, their ratio and the outputs.
 
     It has no interval and no noise floor, times whole answers of a text model, and takes a grey picture for one of the
-    user's own. A bundled checkpoint is named by its folder relative to the project's root. With random weights the
-    architecture stands in the program itself, and so does a config that this project ships in place of the published
-    one. A failed run has a script too: it fails the same way, for a report.
+    user's own. A folder of this project is named relative to the project's root. With random weights the tokens of a
+    text are drawn at random. A failed run has a script too: it fails the same way, for a report.
 
     Raises BadInput where the two variants did not fit in memory together, and for an option that a script does not
     apply.
@@ -96,9 +94,10 @@ def loading_lines(package: Path) -> str:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Whether the weights come only with this project, so that the program is started in its folder."""
+    """Whether weights or config come with this project, so that the program is started in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
-    return checkpoint is not None and checkpoint.bundled and spec.weights == "pretrained"
+    shipped = spec.weights == "random" or spec.checkpoint in KEY_MAPPINGS
+    return checkpoint is not None and (checkpoint.bundled or shipped)
 
 
 def device(spec: RunSpec) -> str:
@@ -110,7 +109,7 @@ def _program(result: RunResult, timed: bool) -> str:
     spec, checkpoint = result.spec, catalog.find(result.spec.checkpoint)
     facts = _settings(result, timed) | _model(spec, checkpoint) | _calls(spec) | _compiling(result)
     if spec.task == TEXT_GENERATION:
-        facts |= _prompt(result, checkpoint)
+        facts |= _prompt(result)
     elif spec.task != OWN_MODEL:
         facts |= _picture(result, checkpoint)
     return _TEMPLATES.get_template("script_template.py").render(spec=spec, timed=timed, **facts).strip() + "\n"
@@ -137,7 +136,7 @@ def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
 
 def _model(spec: RunSpec, checkpoint: Checkpoint | None) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
-    picture, random = spec.sees_picture, spec.weights == "random"
+    random = spec.weights == "random"
     place = "DEVICE, memory_format=torch.channels_last" if spec.channels_last else "DEVICE"
     if spec.task == OWN_MODEL:
         file, _, function = spec.checkpoint.rpartition(":")
@@ -151,15 +150,16 @@ def _model(spec: RunSpec, checkpoint: Checkpoint | None) -> dict[str, Any]:
         }
     source, options = spec.checkpoint, dict[str, Any]()
     files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
-    if checkpoint is not None and needs_folder(spec):
-        source = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix()
+    folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
+    shipped = checkpoint is not None and (checkpoint.bundled or random)
+    if shipped:
+        source = folder
     elif not catalog.is_folder(source):
         files |= {"revision": (checkpoint.revision if checkpoint else None) or "main"}
-    built_in = checkpoint is not None and random
-    keys = KEY_MAPPINGS.get(spec.checkpoint)
+    keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
     # transformers 5 refuses null in a field of a type, which 4 wrote: into the DETRs' revision without timm, as well.
     # The config of a text model is left to transformers: null often means something there.
-    nulls = picture and not built_in and keys is None and (checkpoint is None or checkpoint.revision is not None)
+    nulls = spec.sees_picture and not (shipped or keys) and (checkpoint is None or checkpoint.revision is not None)
     kinds = (checkpoint.auto_class,) if checkpoint else KINDS[spec.task]
     if random or nulls or keys:
         options["config"] = Code("config")
@@ -172,9 +172,7 @@ def _model(spec: RunSpec, checkpoint: Checkpoint | None) -> dict[str, Any]:
         "source": source,
         "files": files,
         "needs_folder": needs_folder(spec),
-        "built_in": built_in,
-        "config": _shipped_config(checkpoint, labels=not random) if checkpoint and (built_in or keys) else None,
-        **(_shipped_processing(checkpoint) if checkpoint and built_in and picture else {}),
+        "config": folder if keys else Code("source") if random else None,
         "keys": keys,
         "nulls": nulls,
         "kinds": Code(f"({', '.join(f'transformers.{kind}' for kind in kinds)})") if kinds[1:] else None,
@@ -187,26 +185,11 @@ def _model(spec: RunSpec, checkpoint: Checkpoint | None) -> dict[str, Any]:
     }
 
 
-def _shipped_config(checkpoint: Checkpoint, labels: bool) -> dict[str, Any]:
-    """The config that this project ships for a checkpoint; without its labels only their number."""
-    config: dict[str, Any] = json.loads((catalog.config_folder(checkpoint) / "config.json").read_bytes())
-    if not labels and "id2label" in config:
-        config["num_labels"] = len(config.pop("id2label"))
-        config.pop("label2id", None)
-    return config
-
-
-def _shipped_processing(checkpoint: Checkpoint) -> dict[str, Any]:
-    settings = json.loads((catalog.config_folder(checkpoint) / "preprocessor_config.json").read_bytes())
-    return {"processor": Code(f"{settings.pop('image_processor_type')}Pil"), "processing": settings}
-
-
-def _prompt(result: RunResult, checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """With random weights as many tokens are made up as the run had, which used a bundled checkpoint's tokenizer."""
-    known = result.generation.prompt_tokens if result.generation and checkpoint and checkpoint.bundled else None
+def _prompt(result: RunResult) -> dict[str, Any]:
+    """With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there."""
+    words = len(result.spec.prompt.split())
     return {
-        "vocabulary": Code("model.config.get_text_config(decoder=True).vocab_size"),
-        "made_up": Code(f"(words * {known})[:{known}]" if known else "words"),
+        "prompt_tokens": result.generation.prompt_tokens if result.generation else words,
         "decoded": None if result.spec.weights == "random" else "text",
     }
 

@@ -14,18 +14,12 @@ import json
 # {% if aot or waiting %}
 import os
 # {% endif %}
-# {% if text and random %}
-import re
-# {% endif %}
 # {% if own %}
 import runpy
 # {% endif %}
 # {% if timed %}
 import statistics
 import timeit
-# {% endif %}
-# {% if random and (text or zero_shot) %}
-import zlib
 # {% endif %}
 
 # {% for name, value in waiting %}
@@ -59,11 +53,6 @@ torch.backends.cudnn.allow_tf32 = False
 # {% endif %}
 # {% if own %}
 model, inputs = runpy.run_path(fill("file"))[fill("function")]()
-# {% elif built_in %}
-config = transformers.AutoConfig.for_model(**fill("config"))  # fmt: skip
-# {% if spec.sees_picture %}
-processor = transformers.fill("processor")(**fill("processing"))  # fmt: skip
-# {% endif %}
 # {% else %}
 # {% if needs_folder %}
 # Start it in the project's folder, or name another one.
@@ -80,10 +69,10 @@ entries = json.dumps(transformers.PreTrainedConfig.get_config_dict(source, **fil
 entries = json.loads(entries, object_hook=lambda part: {n: v for n, v in part.items() if v is not None})
 config = transformers.AutoConfig.for_model(**entries)
 # {% elif config %}
-config = transformers.AutoConfig.for_model(**fill("config"))  # fmt: skip
+config = transformers.AutoConfig.from_pretrained(fill("config"), **files)
+# {% endif %}
+# {% if keys %}
 keys = fill("keys")  # fmt: skip
-# {% elif random %}
-config = transformers.AutoConfig.from_pretrained(source, **files)
 # {% endif %}
 # {% endif %}
 # {% if kinds %}
@@ -113,8 +102,7 @@ inputs = inputs if isinstance(inputs, dict) else {}
 # {% elif text %}
 
 # {% if random %}
-words, known = ["<bos>", *re.findall(r"\w+|[^\w\s]", fill("spec.prompt"))], fill("vocabulary")  # fmt: skip
-ids = torch.tensor([[zlib.crc32(word.encode()) % known for word in fill("made_up")]])  # each word's checksum
+ids = torch.randint(model.config.get_text_config(decoder=True).vocab_size, (1, fill("prompt_tokens")))
 # {% else %}
 ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]  # fmt: skip
 # {% endif %}
@@ -147,9 +135,8 @@ inputs = {name: value for name, value in processor(images=[picture], return_tens
 # {% if zero_shot %}
 queries = fill("queries")  # fmt: skip
 # {% if random %}
-ids = [[49406, *(zlib.crc32(word.encode()) % 49406 for word in query.split()[:14]), 49407] for query in queries]
-inputs["input_ids"] = torch.tensor([row + [49407] * (16 - len(row)) for row in ids])
-inputs["attention_mask"] = torch.tensor([[1] * len(row) + [0] * (16 - len(row)) for row in ids])
+inputs["input_ids"] = torch.randint(model.config.text_config.vocab_size, (len(queries), 16))
+inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
 # {% else %}
 inputs |= tokenizer(queries, padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 # {% endif %}

@@ -52,22 +52,26 @@ _OPEN = {
 
 def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
-    speedup, verdict = result.speedup, outcome(result)
-    if verdict is None or speedup is None:
+    speedup, verdict = _decided_speedup(result), outcome(result)
+    if speedup is None:
         return None
-    match verdict:
-        case "faster":
-            before = "faster_about_before" if speedup.half_width > WIDE else "faster_before"
-            parts = lang.plain(before), lang.plain_value(figure(speedup)), lang.plain("faster_after")
-        case "slower":
-            before = "slower_about_before" if speedup.half_width > WIDE else "slower_before"
-            parts = lang.plain(before), lang.plain_value(figure(speedup)), lang.plain("slower_after")
-        case "same":
-            parts = lang.plain("same_before"), lang.plain("same_figure"), ""
-        case _:
-            middle, after, _ = _OPEN[_openness(speedup)]
-            return "", lang.plain(middle), lang.plain(after) if after else ""
-    return (*parts[:2], " ".join(filter(None, [parts[2], lang.plain("rough") if result.rough else ""])))
+    if verdict in ("void", "unsure"):
+        middle, after, _ = _OPEN[_openness(speedup)]
+        return "", lang.plain(middle), lang.plain(after) if after else ""
+    rough = [lang.plain("rough")] if result.rough else []
+    if verdict == "same":
+        return lang.plain("same_before"), lang.plain("same_figure"), " ".join(rough)
+    about = speedup.half_width > WIDE
+    if verdict == "faster":
+        before, after = "faster_about_before" if about else "faster_before", "faster_after"
+    else:
+        before, after = "slower_about_before" if about else "slower_before", "slower_after"
+    return lang.plain(before), lang.plain_value(figure(speedup)), " ".join([lang.plain(after), *rough])
+
+
+def _decided_speedup(result: RunResult) -> Speedup | None:
+    """The speed-up of a run that has an outcome."""
+    return result.speedup if outcome(result) is not None else None
 
 
 def figure(speedup: Speedup) -> str:
@@ -78,7 +82,7 @@ def figure(speedup: Speedup) -> str:
 
 
 def _openness(speedup: Speedup) -> str:
-    """Of an open verdict, a key of `_OPEN`."""
+    """The key of `_OPEN` for an open verdict."""
     known = {"recompiled": "void", "machine": "busy"}
     narrow = speedup.open_because == "interval" and speedup.half_width <= WIDE
     return known.get(speedup.open_because, "narrow" if narrow else "noise")
@@ -86,8 +90,8 @@ def _openness(speedup: Speedup) -> str:
 
 def answer(result: RunResult, lang: Language) -> str:
     """The answer in short: 'about 1.5× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
-    speedup, verdict = result.speedup, outcome(result)
-    if verdict is None or speedup is None:
+    speedup, verdict = _decided_speedup(result), outcome(result)
+    if speedup is None:
         return ""
     if verdict not in ("faster", "slower"):
         return lang.plain("answer_same" if verdict == "same" else _OPEN[_openness(speedup)][2])
@@ -103,18 +107,16 @@ def speedup(result: RunResult, lang: Language) -> str:
 
     A ratio is shown only where the verdict is faster or slower.
     """
-    verdict, known = outcome(result), result.speedup
-    if verdict is None or known is None:
-        return ""
-    if verdict in ("faster", "slower"):
+    known = _decided_speedup(result)
+    if known is not None and outcome(result) in ("faster", "slower"):
         return lang.plain_value(fmt.estimate(known.ratio, known.low, known.high))
     return answer(result, lang)
 
 
 def speedup_in_full(result: RunResult, lang: Language) -> str:
     """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; '' without one."""
-    interval = result.speedup
-    if interval is None or outcome(result) is None:
+    interval = _decided_speedup(result)
+    if interval is None:
         return ""
     low, high = map(lang.plain_value, ends(interval.low, interval.high))
     return lang.composed("row_speedup_value", ratio=speedup(result, lang), low=low, high=high)
@@ -126,8 +128,8 @@ def summary(result: RunResult) -> str:
     '' without a speed-up. The number after ± is half the width of the 95 % interval, with as many decimals as it needs
     not to be 0.
     """
-    interval, verdict = result.speedup, outcome(result)
-    if verdict is None or interval is None:
+    interval, verdict = _decided_speedup(result), outcome(result)
+    if interval is None:
         return ""
     if verdict in ("faster", "slower"):
         ends_shown = (interval.ratio, interval.low, interval.high)
@@ -177,13 +179,8 @@ def settings_line(spec: RunSpec, lang: Language) -> str:
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
 
-def batch(spec: RunSpec) -> str:
-    """The batch size for a table's column; '' for a model of one's own, whose function makes the inputs."""
-    return str(spec.batch_size) if spec.unit != "call" else ""
-
-
 def settings(spec: RunSpec, lang: Language) -> str:
-    """The same without the checkpoint."""
+    """'batch 4 · default · float32': `settings_line` without the checkpoint."""
     return " · ".join(settings_apart(spec, lang))
 
 
@@ -204,8 +201,11 @@ def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
 
 def times(result: RunResult) -> str:
     """'329 ms → 144 ms': a call, eager then compiled."""
-    latencies = result.latencies
-    return " → ".join(map(fmt.latency, latencies.values())) if len(latencies) == 2 else ""
+    return times_of(result.latencies.values()) if len(result.latencies) == 2 else ""
+
+
+def times_of(seconds: Iterable[float]) -> str:
+    return " → ".join(map(fmt.latency, seconds))
 
 
 def interval(result: RunResult, lang: Language) -> str:
@@ -215,7 +215,7 @@ def interval(result: RunResult, lang: Language) -> str:
 
 
 def interval_alone(result: RunResult, lang: Language) -> str:
-    """The same without what it rests on."""
+    """'speed-up 1.41 to 1.45×, 95 % confidence'; '' without a speed-up."""
     speedup = result.speedup
     if speedup is None:
         return ""
@@ -239,20 +239,16 @@ def basis(result: RunResult, lang: Language) -> str:
 
 def decided(result: RunResult, lang: Language) -> str:
     """What left the verdict open, and whether this process disagrees with those before it; '' where neither is so."""
-    speedup = result.speedup
-    if speedup is None or outcome(result) is None:
+    speedup = _decided_speedup(result)
+    if speedup is None:
         return ""
-    told = []
-    match speedup.open_because:
-        case "interval":
-            told.append(lang.plain("decided_interval"))
-        case "control":
-            told.append(lang.plain("decided_control", floor=fmt.percent(stats.noise_floor(result.pooled_control))))
-        case "machine":
-            told.append(lang.plain("decided_machine"))
-    if speedup.widened:
-        told.append(lang.plain("widened"))
-    return " ".join(told)
+    floor = fmt.percent(stats.noise_floor(result.pooled_control))
+    reasons = {
+        "interval": lang.plain("decided_interval"),
+        "control": lang.plain("decided_control", floor=floor),
+        "machine": lang.plain("decided_machine"),
+    }
+    return " ".join(filter(None, [reasons.get(speedup.open_because), lang.plain("widened") if speedup.widened else ""]))
 
 
 def open_between_processes(result: RunResult) -> bool:

@@ -1,4 +1,4 @@
-"""Charts of several runs: the speed-ups of reruns as dots, and the calls of two runs over time."""
+"""The chart of two runs over time: their calls, block by block."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
-from demo.core import stats
 from demo.core.languages import Language
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.present import sentences
 from demo.present.charts import SLOWEST_SHOWN, spread
 from demo.present.figure import (
-    LINE,
     PLOT_HEIGHT,
     SIGN_WIDTH,
-    TEXT,
     directed,
     dressed,
     provenance,
@@ -28,91 +25,13 @@ from demo.present.figure import (
     scale_of,
     titled,
 )
-from demo.present.palette import COMPILED, VARIANTS, Variant
+from demo.present.palette import VARIANTS, Variant
 
-STACKS = 24
-"""Dots that fit beside each other on a phone: an axis of 300 pixels with dots of 12."""
-DOT = 12
-"""Largest width of a dot in pixels. A high stack has smaller ones."""
 FAR_APART = 5.0
-"""In `calls_over_time` the scale is logarithmic where one median is so many times another, and each run has the whole
-width where one is so many times as long as the other."""
+"""In `calls_over_time` the scale is logarithmic where one median is so many times another."""
 MARKS = 6
 """Signs on a line of `calls_over_time`: they tell the variants apart where colours do not."""
 LETTERS = ("A", "B")
-
-
-# Reruns
-
-
-def reruns(result: RunResult, ratios: Sequence[float], together: stats.Interval, lang: Language) -> go.Figure:
-    """A dot for each process's speed-up, the last one this result's, and their mean with its interval as a band.
-
-    Dots that would overlap on a phone stand on each other, in the middle of where they lie: Wilkinson's dot plot ("Dot
-    plots", 1999). So a dot is at most half its width away from its value, and the height shows how many there are.
-    """
-    low, high = min(*ratios, together.low), max(*ratios, together.high)
-    margin = 0.06 * (high - low) or 0.01 * low
-    low, high = low - margin, high + margin
-    columns, levels = stacks(ratios, (high - low) / STACKS)
-    highest = max(levels)
-    size = min(DOT, PLOT_HEIGHT / 2 / (highest + 1))
-    last = [place == len(ratios) - 1 for place in range(len(ratios))]
-    figure = go.Figure(
-        go.Scatter(
-            name=lang.plain("chart_reruns"),
-            x=columns,
-            y=levels,
-            text=[fmt.ratio(ratio) for ratio in ratios],
-            mode="markers",
-            marker={
-                "color": [TEXT if this else COMPILED for this in last],
-                "symbol": ["diamond" if this else "circle" for this in last],
-                "size": [size + 2 if this else size for this in last],
-                "opacity": 1.0,
-                "line": {"width": 0},
-            },
-            hovertemplate="%{text}<extra></extra>",
-            cliponaxis=False,
-        )
-    )
-    figure.add_vrect(x0=together.low, x1=together.high, fillcolor=COMPILED, opacity=0.2, line_width=0, layer="below")
-    figure.add_vline(x=together.ratio, line={"color": LINE, "width": 2}, layer="below")
-    plot = round(max(3, highest + 1) * (size + 2)) + 24
-    figure.update_xaxes(range=[low, high], nticks=5, ticksuffix="×", showgrid=True, zeroline=False)
-    figure.update_xaxes(showline=True, linecolor=LINE)
-    figure.update_yaxes(
-        range=[-9 / (size + 2), (plot - 9) / (size + 2)], showticklabels=False, showgrid=False, zeroline=False
-    )
-    title, source = lang.plain("chart_reruns"), [lang.plain("chart_reruns_why"), *provenance(result)]
-    every, own = (
-        lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in some]) for some in (sorted(ratios), ratios[-1:])
-    )
-    told = [lang.composed("chart_reruns_all", ratios=every, own=own)]
-    return dressed(figure, title, source, left=14, right=14, plot=plot, told=told)
-
-
-def stacks(values: Sequence[float], width: float) -> tuple[list[float], list[int]]:
-    """Where each value's dot stands: its column and its place in it, from 0. The last value stands on top of its own.
-
-    Sorted, a value joins the column before it if it is less than `width` above that column's first one.
-    """
-    columns, levels = [0.0] * len(values), [0] * len(values)
-    group: list[int] = []
-    order = sorted(range(len(values)), key=lambda place: values[place])
-    for at, place in enumerate(order):
-        group.append(place)
-        following = order[at + 1] if at + 1 < len(order) else None
-        if following is not None and values[following] - values[group[0]] < width:
-            continue
-        middle = (values[group[0]] + values[group[-1]]) / 2
-        for level, one in enumerate(sorted(group)):
-            columns[one], levels[one] = middle, level
-        group = []
-    return columns, levels
-
-
-# Two runs over time
 
 
 @dataclass(frozen=True)
@@ -153,14 +72,11 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
     far = least > 0 and max(medians) > FAR_APART * min(medians)
     low, end = (least / 1.1, slowest * 1.1) if far else (0.0, min(SLOWEST_SHOWN * max(medians), slowest * 1.05))
     scale, unit = scale_of([min(end, slowest)])
-    lengths = {line.letter: float(line.at[-1]) for line in lines}
-    stretched = max(lengths.values()) > FAR_APART * min(lengths.values()) > 0
     ends = [min(float(line.seconds[-1]), end) for line in lines]
     shifts = spread([PLOT_HEIGHT * _share(value, low, end, far) for value in ends])
     figure = go.Figure()
     for line, value, shift in zip(lines, ends, shifts, strict=True):
-        at = line.at / lengths[line.letter] * 100 if stretched else line.at
-        figure.add_trace(_drawn(line, at, np.minimum(line.seconds, end) * scale, lang))
+        figure.add_trace(_drawn(line, np.minimum(line.seconds, end) * scale, lang))
         sign = ("●" if line.variant == "eager" else "◆") + ("━" if line.letter == LETTERS[0] else "┄")
         figure.add_annotation(
             x=1,
@@ -173,36 +89,31 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
             showarrow=False,
         )
     first, second = LETTERS
-    source = [lang.plain("chart_both_runs_why", first=first, second=second)]
-    if stretched:
-        took = {"one": fmt.duration(lengths[first]), "other": fmt.duration(lengths[second])}
-        source.append(lang.plain("chart_by_share", first=first, second=second, **took))
-    else:
-        source.append(lang.plain("chart_by_seconds"))
+    source = [lang.plain("chart_both_runs_why", first=first, second=second), lang.plain("chart_by_seconds")]
     if far:
         source.append(lang.plain("chart_log"))
+        axis = [math.log10(low * scale), math.log10(end * scale)]
         ticks = _log_ticks(low * scale, end * scale)
-        figure.update_yaxes(type="log", range=[math.log10(low * scale), math.log10(end * scale)])
-        figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], showgrid=True)
+        figure.update_yaxes(type="log", range=axis, tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+        figure.update_yaxes(showgrid=True)
     else:
         figure.update_yaxes(range=[0, end * scale], nticks=5, showgrid=True)
     if beyond := sum(int((line.seconds > end).sum()) for line in lines):
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     for letter, result in zip(LETTERS, results, strict=True):
         source.append(f"{letter}: {', '.join(provenance(result))}")
-    across = 100.0 if stretched else max(lengths.values())
-    suffix = " %" if stretched else " s"
-    figure.update_xaxes(range=[0, across * 1.02], showgrid=False, nticks=4, tickangle=0, ticksuffix=suffix)
+    longest = max(float(line.at[-1]) for line in lines)
+    figure.update_xaxes(range=[0, longest * 1.02], showgrid=False, nticks=4, tickangle=0, ticksuffix=" s")
     right = SIGN_WIDTH + 14 + room([line.name(lang) for line in lines])
     told = [line.told(lang) for line in lines]
     title = titled("chart_both_runs", unit, lang)
     return dressed(figure, title, source, left=48, right=right, plot=PLOT_HEIGHT, told=told)
 
 
-def _drawn(line: _Line, at: np.ndarray, heights: np.ndarray, lang: Language) -> go.Scatter:
+def _drawn(line: _Line, heights: np.ndarray, lang: Language) -> go.Scatter:
     return go.Scatter(
         name=line.name(lang),
-        x=at.tolist(),
+        x=line.at.tolist(),
         y=heights.tolist(),
         text=[fmt.latency(one) for one in line.seconds],
         mode="lines+markers",

@@ -14,8 +14,6 @@ from demo.core.spec import RunSpec
 from demo.runs.child import child_process
 from demo.store.export import check_place
 
-MODULE = "demo.backend.cache_artifacts"
-
 
 def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str], None]) -> int:
     """Compiles the specs and writes their part of the compile cache. Returns how many of them could be compiled.
@@ -33,7 +31,7 @@ def save(file: Path, specs: Sequence[RunSpec], image: Path, say: Callable[[str],
 
 
 def load(file: Path) -> str:
-    """Puts the file's entries into the compile cache of this machine. Returns a sentence that says how many and where.
+    """Puts the file's entries into this machine's compile cache. Returns a sentence that says how many and where.
 
     Raises BadInput where the file is damaged, or was made with another torch, triton, device or driver, and WorkerDied
     where the process ends without an answer. The entries hold code that will be run: load only what you trust.
@@ -43,7 +41,7 @@ def load(file: Path) -> str:
 
 def _ask(job: dict[str, Any], say: Callable[[str], None]) -> Any:
     """The answer of a process that does the job."""
-    with child_process(MODULE, stdout=subprocess.PIPE) as child:
+    with child_process("demo.backend.cache_artifacts", stdout=subprocess.PIPE) as child:
         child.send(job)
         for line in filter(None, child.lines()):
             message = json.loads(line)

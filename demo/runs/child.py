@@ -3,7 +3,8 @@
 Covered:
 - Leaving `child_process` kills the process and all that it started, also after an error, and removes its temporary
   files.
-- It ends with this process, even if this one is killed with SIGKILL (see `demo.backend.lifeline`).
+- It ends with this process, and its temporary files go, even if this one is killed with SIGKILL (see
+  `demo.backend.lifeline`).
 - When memory runs out, Linux kills it before this process.
 - What it prints is kept for an error message.
 - A process that dies early, or never reads its job, neither blocks this one nor raises BrokenPipeError here.
@@ -20,19 +21,16 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from demo.runs.environment import ROOT, worker_environment
-from demo.runs.scratch import make_scratch_folder
+from demo.runs.environment import ROOT, share_headers, worker_environment
 
 LIFELINE_MODULE = "demo.backend.lifeline"
 EXIT_SECONDS = 2.0
@@ -84,21 +82,15 @@ class Child:
     def exited(self) -> int | None:
         """The exit code, minus the signal's number for a killed process; None while it runs.
 
-        The process is not reaped: until it is, no other process gets its number, which `killpg` needs.
+        Its process group, which `_kill` needs, keeps its number: the lifeline is in it.
         """
-        if self._process.returncode is not None:
-            return self._process.returncode
-        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is None:
-            return None
-        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return self._process.poll()
 
     def exit_code(self) -> int | None:
-        """As `exited`, for a process that is about to end: waits for up to 2 s."""
-        deadline = time.monotonic() + EXIT_SECONDS
-        while (code := self.exited()) is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return code
+        """The exit code of a process that is about to end: waits for up to 2 s. None where it runs on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(EXIT_SECONDS)
+        return None
 
     def last_words(self) -> str:
         """The end of what it has printed."""
@@ -123,15 +115,14 @@ def child_process(
     Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
     """
     with contextlib.ExitStack() as undo:
-        folder, lock = make_scratch_folder()
-        undo.callback(os.close, lock)
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
+        share_headers(folder)
         printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
         environment = worker_environment(folder)
         # Without this folder importing torch fails in the child, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         process = subprocess.Popen(
-            [sys.executable, "-m", LIFELINE_MODULE, module, *arguments],
+            [sys.executable, "-m", LIFELINE_MODULE, folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=printed if stdout is None else stdout,
             stderr=printed,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from demo.core.machine import HostInfo
+from demo.core.refusals import refusal
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.forecast import NEWEST, Forecast, comparable
@@ -24,10 +25,10 @@ Doubt = Literal[
     "may not fit",
 ]
 
-SMALL_GPUS = {"A2": 10, "P4": 20, "T4": 40, "P100": 56, "L4": 58}
-"""Multiprocessors, from NVIDIA's data sheets: inductor tunes matrix products only on GPUs with 68 or more."""
-BEFORE_AMPERE = re.compile(r"\b(T4|T4G|V100|P100|P40|P4|K80|M60|GTX|RTX 20\d\d|Quadro RTX|TITAN)\b", re.IGNORECASE)
-"""Below compute capability 8.0: neither TensorFloat-32 nor bfloat16 arithmetic."""
+SMALL_GPUS = re.compile(r"\b(A2|P4|T4|P100|L4)\b")
+"""GPUs with 10 to 58 multiprocessors, by NVIDIA's data sheets: inductor tunes matrix products from 68 on."""
+REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
+"""The rules of `refusals.RULES` that the page tells in each language."""
 
 
 def doubts(
@@ -39,7 +40,9 @@ def doubts(
     """
     found: list[Doubt] = []
     gpu = machine.gpu if spec.device == "cuda" else None
-    if spec.device == "cuda" and gpu is None:
+    refused = refusal(spec, machine)
+    found += [name for name in REFUSED if refused is not None and refused.name == name]
+    if found == ["no gpu"]:
         return ("no gpu",)
     memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
     if expected is not None and memory:
@@ -52,12 +55,8 @@ def doubts(
             found.append("no cuda graphs on a cpu")
         if spec.dtype == "float16":
             found.append("float16 on a cpu")
-    elif spec.mode.startswith("max-autotune") and multiprocessors(gpu) is not None:
+    elif spec.mode.startswith("max-autotune") and SMALL_GPUS.search(gpu):
         found.append("few multiprocessors")
-    if spec.dtype == "tf32" and (gpu is None or BEFORE_AMPERE.search(gpu)):
-        found.append("no tf32")
-    if spec.dtype == "bfloat16" and gpu is not None and BEFORE_AMPERE.search(gpu):
-        found.append("no bfloat16")
     if spec.threads is not None and gpu is not None:
         found.append("threads on a gpu")
     asked = comparable(spec)
@@ -70,8 +69,3 @@ def doubts(
 def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
     """The GPU's memory according to an earlier run on it, for a driver that does not report it."""
     return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)
-
-
-def multiprocessors(gpu: str) -> int | None:
-    """The number of multiprocessors of a GPU that has too few for tuning; None for any other."""
-    return next((count for name, count in SMALL_GPUS.items() if name in gpu.split()), None)

@@ -11,14 +11,16 @@ lacks that capability unless it was given.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import getpass
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 from demo.core import limits
-from demo.runs.scratch import inductor_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = re.compile(
@@ -60,6 +62,28 @@ def worker_environment(folder: str) -> dict[str, str]:
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
+
+
+def inductor_folder() -> Path:
+    """Where inductor keeps its cache by default: among the temporary files, under the user's name."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a user number that has no name
+        user = str(os.getuid())
+    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    return Path(tempfile.gettempdir(), f"torchinductor_{name}")
+
+
+def share_headers(folder: str) -> None:
+    """Lets a process whose temporary files lie in `folder` find the C++ headers that were compiled before.
+
+    Inductor keeps its precompiled headers among the temporary files, wherever its cache lies, and asks for them before
+    it loads any kernel. Without this link each process would compile them again, which takes seconds.
+    """
+    shared = inductor_folder()
+    with contextlib.suppress(OSError):
+        shared.mkdir(exist_ok=True)
+        Path(folder, shared.name).symlink_to(shared)
 
 
 def block_proc_access() -> None:

@@ -25,9 +25,9 @@ NEWEST = 5
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
 """Start, compile and what surrounds the model; and the calls of a slow model. Seen on two cores: 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
-"""Of float32: four models of the guide reached 17 to 170 GFLOP/s on two cores."""
+"""Rates of float32: four models of the guide reached 17 to 170 GFLOP/s on two cores."""
 TEXT_SHARE = 0.1
-"""Of that rate: each step of a text model reads every weight for a few operations."""
+"""Share of that rate that a text model reaches: each step reads every weight for a few operations."""
 PROCESS_BYTES, BYTES_A_PIXEL = 430e6, 400.0
 """Python, torch and transformers on a CPU; activations of one picture for each pixel of the model's input."""
 TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
@@ -37,7 +37,7 @@ TYPICAL_PARAMETERS, TYPICAL_INPUT = 50_000_000, (224, 224)
 @dataclass(frozen=True)
 class Forecast:
     seconds: float
-    """Of the whole run with all its repeats, from the click."""
+    """Seconds of the whole run with all its repeats, from the click."""
     memory_bytes: float
     """Peak memory as in a result's `peak_memory_bytes`: the whole process on a CPU, what torch allocated on a GPU."""
     least_bytes: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import queue
@@ -37,7 +36,7 @@ class Worker:
     """One worker process and the pipe of its events. It takes one job."""
 
     def __init__(self, module: str) -> None:
-        """Raises OSError where there is no room for files, no memory, no process or no thread left."""
+        """Raises OSError where there is no room for files, no memory or no process left."""
         self.machine: HostInfo | None = None
         """What the worker said of the machine; None until it is ready."""
         self.unreadable = False
@@ -49,10 +48,7 @@ class Worker:
         try:
             with contextlib.ExitStack() as undo:
                 self.child = undo.enter_context(child_process(module, str(writing), pass_fds=[writing]))
-                try:
-                    threading.Thread(target=self._listen, args=[reading], daemon=True).start()
-                except RuntimeError as error:  # no thread is left, which Python does not report as an OSError
-                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+                threading.Thread(target=self._listen, args=[reading], daemon=True).start()
                 self._running = undo.pop_all()
         except BaseException:
             os.close(reading)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.core import codec, limits
+from demo.core import codec, limits, refusals
 from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
@@ -26,7 +26,6 @@ from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
-from demo.runs.scratch import clear_abandoned_folders
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 
@@ -67,9 +66,9 @@ class Runner:
         self._closing = threading.Event()
         self._machine: HostInfo | None = None
         self._spare: Worker | None = None
+        self._busy: Worker | None = None
         if self._journal is not None:
             self._journal.recover()
-        clear_abandoned_folders()
         self._renew_spare()
 
     def _renew_spare(self) -> None:
@@ -82,9 +81,9 @@ class Runner:
 
     @property
     def machine(self) -> HostInfo | None:
-        """What the spare worker said of the machine; None until it is ready."""
-        if self._machine is None and self._spare is not None:
-            self._machine = self._spare.machine
+        """What the spare worker, or that of the run, said of the machine; None until it is ready."""
+        for worker in (self._spare, self._busy):
+            self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     @property
@@ -122,11 +121,8 @@ class Runner:
         `image` is not looked at where the model sees no picture. `files` are where the run is to leave what its result
         does not hold.
         """
-        if self._lent_gpu is not None and spec.device == "cuda" and spec.compiler != "aot":
-            raise BadInput(
-                "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, "
-                "or compiler aot."
-            )
+        if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
+            raise BadInput(refused)
         with self._one_at_a_time:
             started = time.monotonic()
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
@@ -204,7 +200,7 @@ class Runner:
     def _follow(
         self, lent_gpu: LentGpu, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None
     ) -> Generator[Progress, None, RunResult]:
-        """As `_supervise`, for the run of another runner that holds the GPU. A cancel waits until that has one.
+        """Follows a run of another runner that holds the GPU, and returns its result. A cancel waits until it has one.
 
         It is asked for device cuda, so that it is refused where the GPU cannot be used, and never runs on a CPU.
         """
@@ -229,9 +225,11 @@ class Runner:
     def _one_worker(self) -> Iterator[Worker]:
         """The spare, or a new worker where there is none. Raises OSError."""
         worker, self._spare = self._spare or Worker(self._worker_module), None
+        self._busy = worker
         try:
             yield worker
         finally:
+            self._busy = None
             worker.close()
             self._machine = worker.machine or self._machine
 

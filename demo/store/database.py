@@ -31,9 +31,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from demo.core import format as fmt
 from demo.core import limits
-from demo.store.columns import STORED
 
+FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. A write takes milliseconds; a busy disk may take seconds."""
@@ -55,20 +56,23 @@ CREATE TABLE results (
 );
 CREATE INDEX results_by_time ON results (started_at);
 """
-_COLUMNS = (*STORED, "result")
+_COLUMNS = (
+    "id", "started_at", "status", "task", "checkpoint", "batch_size", "mode", "dtype", "device", "weights",
+    "device_name", "torch", "result"
+)  # fmt: skip
 INSERT = (
     f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
 )
 
-MAKE_ROOM = "Make room on its disk"
-ALLOW = "Allow writing there, and move away what is in the place of the file or its folder"
+_MAKE_ROOM = "Make room on its disk"
+_ALLOW = "Allow writing there, and move away what is in the place of the file or its folder"
 _BUSY = f"Another program has held the file for {BUSY_SECONDS:.0f} s: try again, or end that one"
 _REMEDIES = {
-    sqlite3.SQLITE_FULL: MAKE_ROOM,
-    sqlite3.SQLITE_IOERR: f"{MAKE_ROOM}, look whether the disk is sound",
-    sqlite3.SQLITE_READONLY: ALLOW,
-    sqlite3.SQLITE_PERM: ALLOW,
-    sqlite3.SQLITE_CANTOPEN: ALLOW,
+    sqlite3.SQLITE_FULL: _MAKE_ROOM,
+    sqlite3.SQLITE_IOERR: f"{_MAKE_ROOM}, look whether the disk is sound",
+    sqlite3.SQLITE_READONLY: _ALLOW,
+    sqlite3.SQLITE_PERM: _ALLOW,
+    sqlite3.SQLITE_CANTOPEN: _ALLOW,
     sqlite3.SQLITE_BUSY: _BUSY,
     sqlite3.SQLITE_LOCKED: _BUSY,
     sqlite3.SQLITE_NOMEM: "Free memory and try again",
@@ -80,6 +84,17 @@ _SHORTEST_FILE = 100
 _log = logging.getLogger(__name__)
 
 
+class HistoryError(Exception):
+    """The file of results cannot be written or read. The message is a whole sentence with the way out."""
+
+
+class DamagedFile(HistoryError):
+    """SQLite cannot read the file: it is another kind of file, is empty, or parts of it were overwritten."""
+
+    reason = ""
+    """Why, in SQLite's words."""
+
+
 class _Damaged(sqlite3.DatabaseError):
     """Damage that SQLite itself does not report."""
 
@@ -89,25 +104,33 @@ class _Newer(sqlite3.DatabaseError):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
+def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """A connection that commits each statement, with the table in place. Makes the file and its folder.
 
-    Text is read as bytes. Raises sqlite3.Error, OSError, or UnicodeDecodeError for a message of SQLite's that is no
-    text; `is_damage` and `remedy` tell what they mean.
+    Text is read as bytes. Errors of SQLite and of the system, here and in the statements, become a HistoryError, which
+    says what could not be done: `purpose` is 'stored', 'read' or 'deleted'.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.parent) as folder:
-        if not exists(path):
-            _make(path)
-            os.fsync(folder)
-        database = _connected(path)
-    with contextlib.closing(database):
-        yield database
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path.parent) as folder:
+            if not _is_there(path):
+                _make(path)
+                os.fsync(folder)
+            database = _connected(path)
+        with contextlib.closing(database):
+            yield database
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
+        raise _explained(error, path, purpose) from error
 
 
 def exists(path: Path) -> bool:
-    """Whether the file is there, or a log that it has left. Raises OSError."""
-    return path.exists() or _has_left_log(path)
+    """Whether the file is there, or a log that it has left. Raises HistoryError."""
+    try:
+        return _is_there(path)
+    except OSError as error:  # a name that is too long, a folder that is locked
+        raise HistoryError(
+            f"Results cannot be read in {path}: {error.strerror}. Allow it, or set {FOLDER_VARIABLE} to another folder."
+        ) from error
 
 
 @contextmanager
@@ -123,30 +146,37 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def reason(error: Exception) -> str:
-    return str((isinstance(error, OSError) and error.strerror) or error)
-
-
-def remedy(error: Exception) -> str:
-    """What to do about an error that is no damage, as a sentence without its full stop."""
+def _explained(error: Exception, path: Path, purpose: str) -> HistoryError:
+    code = _code(error)
+    cannot, elsewhere = f"Results cannot be {purpose} in {path}", f"set {FOLDER_VARIABLE} to another folder."
     if isinstance(error, _Newer):
-        return "Update this program"
-    if isinstance(error, OSError):
-        return MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else ALLOW
-    return _REMEDIES.get(_code(error), "Its tables are not as this program makes them. Move the file away")
+        remedy = "Update this program"
+    elif isinstance(error, OSError):
+        remedy = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else _ALLOW
+    elif code == sqlite3.SQLITE_FULL and _is_at_its_limit(path):
+        return HistoryError(
+            f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
+            f"{limits.variable('history_bytes')}, or {elsewhere}"
+        )
+    elif code in _REMEDIES:
+        remedy = _REMEDIES[code]
+    elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not _is_sound(path):
+        damaged = DamagedFile(
+            f"{cannot}: the file is damaged ({error}). The next run keeps it aside and starts a new one; to look "
+            f"elsewhere, {elsewhere}"
+        )
+        damaged.reason = str(error)
+        return damaged
+    else:
+        remedy = "Its tables are not as this program makes them. Move the file away"
+    reason = (isinstance(error, OSError) and error.strerror) or error
+    return HistoryError(f"{cannot}: {reason}. {remedy}, or {elsewhere}")
 
 
-def is_damage(error: Exception, path: Path) -> bool:
-    """Whether the error comes from a file that is damaged or another program's."""
-    if isinstance(error, OSError | _Newer) or _code(error) in _REMEDIES:
-        return False
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not _is_sound(path)
-
-
-def is_at_its_limit(error: Exception, path: Path) -> bool:
-    """Whether SQLite found no room because the file has reached the limit of the settings, not because of the disk."""
+def _is_at_its_limit(path: Path) -> bool:
+    """Whether the file is near the limit of the settings: else there is no room on the disk."""
     size = sum(file.stat().st_size for file in (path, log_of(path)) if file.exists())
-    return _code(error) == sqlite3.SQLITE_FULL and size > 0.9 * limits.current().history_bytes
+    return size > 0.9 * limits.current().history_bytes
 
 
 def log_of(path: Path) -> Path:
@@ -160,7 +190,7 @@ def set_aside(path: Path) -> str | None:
     Raises OSError where it cannot be renamed.
     """
     with _locked(path.parent):
-        if not exists(path) or _is_sound(path):
+        if not _is_there(path) or _is_sound(path):
             return None
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
         aside = path.name
@@ -176,6 +206,10 @@ def set_aside(path: Path) -> str | None:
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 for an error that is not SQLite's."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or _has_left_log(path)
 
 
 def _has_left_log(path: Path) -> bool:
@@ -215,7 +249,7 @@ def _make(path: Path) -> None:
 
 
 def _connected(path: Path, alone: bool = False) -> sqlite3.Connection:
-    """A connection to a file that exists. Raises as `opened` does.
+    """A connection to a file that exists. Raises sqlite3.Error, OSError or UnicodeDecodeError.
 
     SQLite needs shared memory for the users of a file, and on a full disk there is none, not even for reading. Then
     the file is opened for this connection alone, which works without.

@@ -60,7 +60,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
     """Writes a file of one of `FORMATS`, one result after another: the memory does not grow with their number.
 
     JSON keeps everything, and each of its objects can be read by `RunResult.from_json`. Raises BadInput for any other
-    format, and for Parquet where pyarrow is not installed.
+    format.
     """
     if format == "json":
         for line in json_lines(results, indent=1):
@@ -93,11 +93,9 @@ def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
 
 
 def _write_parquet(results: Iterable[RunResult], file: BinaryIO) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise BadInput("Parquet needs pyarrow: pip install -r requirements.txt. CSV and JSON need nothing.") from error
+    import pyarrow
+    from pyarrow import parquet
+
     remaining = iter(results)
     group = pyarrow.Table.from_pandas(table(islice(remaining, ROW_GROUP)), preserve_index=False)
     with parquet.ParquetWriter(file, group.schema) as writer:

@@ -20,50 +20,23 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from demo.core import format as fmt
-from demo.core import limits
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS
 from demo.store import database as file
 from demo.store import search as searches
-from demo.store.columns import EXPORTED, STORED
+from demo.store.database import FOLDER_VARIABLE, DamagedFile, HistoryError
 from demo.store.reruns import NEWEST, REREAD, StoredRun, compiled_spec, reread
 
-FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_NAME = "history.sqlite3"
 _CACHED_RESULTS = 128
 """Results kept in memory once read, so that a list shown again does not compute its intervals again."""
 
-_SAME_MODEL = """
-SELECT result FROM results
-WHERE checkpoint = ? AND batch_size = ? AND mode = ? AND dtype = ? AND device_name = ? AND torch = ?
-ORDER BY started_at DESC, rowid DESC LIMIT 20
-"""
-
-_SAME_MACHINE = f"""
-SELECT json_extract(result, {", ".join(f"'$.{path}'" for path in REREAD)}) FROM results
-WHERE device_name = ? AND torch = ? AND id <> ? AND status = 'ok' AND json_valid(result)
-ORDER BY started_at DESC, rowid DESC LIMIT ?
-"""
-
-_SAME_SPEC = f"""
-SELECT json_extract(result, {", ".join(f"'$.{path}'" for path in REREAD)}) FROM results
-WHERE checkpoint = ? AND batch_size = ? AND mode = ? AND dtype = ? AND device_name = ? AND torch = ?
-AND id <> ? AND status = 'ok' AND json_valid(result) AND json_extract(result, '$.process') IS NOT NULL
-ORDER BY started_at DESC, rowid DESC LIMIT ?
-"""
+_OF_THE_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
+_OF_THE_MACHINE = "device_name = :device_name AND torch = :torch"
 
 _log = logging.getLogger(__name__)
-
-
-class HistoryError(Exception):
-    """The file of results cannot be written or read. The message is a whole sentence with the way out."""
-
-
-class DamagedFile(HistoryError):
-    """SQLite cannot read the file: it is another kind of file, is empty, or parts of it were overwritten."""
 
 
 def default_folder() -> Path:
@@ -77,9 +50,7 @@ def default_folder() -> Path:
         home = Path.home()
     except RuntimeError as error:
         raise HistoryError(f"This user has no home folder to keep results in. Set {FOLDER_VARIABLE}.") from error
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
+    if sys.platform == "darwin":
         base = home / "Library" / "Application Support"
     else:
         named = os.environ.get("XDG_DATA_HOME", "")
@@ -126,23 +97,23 @@ class History:
         return f"The file of results was damaged ({why}). It is kept as {aside}, and a new one was started beside it."
 
     def _store(self, result: RunResult) -> None:
-        text = _encoded(result.dumps())
-        # The table has a value for every option; an export leaves out those that a model of one's own does not have.
-        read = {name: EXPORTED[name].read for name in STORED if name not in OPTIONS}
-        values = (read[name](result) if name in read else getattr(result.spec, name) for name in STORED)
-        row = (*(_encoded(value) if isinstance(value, str) else value for value in values), text)
+        spec, machine = result.spec, result.environment
+        of_machine = (machine.device_name, machine.torch) if machine is not None else (None, None)
+        of_spec = (spec.task, spec.checkpoint, spec.batch_size, spec.mode, spec.dtype, spec.device, spec.weights)
+        values = (result.id, result.started_at, result.status, *of_spec, *of_machine, result.dumps())
+        row = [_encoded(value) if isinstance(value, str) else value for value in values]
         with self._database("stored") as database:
             stored = database.execute(file.INSERT, row)
             if stored.rowcount:
                 return
             other = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
-        if other != (text.encode(),):
+        if other != (row[-1].encode(),):
             raise HistoryError(f"The result was not stored: {self.path} holds another one with the id {result.id}.")
 
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """As `each`, all in memory: up to some hundred kilobytes a result."""
+        """The results that `each` gives, all in memory: up to some hundred kilobytes a result."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
@@ -159,18 +130,16 @@ class History:
         if checkpoints is not None:
             where = f"{where} AND checkpoint IN ({', '.join('?' * len(checkpoints))})"
             values += map(_encoded, checkpoints)
-        if not self._exists() or limit == 0:
+        if not file.exists(self.path) or limit == 0:
             return
         with self._database("read") as database:
-            key, source = ("id", searches.source(database)) if search.split() else ("rowid", "results")
+            source = searches.source(database) if search.split() else "results"
             # One query for the keys and one for each result: sorting the results themselves would hold them all.
             keys = database.execute(
-                f"SELECT {key} FROM {source} WHERE {where} ORDER BY started_at DESC, rowid DESC", values
+                f"SELECT rowid FROM {source} WHERE {where} ORDER BY started_at DESC, rowid DESC", values
             ).fetchall()
-            for (value,) in keys:  # an id is bytes here
-                row = database.execute(
-                    f"SELECT id, result FROM results WHERE {key} = CAST(? AS TEXT)", (value,)
-                ).fetchone()
+            for key in keys:
+                row = database.execute("SELECT id, result FROM results WHERE rowid = ?", key).fetchone()
                 if row is None:  # deleted meanwhile
                     continue
                 try:
@@ -186,51 +155,53 @@ class History:
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """The compile costs, 'cold' and 'warm', of the newest runs of the same model, settings, versions and device."""
-        if like.environment is None or not self._exists():
-            return {}
         found: dict[str, CompileCost] = {}
-        key = (like.spec.checkpoint, like.spec.batch_size, like.spec.mode, like.spec.dtype)
-        with self._database("read") as database:
-            rows = database.execute(_SAME_MODEL, (*key, like.environment.device_name, like.environment.torch))
-            for (text,) in rows:
-                try:
-                    earlier = _result(text)
-                except ValueError:
-                    continue
-                if earlier.compilation is None or compiled_spec(earlier.spec) != compiled_spec(like.spec):
-                    continue
-                if earlier.environment is None or earlier.environment.transformers != like.environment.transformers:
-                    continue
-                for cache in ("cold", "warm"):
-                    cost: CompileCost | None = getattr(earlier.compilation, cache)
-                    if cost is not None and not cost.run_id:
-                        found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
+        for (text,) in self._like(like, "result", f"{_OF_THE_MODEL} AND {_OF_THE_MACHINE}", most=20):
+            try:
+                earlier = _result(text)
+            except ValueError:
+                continue
+            machine, here = earlier.environment, like.environment
+            if earlier.compilation is None or compiled_spec(earlier.spec) != compiled_spec(like.spec):
+                continue
+            if machine is None or here is None or machine.transformers != here.transformers:
+                continue
+            for cache in ("cold", "warm"):
+                cost: CompileCost | None = getattr(earlier.compilation, cache)
+                if cost is not None and not cost.run_id:
+                    found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
     def reruns(self, like: RunResult) -> list[StoredRun]:
         """The newest runs on the same device with the same torch that have a speed-up, this one left out."""
-        if like.environment is None or not self._exists():
-            return []
-        with self._database("read") as database:
-            key = (like.environment.device_name, like.environment.torch, like.id, NEWEST)
-            rows = database.execute(_SAME_MACHINE, key).fetchall()
-        return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
+        return self._reread(like, _OF_THE_MACHINE)
 
     def same_settings(self, like: RunResult) -> list[StoredRun]:
         """The newest runs with an answer that have the same model, batch, mode and number format, on this device with
         this torch; this one left out, the newest first."""
-        if like.environment is None or not self._exists():
-            return []
-        spec, machine = like.spec, like.environment
-        key = (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype, machine.device_name, machine.torch)
-        with self._database("read") as database:
-            rows = database.execute(_SAME_SPEC, (*key, like.id, NEWEST)).fetchall()
+        answered = "json_extract(result, '$.process') IS NOT NULL"
+        return self._reread(like, f"{_OF_THE_MODEL} AND {_OF_THE_MACHINE}", answered)
+
+    def _reread(self, like: RunResult, where: str, further: str = "1") -> list[StoredRun]:
+        parts = ", ".join(f"'$.{path}'" for path in REREAD)
+        others = f"{where} AND id <> :id AND status = 'ok' AND json_valid(result) AND {further}"
+        rows = self._like(like, f"json_extract(result, {parts})", others, NEWEST)
         return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
+
+    def _like(self, like: RunResult, what: str, where: str, most: int) -> list[tuple[Any, ...]]:
+        """The newest rows that fit a condition on the values of `like`; none for a run without a machine."""
+        if like.environment is None or not file.exists(self.path):
+            return []
+        values = {name: getattr(like.spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
+        values |= {"id": like.id, "device_name": like.environment.device_name, "torch": like.environment.torch}
+        newest = f"ORDER BY started_at DESC, rowid DESC LIMIT {most}"
+        with self._database("read") as database:
+            return database.execute(f"SELECT {what} FROM results WHERE {where} {newest}", values).fetchall()
 
     def count(self, search: str = "") -> int:
         """How many results are stored, readable or not; of those that `search` keeps. Raises as `each` does."""
         where, values = searches.condition(search)
-        if not self._exists():
+        if not file.exists(self.path):
             return 0
         with self._database("read") as database:
             source = searches.source(database) if search.split() else "results"
@@ -253,7 +224,7 @@ class History:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes these results and returns how many there were. Their bytes are overwritten on the disk."""
-        if not self._exists():
+        if not file.exists(self.path):
             return 0
         removed = 0
         with self._database("deleted") as database:
@@ -261,13 +232,13 @@ class History:
             with file.transaction(database):
                 for id in set(ids):
                     removed += database.execute("DELETE FROM results WHERE id = ?", (_encoded(id),)).rowcount
-                searches.remove_orphans(database)
+                searches.drop_older_tables(database)
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""
-        if not self._exists():
+        if not file.exists(self.path):
             return None
         with self._database("read") as database:
             row = database.execute("SELECT result FROM results WHERE id = ?", (_encoded(id),)).fetchone()
@@ -276,38 +247,14 @@ class History:
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
-    def _exists(self) -> bool:
-        try:
-            return file.exists(self.path)
-        except OSError as error:  # a name that is too long, a folder that is locked
-            raise HistoryError(
-                f"Results cannot be read in {self.path}: {error.strerror}. Allow it, or set {FOLDER_VARIABLE} to "
-                "another folder."
-            ) from error
-
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """A connection to the file. SQLite's errors and the system's become HistoryError."""
-        path = self.path
         try:
-            with file.opened(path) as database:
+            with file.opened(self.path, purpose) as database:
                 yield database
-        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            if file.is_damage(error, path):
-                self._damage = str(error)
-                raise DamagedFile(
-                    f"Results cannot be {purpose} in {path}: the file is damaged ({error}). The next run keeps it "
-                    f"aside and starts a new one; to look elsewhere, set {FOLDER_VARIABLE} to another folder."
-                ) from error
-            if file.is_at_its_limit(error, path):
-                raise HistoryError(
-                    f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
-                    f"{limits.variable('history_bytes')}, or set {FOLDER_VARIABLE} to another folder."
-                ) from error
-            raise HistoryError(
-                f"Results cannot be {purpose} in {path}: {file.reason(error)}. {file.remedy(error)}, "
-                f"or set {FOLDER_VARIABLE} to another folder."
-            ) from error
+        except DamagedFile as damaged:
+            self._damage = damaged.reason
+            raise
 
 
 def _encoded(text: str) -> str:

@@ -87,7 +87,7 @@ class PushedHistory(History):
         self._start()
 
     def append(self, result: RunResult) -> str | None:
-        """As `History.append`. A result that cannot be stored in the local file is pushed all the same."""
+        """Stores the result here and prepares it for the next push, also where the local file cannot take it."""
         try:
             return super().append(result)
         finally:
@@ -98,7 +98,7 @@ class PushedHistory(History):
             self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
-        """As `History.delete`. Results that were pushed stay in the dataset; the others are not pushed any more.
+        """Removes results here. Those that were pushed stay in the dataset; the others are not pushed any more.
 
         A file of rows that is still here is pushed again without their rows.
         """
@@ -121,40 +121,30 @@ class PushedHistory(History):
     def _write(self, result: RunResult) -> None:
         folder = self.path.parent / FOLDER / "runs" / result.started_at[:10]
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{result.id}.tmp"
-        draft.write_text(result.dumps() + "\n", encoding="utf-8", errors="backslashreplace")
-        draft.rename(folder / f"{result.id}.json")  # so that the scheduler never pushes half a file
+        with replacing(folder / f"{result.id}.json") as draft:  # so that the scheduler never pushes half a file
+            draft.write(f"{result.dumps()}\n".encode("utf-8", "backslashreplace"))
         if not result.void:  # its figures mean nothing, and no column of a row says so
             self._add_row(result)
 
     def _add_row(self, result: RunResult) -> None:
-        import pyarrow
-        from pyarrow import parquet
+        import pandas as pd
 
         file = self.path.parent / FOLDER / ROWS / f"{result.started_at[:10]}-{self._program}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         with self._rows:
-            rows = [parquet.read_table(file)] if file.exists() else []
-            rows.append(pyarrow.Table.from_pandas(export.table([result]), preserve_index=False))
+            rows = [pd.read_parquet(file, dtype_backend="numpy_nullable")] if file.exists() else []
             with replacing(file) as draft:
-                parquet.write_table(pyarrow.concat_tables(rows), draft)
+                pd.concat([*rows, export.table([result])]).to_parquet(draft, index=False)
 
     def _start(self) -> None:
         if self._scheduler is None and self.connecting.acquire(blocking=False):
-            try:
-                threading.Thread(target=self._connect, daemon=True).start()
-            except RuntimeError as error:  # no further thread can be started
-                self.connecting.release()
-                _log.warning("results cannot be pushed to the dataset %s yet: %s", self._dataset, error)
+            threading.Thread(target=self._connect, daemon=True).start()
 
     def _connect(self) -> None:
         try:
-            make = self._make
-            if make is None:
-                from huggingface_hub import CommitScheduler
+            from huggingface_hub import CommitScheduler
 
-                make = CommitScheduler
-            self._scheduler = make(
+            self._scheduler = (self._make or CommitScheduler)(
                 repo_id=self._dataset,
                 repo_type="dataset",
                 folder_path=self.path.parent / FOLDER,
@@ -185,10 +175,10 @@ def withdraw(folder: Path, ids: set[str]) -> None:
 
 def _delete_rows(file: Path, ids: set[str]) -> None:
     """Writes a file of rows again without these, also one without a row: a push removes no file from the Hub."""
-    from pyarrow import parquet
+    import pandas as pd
 
-    rows = parquet.read_table(file)
-    keep = [id not in ids for id in rows.column("id").to_pylist()]
-    if not all(keep):
+    rows = pd.read_parquet(file, dtype_backend="numpy_nullable")
+    gone = rows["id"].isin(ids)
+    if gone.any():
         with replacing(file) as draft:
-            parquet.write_table(rows.filter(keep), draft)
+            rows[~gone].to_parquet(draft, index=False)

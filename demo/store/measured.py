@@ -20,14 +20,10 @@ from demo.core.files import replacing
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.store import csv_text
-from demo.store.columns import TABLE_COLUMNS
-from demo.store.tables import Measured, PublishedRow, read_row
+from demo.store.tables import COLUMNS, Measured, PublishedRow, cells, read_row
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
-COLUMNS = tuple(name for name in TABLE_COLUMNS if name != "saved_percent")
-_LATER = ("speedup_basis", "repeats", "threads")
-"""Columns that older tables lack."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +52,9 @@ def read(path: Path) -> list[PublishedRow]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
-            if missing := {*COLUMNS} - {*_LATER, *(lines.fieldnames or ())}:
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row(_original(line)) for line in lines]
+            return [read_row({name: csv_text.original(cell) for name, cell in line.items()}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
@@ -72,24 +68,19 @@ def file_of(device_name: str) -> str:
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
-    """As `write_measured`, but keeps those rows of the existing table that `results` do not replace.
+    """Writes the rows of `results` into a table that may exist, and returns the results that have no row.
 
-    A row replaces another one of the same checkpoint, batch size and subset. If `results` give no row at all, nothing
-    is written. Raises BadInput, and changes nothing, if the existing table cannot be read.
+    A row replaces an earlier one of the same checkpoint, batch size and subset. If `results` give no row at all,
+    nothing is written. Raises BadInput, and changes nothing, if the existing table cannot be read.
     """
     results = list(results)
     if all(_measured_row(result, "") is None for result in results):
         return results
-    earlier: list[dict[str, Any]] = []
-    if path.exists():
-        read(path)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            earlier = list(map(_original, csv.DictReader(file)))
-    return write_measured(results, path, commit, earlier)
+    return write_measured(results, path, commit, read(path) if path.exists() else ())
 
 
 def write_measured(
-    results: Iterable[RunResult], path: Path, commit: str | None = None, earlier: Iterable[dict[str, Any]] = ()
+    results: Iterable[RunResult], path: Path, commit: str | None = None, earlier: Iterable[PublishedRow] = ()
 ) -> list[RunResult]:
     """Writes a table of `results` to `path` and returns the results that have no row in it.
 
@@ -98,28 +89,19 @@ def write_measured(
     replaced as a whole or not at all. Raises OSError where it cannot be written.
     """
     commit = current_commit() if commit is None else commit
-    lines, left_out = [], []
-    for result in results:
-        row = _measured_row(result, commit)
-        if row is None:
-            left_out.append(result)
-        else:
-            lines.append({name: TABLE_COLUMNS[name](row) for name in COLUMNS})
-    places = {_place(line) for line in lines}
-    lines = [*(line for line in earlier if _place(line) not in places), *lines]
+    made = [(result, _measured_row(result, commit)) for result in results]
+    rows = [row for _, row in made if row is not None]
+    replaced = set(map(_place, rows))
+    rows = [*(row for row in earlier if _place(row) not in replaced), *rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
+        lines = ({name: found[name] for name in COLUMNS} for found in map(cells, rows))
         draft.write(csv_text.written(COLUMNS, lines).encode())
-    return left_out
+    return [result for result, row in made if row is None]
 
 
-def _original(line: dict[str, Any]) -> dict[str, Any]:
-    """The cells as they were before they were made safe for a spreadsheet; '' for columns that an older table lacks."""
-    return {**dict.fromkeys(_LATER, ""), **{name: csv_text.original(cell) for name, cell in line.items()}}
-
-
-def _place(line: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(line[column]) for column in ("checkpoint", "batch_size", "subset"))
+def _place(row: PublishedRow) -> tuple[str, int, str]:
+    return row.checkpoint, row.batch_size, row.subset
 
 
 def subset_of(spec: RunSpec) -> str:
@@ -186,7 +168,7 @@ def device_label(name: str) -> str:
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """None for a run that has no row: see `write_measured`."""
+    """The row of a run; None for one that `write_measured` leaves out."""
     spec, machine, speedup = result.spec, result.environment, result.speedup
     if machine is None:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +15,11 @@ from typing import Any
 
 from demo.core import catalog
 from demo.core.errors import BadInput
-from demo.core.numbers import whole_number
 from demo.core.spec import TASKS
+from demo.core.stats import geometric_mean
 from demo.store import csv_text, measured
-from demo.store.columns import TABLE_COLUMNS
 from demo.store.measured import Tables
-from demo.store.tables import PublishedRow, read_row
+from demo.store.tables import PublishedRow, cells, read_row
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """Every row comes from this guide: its long form printed the tables, today's short form embeds a viewer of them.
@@ -108,22 +106,15 @@ def select(
     `model` matches a part of a model's or a checkpoint's name. Raises BadInput for a value that no row has. Values that
     exist, but in no row together, give an empty list.
     """
-    found = list(given)
-    if not found:
-        return []
-    every = list(found)
-    for column, asked in (("subset", subset), ("gpu", gpu), ("task", task)):
-        if asked is not None and asked != "":
+    every = found = list(given)
+    for column, asked in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
+        if every and asked is not None and asked != "":
             value = _known(column, asked, every)
             found = [row for row in found if getattr(row, column) == value]
-    if batch_size is not None and batch_size != "":
-        size = _known_size(batch_size, every)
-        found = [row for row in found if row.batch_size == size]
-    if model is not None and (part := str(model).strip().lower()):
+    if every and model is not None and (part := str(model).strip().lower()):
         if not any(_named(row, part) for row in every):
-            raise BadInput(
-                f"No model of the tables is called {str(model)[:80]!r}. They have: {_listed('model', every)}."
-            )
+            known = ", ".join(values(every, "model"))
+            raise BadInput(f"No model of the tables is called {str(model)[:80]!r}. They have: {known}.")
         found = [row for row in found if _named(row, part)]
     return found
 
@@ -134,28 +125,15 @@ def values(given: Iterable[PublishedRow], column: str) -> list[Any]:
     return sorted(seen) if column == "batch_size" else seen
 
 
-def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> str:
+def _known(column: str, asked: object, every: Sequence[PublishedRow]) -> Any:
     allowed = values(every, column)
     if column == "task":
         allowed = [task for task in TASKS if task in allowed]
     for value in allowed:
-        if isinstance(asked, str) and asked.strip().lower() == value.lower():
+        if str(asked).strip().lower() == str(value).lower():
             return value
-    name = {"gpu": "GPU"}.get(column, column)
-    raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(allowed)}.")
-
-
-def _known_size(asked: object, every: Sequence[PublishedRow]) -> int:
-    allowed = values(every, "batch_size")
-    text = str(asked).strip()
-    size = None if isinstance(asked, bool) else whole_number(text)
-    if size is None or size not in allowed:
-        raise BadInput(f"The tables have no batch size {text[:80]!r}. They have: {_listed('batch_size', every)}.")
-    return size
-
-
-def _listed(column: str, every: Iterable[PublishedRow]) -> str:
-    return ", ".join(map(str, values(every, column)))
+    name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
+    raise BadInput(f"The tables have no {name} {str(asked)[:80]!r}. They have: {', '.join(map(str, allowed))}.")
 
 
 def _named(row: PublishedRow, part: str) -> bool:
@@ -177,8 +155,8 @@ def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
 
 def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
     """The geometric mean of the rows that have times; None where none has."""
-    logs = [math.log(row.speedup) for row in given if row.speedup is not None]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+    ratios = [row.speedup for row in given if row.speedup is not None]
+    return geometric_mean(ratios) if ratios else None
 
 
 def _day(row: PublishedRow) -> str:
@@ -190,8 +168,7 @@ def _day(row: PublishedRow) -> str:
 
 def record(row: PublishedRow) -> dict[str, Any]:
     """A row as JSON's own kinds, times in milliseconds; 'OOM' is a value of either time, None of the speed-up."""
-    values = {name: read(row) for name, read in TABLE_COLUMNS.items()}
-    return {"origin": origin(row), **values, "notes": list(notes(row))}
+    return {"origin": origin(row), **cells(row), "notes": list(notes(row))}
 
 
 def to_json(given: Iterable[PublishedRow]) -> str:

@@ -42,7 +42,7 @@ class StoredRun:
     """What else must be the same for two runs to be reruns of each other."""
     within: Interval
     process: ProcessResult | None = None
-    """None of results that are no basis of an answer, and of those by an older protocol."""
+    """None where the result is no basis of an answer, or was timed by an older protocol."""
 
 
 REREAD = (
@@ -53,7 +53,6 @@ REREAD = (
     "environment.driver",
     "environment.triton",
     "speedup.within",
-    "speedup",
     "process",
 )
 """The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
@@ -61,10 +60,9 @@ REREAD = (
 
 def reread(parts: Sequence[Any]) -> StoredRun | None:
     """A stored run from the `REREAD` parts of its JSON; None without a speed-up, or where they cannot be read."""
-    id, spec, *versions, within, speedup, process = parts
+    id, spec, *versions, within, process = parts
     try:
-        # Results of before the spread between processes was taken in have no `within`: all of theirs was.
-        interval = codec.load(Interval, within or speedup)
+        interval = codec.load(Interval, within)
         read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
     except (ValueError, TypeError):
         return None
@@ -84,7 +82,7 @@ def _rerun(
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """None without a speed-up."""
+    """A result as far as its speed-up goes; None without one."""
     if result.speedup is None or result.environment is None:
         return None
     machine, pool = result.environment, result.as_processes()

@@ -1,18 +1,9 @@
 """Finds stored results by words, without reading their JSON.
 
-A result is about 50 kB of JSON, and its columns lie between those of the others. So the columns that are searched,
-the verdict and the settings are repeated in a small table, `search_words`. It holds nothing of its own. Each search
-first adds the rows that are missing and removes those whose result is gone. So a file of an older version needs no
-conversion, and programs of an older version, which do not know the table, can go on using the file.
-
-What is covered:
-- A kill while rows are added: they are added in one transaction, all or none; the next search starts again.
-- Two searches at once: the second waits a moment for the first.
-- A file that cannot be written (read-only, a full disk, its limit, a writer that holds it for long): the search reads
-  the JSON of every result instead, as slow as that is.
-
-What is not covered: a program of an older version that removes a result and stores another one under its id between two
-searches. The second is then found by the words of the first.
+A result is about 50 kB of JSON, so an index holds what is searched: some columns, the verdict and the settings. SQLite
+keeps it in step with the results, whichever program writes them. The first search makes it, also in an older file.
+Where it cannot be made (a file that may only be read, a full disk, a writer that holds the file for long), a search
+reads the JSON of every result and finds the same.
 """
 
 from __future__ import annotations
@@ -29,21 +20,17 @@ from demo.core.spec import OPTIONS
 from demo.store import database as file
 
 MAX_WORDS = 20
-"""Of a search. Each is one more term of SQLite's condition, and a thousand are too many for it."""
+"""Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""
 _WAIT_SECONDS = 2.0
-"""For another writer, before the search does without the table."""
+"""So long a search waits for another writer before it does without the index."""
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip
-_WORDS = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
-_SUMMARY = (
-    "id, started_at, checkpoint, status, "
-    "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END AS told, "
-    f"lower({_WORDS}) AS words"
-)
-_TABLE = "CREATE TABLE IF NOT EXISTS search_words (id TEXT PRIMARY KEY, started_at, checkpoint, status, told, words)"
-_NOT_SUMMARISED = "NOT EXISTS (SELECT 1 FROM search_words WHERE search_words.id = results.id)"
-_REMOVED = "NOT EXISTS (SELECT 1 FROM results WHERE results.id = search_words.id)"
+_JOINED = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
+_WORDS = f"lower({_JOINED})"
+_TOLD = "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END"
+INDEX = "results_by_words"
+_MAKE_INDEX = f"CREATE INDEX {INDEX} ON results (started_at, id, status, {_WORDS}, {_TOLD})"
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +55,7 @@ _OPTION_WORDS = {name: _in_all_languages(f"asked_{name}") for name in OPTIONS if
 def _departs(name: str) -> str:
     """SQL for the runs whose option of this name is not at its default. Older runs lack newer options."""
     default = json.dumps(OPTIONS[name].default)
-    return f"(instr(told, '\"{name}\":') > 0 AND instr(told, '\"{name}\":{default}') = 0)"
+    return f"(instr({_TOLD}, '\"{name}\":') > 0 AND instr({_TOLD}, '\"{name}\":{default}') = 0)"
 
 
 def condition(search: str) -> tuple[str, list[str]]:
@@ -78,10 +65,10 @@ def condition(search: str) -> tuple[str, list[str]]:
         raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
     terms = []
     for word in words:
-        either = ["instr(words, ?) > 0"]
-        either.append("instr(told, ':\"' || ?) > 0")  # the value of an option, such as "layers"
+        either = [f"instr({_WORDS}, ?) > 0"]
+        either.append(f"instr({_TOLD}, ':\"' || ?) > 0")  # the value of an option, such as "layers"
         either += [f"status = '{status}'" for status, text in _STATUS_WORDS.items() if word in text]
-        either += [f"told LIKE '[\"{verdict}\"%'" for verdict, text in _VERDICT_WORDS.items() if word in text]
+        either += [f"{_TOLD} LIKE '[\"{verdict}\"%'" for verdict, text in _VERDICT_WORDS.items() if word in text]
         either += [_departs(name) for name, text in _OPTION_WORDS.items() if word in text]
         terms.append(f"({' OR '.join(either)})")
     values = [word.encode("utf-8", "backslashreplace").decode() for word in words]
@@ -89,40 +76,22 @@ def condition(search: str) -> tuple[str, list[str]]:
 
 
 def source(database: sqlite3.Connection) -> str:
-    """What a search selects from: the table, brought up to date, or the results where that cannot be."""
+    """What a search selects from: the results by the index, which is made where it is missing and can be."""
     try:
-        if not _is_current(database):
+        if database.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (INDEX,)).fetchone() is None:
             database.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000:.0f}")
             database.execute("PRAGMA max_page_count = 1000000000")  # the limit is for results: this adds 1 % at most
             with file.transaction(database):
-                database.execute(_TABLE)
-                remove_orphans(database)
-                database.execute(
-                    f"INSERT INTO search_words SELECT {_SUMMARY} FROM results WHERE {_NOT_SUMMARISED} ORDER BY rowid"
-                )
-        return "search_words"
+                drop_older_tables(database)
+                database.execute(_MAKE_INDEX)
+        return f"results INDEXED BY {INDEX}"
     except sqlite3.OperationalError as error:
-        _log.info("a search reads every result, because the table of search_words cannot be used: %s", error)
-        return f"(SELECT rowid, {_SUMMARY} FROM results)"
+        _log.info("a search reads every result, because its index cannot be made: %s", error)
+        return "results"
 
 
-def remove_orphans(database: sqlite3.Connection) -> None:
-    """Removes the search_words whose result is gone. The file keeps no trace of them."""
+def drop_older_tables(database: sqlite3.Connection) -> None:
+    """Removes what earlier versions kept for their searches. The file keeps no trace of it."""
     database.execute("PRAGMA secure_delete = ON")
-    database.execute("DROP TABLE IF EXISTS summaries")  # of versions before the options could be searched
-    if _has_table(database):
-        database.execute(f"DELETE FROM search_words WHERE {_REMOVED}")
-
-
-def _is_current(database: sqlite3.Connection) -> bool:
-    if not _has_table(database):
-        return False
-    return not (_any(database, "results", _NOT_SUMMARISED) or _any(database, "search_words", _REMOVED))
-
-
-def _has_table(database: sqlite3.Connection) -> bool:
-    return _any(database, "sqlite_schema", "name = 'search_words'")
-
-
-def _any(database: sqlite3.Connection, table: str, where: str) -> bool:
-    return database.execute(f"SELECT 1 FROM {table} WHERE {where} LIMIT 1").fetchone() is not None
+    for table in ("search_words", "summaries"):
+        database.execute(f"DROP TABLE IF EXISTS {table}")

@@ -1,23 +1,24 @@
-"""A copy of the shared rows of a dataset: fetched from the Hub in a thread, kept in huggingface_hub's cache.
+"""A copy of the shared rows of a dataset: fetched from the Hub in a thread, kept in huggingface_hub's folder of assets.
 
 What is covered: a Hub that is slow, refuses, or cannot be reached (the last copy stays, and the answer says of when it
 is and why); a dataset with more or larger files than fit (the newest days are fetched); a restart without a network.
-What is not covered: a Hub that sends a file slower than anybody waits holds up later fetches until it ends.
+What is not covered: a Hub that sends a file slower than anybody waits holds up later fetches until it ends; a file that
+was changed and has kept its size is not fetched again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import heapq
 import logging
+import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from demo.core import hub
 from demo.store import shared_rows
@@ -30,11 +31,8 @@ RENEW_SECONDS = 300.0
 MAX_FETCH_SECONDS = 120.0
 REQUEST_SECONDS = 10.0
 MAX_FILES, MAX_BYTES, MAX_FILE_BYTES = 200, 64_000_000, 16_000_000
-MAX_LISTED = 1_000
-"""Names that are held of a listing. More than `MAX_FILES`, as a file that is too large is passed over."""
 _NAME = re.compile(rf"{ROWS}/(\d{{4}}-\d\d-\d\d)-[A-Za-z0-9]{{1,40}}\.parquet")
 
-T = TypeVar("T")
 Problem = Literal["unreachable", "refused", "failed", "slow", "busy"]
 _log = logging.getLogger(__name__)
 
@@ -65,15 +63,10 @@ class SharedCopy:
 
     def __init__(self, dataset: str) -> None:
         self._shared = Shared(dataset)
-        self._folder: Path | None = None
-        """The snapshot in huggingface_hub's cache that is shown."""
-        self._parsed: dict[Path, FileRows] = {}
-        """By the place of a file's content, which no push changes."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._begun = self._due = 0.0
-        """When the thread began, and from when the Hub is asked again."""
-        self._loaded = False
+        """When the last thread began, and from when the Hub is asked again."""
 
     def look(self, busy: bool = False) -> Shared:
         """What is known now. It waits for nothing; an old copy is fetched again in a thread.
@@ -88,137 +81,100 @@ class SharedCopy:
                 return replace(self._shared, fetching=not slow, problem="slow" if slow else self._shared.problem)
             if now < self._due:
                 return self._shared
-            if busy and self._loaded:
+            if busy and self._begun:  # the copy of an earlier program was looked for
                 known = self._shared
                 return known if known.fetched_at else replace(known, fetching=True, problem="busy")
             self._begun = now
             if not busy:
                 self._due = now + RENEW_SECONDS
-            thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the machine has no thread left
-                self._shared = replace(self._shared, problem="failed")
-                return self._shared
-            self._thread = thread
+            self._thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
+            self._thread.start()
             return replace(self._shared, fetching=True, problem="busy" if busy else self._shared.problem)
 
     def _renew(self, fetch: bool) -> None:
-        from huggingface_hub.errors import LocalEntryNotFoundError
+        from huggingface_hub import cached_assets_path, constants  # here, because importing it takes some 60 ms
 
         try:
-            if not self._loaded:
-                self._loaded = True  # also where it fails: the Hub is the next try
-                with contextlib.suppress(LocalEntryNotFoundError):  # no earlier program has left a copy
-                    folder = self._snapshot(local_files_only=True)
-                    self._publish(folder, (folder.parents[1] / "refs" / "main").stat().st_mtime, cut=False)
-            if not fetch:
-                return
-            if not hub.reachable():
-                self._shared = replace(self._shared, problem="unreachable")
-                return
-            commit, names, cut = self._newest()
-            before, folder = self._folder, self._snapshot(revision=commit, allow_patterns=names)
-            if missing := [name for name in names if not (folder / name).exists()]:
-                raise ConnectionError(f"the Hub stopped answering before {missing[0]}")  # this is what lay in the cache
-            _remember(folder, commit)
-            self._publish(folder, time.time(), cut)
-            if before not in (None, folder):
-                _forget(self._shared.dataset, before.name)
+            assets = constants.HF_ASSETS_CACHE
+            folder = cached_assets_path("worth-compiling", self._shared.dataset, assets_dir=assets)
+            if not self._shared.fetched_at and (kept := folder / ROWS).exists():
+                self._publish(sorted(kept.glob("*.parquet"), reverse=True), kept.stat().st_mtime, cut=False)
+            if fetch:
+                files, cut = self._fetch(folder)
+                self._publish(files, time.time(), cut)
         except Exception as error:  # a thread that nobody waits for: what is wrong shows on the page
             _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
             self._shared = replace(self._shared, problem=_reason(error))
 
-    def _newest(self) -> tuple[str, list[str], bool]:
-        """The dataset's commit, the names of its files to fetch, newest first, and whether others are left out."""
-        from huggingface_hub import HfApi  # here, because importing it takes some 60 ms
-        from huggingface_hub.errors import EntryNotFoundError
+    def _fetch(self, folder: Path) -> tuple[list[Path], bool]:
+        """Makes `folder` a copy of the newest files; those files, newest first, and whether others are left out.
 
-        end, api = time.monotonic() + MAX_FETCH_SECONDS, HfApi(endpoint=hub.endpoint())
-        commit = str(api.dataset_info(self._shared.dataset, timeout=REQUEST_SECONDS).sha)
-        try:  # what is listed is what is fetched, whatever is pushed in between
-            tree = api.list_repo_tree(self._shared.dataset, ROWS, revision=commit, repo_type="dataset")
-            return commit, *_newest_files(_until(end, tree))
-        except EntryNotFoundError:  # nothing was pushed yet
-            return commit, [], False
-
-    def _snapshot(self, **asked: Any) -> Path:
-        """The folder of the dataset's files in huggingface_hub's cache. Raises what its library raises."""
-        from huggingface_hub import snapshot_download
+        Raises what huggingface_hub raises, and TimeoutError or ConnectionError where a file has not arrived.
+        """
+        from huggingface_hub import HfApi, hf_hub_download
         from huggingface_hub.utils import disable_progress_bars
 
         disable_progress_bars()
-        known: dict[str, Any] = {"endpoint": hub.endpoint(), "etag_timeout": REQUEST_SECONDS, "max_workers": 2}
-        return Path(snapshot_download(self._shared.dataset, repo_type="dataset", **known, **asked))
+        begun, dataset, endpoint = time.monotonic(), self._shared.dataset, hub.endpoint()
+        about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
+        sizes, cut = _newest_files(about.siblings or ())
+        for name, size in sizes.items():
+            if _size(folder / name) != size:
+                if time.monotonic() - begun > MAX_FETCH_SECONDS:
+                    raise TimeoutError(f"{MAX_FETCH_SECONDS:.0f} s were not enough to fetch the files")
+                # what is listed is what is fetched, whatever is pushed in between
+                asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
+                hf_hub_download(dataset, name, repo_type="dataset", local_dir=folder, **asked)
+            if _size(folder / name) != size:
+                raise ConnectionError(f"the Hub stopped answering before {name}")
+        for file in (folder / ROWS).glob("*.parquet"):
+            if f"{ROWS}/{file.name}" not in sizes:
+                file.unlink()
+        (folder / ROWS).mkdir(exist_ok=True)  # a dataset may have no rows yet
+        os.utime(folder / ROWS)  # a later program reads there of when the copy is
+        return [folder / name for name in sizes], cut
 
-    def _publish(self, folder: Path, seconds: float, cut: bool) -> None:
-        """Shows the rows of a snapshot that was fetched at this time, in seconds since 1970."""
-        self._folder = folder
-        files = sorted((file for file in (folder / ROWS).glob("*.parquet")), reverse=True)
-        read: dict[Path, FileRows] = {}
-        ids: set[str] = set()
-        decoded = 0
-        for place in (file.resolve() for file in files[:MAX_FILES]):  # the newest first
-            if len(ids) >= shared_rows.MAX_ROWS or decoded >= shared_rows.MAX_DECODED:
+    def _publish(self, places: Sequence[Path], seconds: float, cut: bool) -> None:
+        """Shows the rows of these files, the newest first, fetched at this time in seconds since 1970."""
+        files: list[FileRows] = []
+        for place in places:
+            if sum(len(file.rows) for file in files) >= shared_rows.MAX_ROWS:
+                cut = True
                 break
-            read[place] = file = self._parsed.get(place) or shared_rows.read(place)
-            ids.update(row.id for row in file.rows)
-            decoded += file.decoded
-        self._parsed, parsed = read, read.values()
-        rows, too_many = shared_rows.newest(parsed)
+            files.append(_read(place, place.stat().st_mtime_ns))
+        rows, too_many = shared_rows.newest(files)
         self._shared = Shared(
             self._shared.dataset,
             tuple(rows),
-            sum(file.looked_at for file in parsed),
-            sum(file.unreadable for file in parsed),
-            len(parsed),
-            sum(not file.readable for file in parsed),
-            cut or too_many or len(read) < len(files) or any(file.unread for file in parsed),
+            sum(file.looked_at for file in files),
+            sum(file.unreadable for file in files),
+            len(files),
+            sum(not file.readable for file in files),
+            cut or too_many,
             time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)),
         )
 
 
-def _remember(folder: Path, commit: str) -> None:
-    """Notes the snapshot as that of the branch, where huggingface_hub looks; the note's time is that of the copy."""
-    note = folder.parents[1] / "refs" / "main"
-    note.parent.mkdir(parents=True, exist_ok=True)  # a dataset without rows has no folder yet
-    note.write_text(commit)
+@lru_cache(maxsize=MAX_FILES)
+def _read(place: Path, modified_ns: int) -> FileRows:
+    """The rows of a file, read once for each of its versions."""
+    return shared_rows.read(place)
 
 
-def _forget(dataset: str, commit: str) -> None:
-    """Removes an earlier snapshot from huggingface_hub's cache, which would grow with every push."""
-    from huggingface_hub import scan_cache_dir
-
-    kept = scan_cache_dir()
-    if any(one.commit_hash == commit for repo in kept.repos if repo.repo_id == dataset for one in repo.revisions):
-        kept.delete_revisions(commit).execute()
+def _size(file: Path) -> int | None:
+    return file.stat().st_size if file.exists() else None
 
 
-def _until(end: float, items: Iterable[T]) -> Iterator[T]:
-    """Raises TimeoutError where they take longer."""
-    for item in items:
-        if time.monotonic() > end:
-            raise TimeoutError(f"{MAX_FETCH_SECONDS:.0f} s were not enough to list and fetch the files")
-        yield item
-
-
-def _newest_files(listed: Iterable[Any]) -> tuple[list[str], bool]:
-    """The names of the files to fetch, newest first, and whether others are left out.
-
-    The Hub lists by name, the oldest day first, so the whole listing is looked at.
-    """
+def _newest_files(listed: Sequence[Any]) -> tuple[dict[str, int], bool]:
+    """The names of the files to fetch with their sizes in bytes, newest first, and whether others are left out."""
     latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
-    named = (entry for entry in listed if (found := _NAME.fullmatch(entry.path)) and found[1] <= latest)
-    chosen: list[str] = []
-    total, cut = 0, False
-    for entry in heapq.nlargest(MAX_LISTED, named, key=lambda entry: str(entry.path)):
-        size = getattr(entry, "size", MAX_FILE_BYTES + 1)  # a folder has none
-        if len(chosen) == MAX_FILES or size > MAX_FILE_BYTES or total + size > MAX_BYTES:
-            cut = True
-            continue
-        chosen.append(entry.path)
-        total += size
-    return chosen, cut
+    named = [file for file in listed if (found := _NAME.fullmatch(file.rfilename)) and found[1] <= latest]
+    chosen: dict[str, int] = {}
+    for file in sorted(named, key=lambda file: str(file.rfilename), reverse=True):
+        total = sum(chosen.values()) + file.size
+        if len(chosen) < MAX_FILES and file.size <= MAX_FILE_BYTES and total <= MAX_BYTES:
+            chosen[file.rfilename] = file.size
+    return chosen, len(chosen) < len(named)
 
 
 def _reason(error: Exception) -> Problem:

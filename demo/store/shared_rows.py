@@ -1,8 +1,7 @@
 """Rows of results that somebody shared: flat Parquet files of `columns.EXPORTED`, read without trusting them.
 
-What is covered: a file that is no Parquet, is too large, or lacks a column or has it as another type (the file is left
-out, its rows counted); a row with a value that is missing, impossible, too long or could mislead a reader (the row is
-left out and counted); more rows than fit (the last ones of a file and the newest of all are kept).
+What is covered: a file that is no Parquet, is too large, has a text that is too long, or has other columns is left out
+as a whole; a row with a value that is missing, impossible or could mislead a reader is left out and counted.
 What is not covered: false figures that look true; files made to exploit the Parquet reader itself; an option that only
 a newer version of this program knows.
 """
@@ -11,14 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from demo.core import format as fmt
 from demo.core import stats
@@ -29,42 +26,47 @@ from demo.core.speedup import Basis
 from demo.core.stats import Verdict
 from demo.store.columns import EXPORTED
 
-if TYPE_CHECKING:
-    import pyarrow
-
 SHOWN = ("ok", "out_of_memory", "compile_failed")
 """Statuses that say something about a model on a device. Rows of the others are read and not kept."""
 MAX_ROWS = 20_000
-MAX_ROWS_OF_A_FILE = 5_000
+MAX_ROWS_OF_A_FILE = 20_000
 """A file has the runs of one program and day: more of them are no measurements."""
-MAX_COUNTED = 5_000_000
-"""Rows that a file may say to have; a group of them has to be decoded as a whole."""
-MAX_DECODED = 512_000_000
-"""Bytes of a file's columns without compression; no further file is read once those that were have as many."""
-MAX_MILLISECONDS, MAX_RATIO = 3_600_000.0, 1_000.0
+MAX_DECODED = 64_000_000
+"""Bytes of a file's columns without compression."""
 QUOTIENT_TOLERANCE = 0.05
 """Eager over compiled is the speed-up, also of repeats. Another program may have rounded the figures."""
 _ALL_NOISE = stats.Interval(1.0, 0.0, math.inf)
-_BATCH = 1_000
-_OPTION_COLUMNS = {name: "threads_asked" if name == "threads" else name for name in OPTIONS}
-_NEEDED = (
-    "id", "started_at", "status", "checkpoint", "task", "torch", "transformers", "device_name", "threads", "eager_ms",
-    "compiled_ms", "speedup", "speedup_low", "speedup_high", "verdict", "speedup_basis"
-)  # fmt: skip
-_READ = (*_NEEDED, *(name for name in _OPTION_COLUMNS.values() if name not in _NEEDED))
 _PATTERNS = {
     "id": r"[\w-]{1,60}",
     "started_at": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     "checkpoint": r"(?=.{1,96}$)\w[\w.-]*(/\w[\w.-]*)?",
     "torch": r"\d[\w.+-]{0,39}",
     "transformers": r"\d[\w.+-]{0,39}",
-    "device_name": r"[^<>`|\\]{1,120}",
+    "device_name": r"[ -;=?-\[\]-_a-{}~]{1,120}",  # what can be printed, without < > ` | and the backslash
 }
-"""What a text has to match as a whole."""
+"""What a text has to match as a whole, where `\\w` and `\\d` are ASCII."""
+_MOST = {"eager_ms": 3_600_000.0, "compiled_ms": 3_600_000.0} | dict.fromkeys(
+    ("speedup", "speedup_low", "speedup_high"), 1_000.0
+)
+"""The largest value of each figure. Its inverse is the smallest."""
+_NEEDED = (*_PATTERNS, *_MOST, "task", "status", "threads", "verdict", "speedup_basis")
+_OPTION_COLUMNS = {name: "threads_asked" if name == "threads" else name for name in OPTIONS}
+_OF_THE_CELL = ("device", "threads", "text", "prompt", "tokens")
+_COMPARED = tuple(
+    name for name, option in OPTIONS.items() if name == "protocol" or not (option.timing or name in _OF_THE_CELL)
+)
 
 
-class Unreadable(ValueError):
-    """A file or a row that cannot be shown."""
+class Setting(NamedTuple):
+    """What must be the same for two rows to stand side by side: versions, what is compiled how, and the protocol.
+
+    The model, what it is asked for, and the device are not part of it: a row has those in its cell.
+    """
+
+    torch: str
+    transformers: str
+    options: tuple[tuple[str, Any], ...]
+    """By name."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class SharedRow:
     id: str
     started_at: str
     status: str
-    """One of `SHOWN`."""
+    """One of `SHOWN`. The figures of all but 'ok' are None."""
     spec: RunSpec
     torch: str
     transformers: str
@@ -81,10 +83,10 @@ class SharedRow:
     eager_ms: float | None
     compiled_ms: float | None
     speedup: float | None
-    low: float | None
-    high: float | None
+    speedup_low: float | None
+    speedup_high: float | None
     verdict: Verdict | None
-    basis: Basis | None
+    speedup_basis: Basis | None
 
     @property
     def device(self) -> tuple[str, int | None]:
@@ -98,27 +100,10 @@ class SharedRow:
 
     @cached_property
     def setting(self) -> Setting:
-        options = tuple((name, getattr(self.spec, name)) for name in _COMPARED)
-        return Setting(self.torch, self.transformers, options)
+        return Setting(self.torch, self.transformers, tuple((name, getattr(self.spec, name)) for name in _COMPARED))
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What must be the same for two rows to stand side by side: versions, what is compiled how, and the protocol.
-
-    As in `demo.store.reruns`, but for the model, what it is asked for, and the device: a row has those in its cell.
-    """
-
-    torch: str
-    transformers: str
-    options: tuple[tuple[str, Any], ...]
-    """By name."""
-
-
-_OF_THE_CELL = ("device", "threads", "text", "prompt", "tokens")
-_COMPARED = tuple(
-    name for name, option in OPTIONS.items() if name == "protocol" or not (option.timing or name in _OF_THE_CELL)
-)
+_COPIED = tuple(name for name in SharedRow.__dataclass_fields__ if name != "spec")
 
 
 @dataclass(frozen=True)
@@ -127,28 +112,28 @@ class FileRows:
     looked_at: int = 0
     unreadable: int = 0
     """Rows that were left out because they make no sense."""
-    unread: int = 0
-    """Rows before the last `MAX_ROWS_OF_A_FILE`, which were not looked at."""
-    decoded: int = 0
-    """Bytes of the columns without compression."""
     readable: bool = True
     """Whether the file is a table of this kind."""
 
 
 def read(path: Path) -> FileRows:
     """The rows of one file. It never raises: whatever is wrong with the file is told in the answer."""
-    from pyarrow import parquet  # here, because only a page with a dataset needs it
-
-    bounds = {"thrift_string_size_limit": 1_000_000, "thrift_container_size_limit": 100_000}
     try:
-        with parquet.ParquetFile(path, **bounds) as file:
-            metadata = file.metadata
-            texts = [name for name in _columns(file.schema_arrow) if EXPORTED[name].kind == "string"]
-        # texts as a dictionary: one of a million equal texts is held once
-        with parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts, **bounds) as file:
-            return _read(file)
-    except Exception:  # pyarrow raises several kinds; none of them may cost more than this file
+        lines = _lines(path)
+    except Exception:  # pandas and pyarrow raise several kinds; none of them may cost more than this file
         return FileRows(readable=False)
+    rows, unreadable = [], 0
+    make_spec = cache(_spec)  # most rows repeat one
+    for line in lines:
+        status = line["status"]
+        if status in STATUSES and (status not in SHOWN or (status != "ok" and line["torch"] is None)):
+            continue  # a run that tells nothing
+        spec = make_spec(tuple(line[name] for name in ("checkpoint", "task", *_OPTION_COLUMNS.values())))
+        if spec is None or not _makes_sense(line):
+            unreadable += 1
+        else:
+            rows.append(_row(line, spec))
+    return FileRows(tuple(rows), len(lines), unreadable)
 
 
 def newest(files: Iterable[FileRows]) -> tuple[list[SharedRow], bool]:
@@ -158,158 +143,64 @@ def newest(files: Iterable[FileRows]) -> tuple[list[SharedRow], bool]:
     return rows[:MAX_ROWS], len(rows) > MAX_ROWS
 
 
-def _read(file: Any) -> FileRows:
-    total, groups = file.metadata.num_rows, file.metadata.num_row_groups
-    decoded = sum(file.metadata.row_group(group).total_byte_size for group in range(groups))
-    if not 0 <= total <= MAX_COUNTED or decoded > MAX_DECODED:
-        raise Unreadable("too large")
-    names = _columns(file.schema_arrow)
-    kept: deque[dict[str, list[Any]]] = deque()
-    count = 0
-    for group in reversed(range(groups)):
-        batches: deque[pyarrow.RecordBatch] = deque(maxlen=MAX_ROWS_OF_A_FILE // _BATCH + 1)
-        batches.extend(file.iter_batches(_BATCH, row_groups=[group], columns=names, use_threads=False))
-        for batch in reversed(batches):
-            if count < MAX_ROWS_OF_A_FILE:
-                kept.appendleft({name: _values(batch.column(name)) for name in names})
-                count += batch.num_rows
-        if count >= MAX_ROWS_OF_A_FILE:
-            break
-    lines = list(_lines(kept))[-MAX_ROWS_OF_A_FILE:]
-    rows, unreadable = [], 0
-    reader = _RowReader()
-    for line in lines:
-        try:
-            row = reader.row(line)
-        except Unreadable:
-            unreadable += 1
-        else:
-            rows += [row] if row is not None else []
-    return FileRows(tuple(rows), len(lines), unreadable, total - len(lines), decoded)
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The known columns of every row, with the types of an export; None for what has no value.
+
+    Raises ValueError, or an error of pandas or pyarrow, for a file of another kind and for one that is too large.
+    """
+    import pandas as pd  # here, because only a page with a dataset needs them
+    from pyarrow import parquet
+
+    about = parquet.read_metadata(path)
+    size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    if about.num_rows > MAX_ROWS_OF_A_FILE or size > MAX_DECODED:
+        raise ValueError("too large")
+    columns = list(dict.fromkeys((*_NEEDED, *_OPTION_COLUMNS.values())))
+    present = [name for name in columns if name in about.schema.names]
+    texts = [name for name in present if EXPORTED[name].kind == "string"]
+    # a dictionary holds each text once, however often it stands in the file
+    frame = pd.read_parquet(path, columns=present, dtype_backend="numpy_nullable", read_dictionary=texts)
+    if missing := set(_NEEDED) - set(frame):
+        raise ValueError(f"no {', '.join(missing)}")
+    for name in present:
+        if EXPORTED[name].kind == "Int64" and frame[name].dtype.kind == "f":  # `astype` would cut it
+            raise ValueError(f"{name} is no whole number")
+        if name in texts and any(len(text) > MAX_PROMPT for text in frame[name].dropna().unique()):
+            raise ValueError(f"a text in {name} is too long")
+    typed = frame.astype({name: EXPORTED[name].kind for name in present}).reindex(columns=columns).astype(object)
+    return typed.where(typed.notna(), None).to_dict("records")
 
 
-def _lines(batches: Iterable[dict[str, list[Any]]]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        for values in zip(*batch.values(), strict=True):
-            yield dict(zip(batch, values, strict=True))
+def _row(line: dict[str, Any], spec: RunSpec) -> SharedRow:
+    values = {name: line[name] for name in _COPIED}
+    if line["status"] != "ok":
+        values |= dict.fromkeys((*_MOST, "verdict", "speedup_basis"))
+    return SharedRow(**values, spec=spec)
 
 
-def _columns(schema: pyarrow.Schema) -> list[str]:
-    """The known columns that the file has. Raises Unreadable where one is missing, there twice, or of another type."""
-    names = [name for name in _READ if schema.get_all_field_indices(name)]
-    if missing := set(_NEEDED) - set(names):
-        raise Unreadable(f"no {', '.join(missing)}")
-    for name in names:
-        if len(schema.get_all_field_indices(name)) > 1 or not _fits(schema.field(name).type, EXPORTED[name].kind):
-            raise Unreadable(f"another {name}")
-    return names
-
-
-def _fits(kind: pyarrow.DataType, wanted: str) -> bool:
-    from pyarrow import types
-
-    if types.is_null(kind):  # of a column in which nothing was measured
-        return True
-    if wanted == "string":
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        return bool(types.is_string(kind) or types.is_large_string(kind))
-    if wanted == "boolean":
-        return bool(types.is_boolean(kind))
-    return bool(types.is_integer(kind) or (wanted == "Float64" and types.is_floating(kind)))
-
-
-_TOO_LONG = object()
-"""Stands for a text that no cell of a row may hold."""
-
-
-def _values(array: pyarrow.Array) -> list[Any]:
-    """The values of a column. Each text is decoded once, however often it stands there."""
-    from pyarrow import binary, types
-
-    if not (types.is_dictionary(array.type) or types.is_string(array.type) or types.is_large_string(array.type)):
-        return list(array.to_pylist())
-    coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
-    texts = [_text(value) for value in coded.dictionary.cast(binary())]
-    return [None if place is None else texts[place] for place in coded.indices.to_pylist()]
-
-
-def _text(value: pyarrow.BinaryScalar) -> Any:
-    held = value.as_buffer()
-    if held is None:
-        return None
-    if held.size > 4 * MAX_PROMPT:
-        return _TOO_LONG
+def _makes_sense(line: dict[str, Any]) -> bool:
+    """Whether every value is possible, and the figures of a run that ended well agree with each other."""
+    if not all(re.fullmatch(pattern, line[name] or "", re.ASCII) for name, pattern in _PATTERNS.items()):
+        return False
     try:
-        return held.to_pybytes().decode()
-    except UnicodeDecodeError:
-        return _TOO_LONG
-
-
-class _RowReader:
-    """Makes rows of one file. Most of them repeat a spec and its texts, which are then checked once."""
-
-    def __init__(self) -> None:
-        self._latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._text = cache(_checked_text)
-        self._spec = cache(_spec)
-
-    def row(self, line: dict[str, Any]) -> SharedRow | None:
-        """None for a run that tells nothing. Raises Unreadable."""
-        status = line["status"]
-        if status not in STATUSES:
-            raise Unreadable("status")
-        if status not in SHOWN or (status != "ok" and line["torch"] is None):
-            return None
-        text = {name: self._text(name, line[name]) for name in _PATTERNS}
-        if text["started_at"] > self._latest:
-            raise Unreadable("time")
-        spec = self._spec(tuple(line.get(column) for column in ("checkpoint", "task", *_OPTION_COLUMNS.values())))
-        if spec is None:
-            raise Unreadable("spec")
-        threads = line["threads"]
-        if not isinstance(threads, int) or not 1 <= threads <= 4096:
-            raise Unreadable("threads")
-        if status == "ok":
-            times = tuple(_within(line[name], MAX_MILLISECONDS) for name in ("eager_ms", "compiled_ms"))
-            low, ratio, high = (_within(line[f"speedup{end}"], MAX_RATIO) for end in ("_low", "", "_high"))
-            if not low <= ratio <= high:
-                raise Unreadable("interval")
-            if not math.isclose(times[0] / times[1], ratio, rel_tol=QUOTIENT_TOLERANCE):
-                raise Unreadable("speed-up")
-            verdict, basis = line["verdict"], line["speedup_basis"]
-            if verdict not in _verdicts(stats.Interval(ratio, low, high)) or basis not in get_args(Basis):
-                raise Unreadable("verdict")
-            figures: tuple[Any, ...] = (*times, ratio, low, high, verdict, basis)
-        else:
-            figures = (None,) * 7
-        return SharedRow(
-            text["id"], text["started_at"], status, spec, text["torch"], text["transformers"], text["device_name"],
-            threads, *figures
-        )  # fmt: skip
-
-
-def _verdicts(speedup: stats.Interval) -> set[Verdict]:
-    """What may be said of it: without noise, with noise that hides any difference, and where threads lacked cores."""
-    return {stats.verdict(speedup, None), stats.verdict(speedup, _ALL_NOISE), "unsure"}
-
-
-def _checked_text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_PATTERNS[name], value, re.ASCII):
-        raise Unreadable(name)
-    if fmt.printable(value, kept="") != value:
-        raise Unreadable(name)
-    if name == "started_at":
-        try:
-            time.strptime(value, "%Y-%m-%dT%H:%M:%SZ")
-        except ValueError as error:
-            raise Unreadable(name) from error
-    return value
-
-
-def _within(value: Any, most: float) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 1 / most <= value <= most:
-        raise Unreadable("figure")
-    return float(value)
+        started = datetime.fromisoformat(line["started_at"])
+    except ValueError:
+        return False
+    if started > datetime.now(UTC) + timedelta(days=1) or not 1 <= (line["threads"] or 0) <= 4096:
+        return False
+    if line["status"] != "ok":
+        return line["status"] in SHOWN
+    if not all(1 / most <= (line[name] or 0.0) <= most for name, most in _MOST.items()):
+        return False
+    speedup = stats.Interval(line["speedup"], line["speedup_low"], line["speedup_high"])
+    quotient = line["eager_ms"] / line["compiled_ms"]
+    return (
+        speedup.low <= speedup.ratio <= speedup.high
+        and math.isclose(quotient, speedup.ratio, rel_tol=QUOTIENT_TOLERANCE)
+        # without noise, with noise that hides any difference, and where threads lacked cores
+        and line["verdict"] in (stats.verdict(speedup, None), stats.verdict(speedup, _ALL_NOISE), "unsure")
+        and line["speedup_basis"] in get_args(Basis)
+    )
 
 
 def _spec(values: Sequence[Any]) -> RunSpec | None:
@@ -321,7 +212,7 @@ def _spec(values: Sequence[Any]) -> RunSpec | None:
         if value is not None
     }
     texts = [value for value in values if isinstance(value, str)]
-    if task == OWN_MODEL or _TOO_LONG in values or any(fmt.printable(text) != text for text in texts):
+    if task == OWN_MODEL or any(fmt.printable(text) != text for text in texts):
         return None
     try:
         return RunSpec(checkpoint, task, **asked)

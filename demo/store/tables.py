@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from demo.core.format import milliseconds
 
 OOM = "OOM"
 """Stands in a table for the time of a variant that ran out of memory, as in the guide."""
@@ -25,15 +28,15 @@ class Measured:
     """The device's name in full."""
     driver: str
     commit: str
-    """Of this project; '' where it was not under version control."""
+    """The commit of this project; '' where it was not under version control."""
     date: str
     """UTC: '2026-11-21'."""
-    basis: str = ""
-    """What the interval's spread between processes is taken from, as `RunResult.speedup.basis`; '' in older tables."""
-    repeats: int | None = None
-    """How many processes the row rests on; None in older tables."""
-    threads: int | None = None
-    """Of torch; None in older tables, and on a GPU."""
+    basis: str
+    """What the interval's spread between processes is taken from, as `RunResult.speedup.basis`."""
+    repeats: int | None
+    """How many processes the row rests on."""
+    threads: int | None
+    """The threads of torch; None on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,32 @@ class PublishedRow:
         return None if self.speedup is None else 1 - 1 / self.speedup
 
 
+COLUMNS = (
+    "subset", "gpu", "torch", "mode", "batch_size", "task", "model", "checkpoint", "eager_ms", "compiled_ms", "speedup",
+    "speedup_low", "speedup_high", "dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date",
+    "speedup_basis", "repeats", "threads"
+)  # fmt: skip
+"""The columns of a CSV of this project."""
+
+
+def cells(row: PublishedRow) -> dict[str, Any]:
+    """The row by `COLUMNS`, and `saved_percent`, which stands in no file; times are in milliseconds or OOM."""
+    own = row.measured
+    return {
+        **{name: getattr(row, name) for name in COLUMNS[: COLUMNS.index("eager_ms")]},
+        "eager_ms": _published_ms(row.eager_seconds),
+        "compiled_ms": _published_ms(row.compiled_seconds),
+        "speedup": None if row.speedup is None else round(row.speedup, 4),
+        "speedup_low": own and own.low,
+        "speedup_high": own and own.high,
+        "saved_percent": None if row.saved is None else round(row.saved * 100, 2),
+        **{name: own and getattr(own, name) for name in _TEXTS},
+        "speedup_basis": own and own.basis,
+        "repeats": own and own.repeats,
+        "threads": own and own.threads,
+    }
+
+
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
     """The row of a line of CSV by its columns; one of this project where it has the ends of the interval.
 
@@ -78,18 +107,13 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
     """
     measured = None
     if "speedup_low" in cells:
-        texts = {name: cells[name] for name in ("dtype", "weights", "transformers", "triton", "device", "driver")}
-        measured = Measured(
-            speedup=_number(cells["speedup"]),
-            low=_number(cells["speedup_low"]),
-            high=_number(cells["speedup_high"]),
-            **texts,
-            commit=cells["commit"],
-            date=cells["date"],
-            basis=cells.get("speedup_basis", ""),
-            repeats=_count(cells.get("repeats", "")),
-            threads=_count(cells.get("threads", "")),
+        speedup, low, high = (
+            float(cells[name]) if cells[name] else None for name in ("speedup", "speedup_low", "speedup_high")
         )
+        repeats, threads = (int(cells[name]) if cells[name] else None for name in ("repeats", "threads"))
+        texts = {name: cells[name] for name in _TEXTS}
+        measured = Measured(speedup, low, high, **texts, basis=cells["speedup_basis"], repeats=repeats, threads=threads)
+    eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
     return PublishedRow(
         subset=cells["subset"],
         gpu=cells["gpu"],
@@ -99,19 +123,14 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
         task=cells["task"],
         model=cells["model"],
         checkpoint=cells["checkpoint"],
-        eager_seconds=_seconds(cells["eager_ms"]),
-        compiled_seconds=_seconds(cells["compiled_ms"]),
+        eager_seconds=eager,
+        compiled_seconds=compiled,
         measured=measured,
     )
 
 
-def _seconds(cell: str) -> float | None:
-    return None if cell == OOM else float(cell) / 1e3
+_TEXTS = ("dtype", "weights", "transformers", "triton", "device", "driver", "commit", "date")
 
 
-def _number(cell: str) -> float | None:
-    return float(cell) if cell else None
-
-
-def _count(cell: str) -> int | None:
-    return int(cell) if cell else None
+def _published_ms(seconds: float | None) -> float | str:
+    return OOM if seconds is None else round(milliseconds(seconds), 4)

@@ -25,13 +25,14 @@ from typing import Any
 from demo.core import agreement, stats
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.core.speedup import ASSUMED
 from demo.core.stats import Interval
 from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
-from demo.sweep.cells import Cell, make_cells, on_machine
+from demo.sweep.cells import Cell, make_cells
 from demo.sweep.run_grid import Done, Event, run_cells
 
 BUDGETS = (0.5, 1.5)
@@ -102,9 +103,9 @@ def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
     freezing, too, and as a package of AOTInductor. Text generation has neither memory formats nor packages."""
     bare = plain(spec, machine)
     gpu = bare.device == "cuda"
-    modes = [mode for mode in (GPU_MODES if gpu else CPU_MODES) if mode in machine.modes]
+    modes = GPU_MODES if gpu else CPU_MODES
     formats = (False, True) if spec.sees_picture else (False,)
-    dtypes = ["float32", *(["tf32"] if gpu else []), "bfloat16", "float16"]
+    dtypes = ("float32", "tf32", "bfloat16", "float16")
     combined = [
         dataclasses.replace(bare, mode=mode, dtype=dtype, channels_last=last)
         for mode, dtype, last in itertools.product(modes, dtypes, formats)
@@ -113,7 +114,8 @@ def candidates(spec: RunSpec, machine: HostInfo) -> list[RunSpec]:
     if not gpu and spec.sees_picture:
         ways.append({"compiler": "aot"})
     plainest = [one for one in combined if one.mode == bare.mode]
-    return combined + [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
+    combined += [dataclasses.replace(one, **way) for one, way in itertools.product(plainest, ways)]
+    return [one for one in combined if refusal(one, machine) is None]
 
 
 def planned(spec: RunSpec, chosen: Sequence[RunSpec], machine: HostInfo) -> tuple[list[RunSpec], list[RunSpec]]:

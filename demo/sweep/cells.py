@@ -18,6 +18,7 @@ from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, HostInfo
+from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
@@ -101,11 +102,6 @@ def _last_written(checkpoint: str) -> str:
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
     newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """The spec with the device that 'auto' means on this machine."""
-    return spec.on("cuda" if machine.gpu else "cpu") if spec.device == "auto" else spec
 
 
 def measured_on(result: RunResult, machine: HostInfo) -> bool:

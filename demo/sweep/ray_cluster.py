@@ -24,6 +24,7 @@ from typing import Any
 from demo.core import codec
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.runs.runner import WORKER_MODULE, Runner
@@ -223,7 +224,7 @@ class _ClusterSweep:
                 if place is None:
                     break
                 self._waiting.remove(place)
-                spec = codec.plain(local_cells.on_machine(self._cells[place].spec, node.machine))
+                spec = codec.plain(on_machine(self._cells[place].spec, node.machine))
                 call = _task(_run, node.id, node.gpu).remote(spec, name, picture, self._worker_module)
                 self.running[call] = (place, node)
 

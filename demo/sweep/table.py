@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,18 @@ from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
 from demo.core.files import replacing
-from demo.store import csv_text, measured
-from demo.store.columns import SWEEP_FIGURES
+from demo.store import csv_text, export, measured
 from demo.store.export import check_place
 from demo.sweep.cells import Cell
 
 KINDS = (".csv", ".json", ".parquet")
+_FIGURES = (
+    "eager_ms", "compiled_ms", "eager_median_ms", "compiled_median_ms", "eager_mean_ms", "compiled_mean_ms", "speedup",
+    "speedup_low", "speedup_high", "verdict", "speedup_basis", "control_low", "control_high", "first_call_seconds",
+    "compile_cache", "break_even_calls", "break_even_seconds", "eager_peak_memory_bytes", "compiled_peak_memory_bytes",
+    "parity", "device_name", "torch", "transformers", "driver", "elapsed_seconds", "started_at", "id"
+)  # fmt: skip
+"""The columns of a run that stand behind the cell's settings and value."""
 
 
 def record(cell: Cell) -> dict[str, Any]:
@@ -31,8 +36,8 @@ def record(cell: Cell) -> dict[str, Any]:
         "status": "refused" if cell.refused else result.status if result else None,
         "value": cell.value or None,
     }
-    figures = {name: column.read(result) if result else None for name, column in SWEEP_FIGURES.items()}
-    return shared | figures
+    figures = export.row(result) if result else {}
+    return shared | {name: figures.get("first_call_cache" if name == "compile_cache" else name) for name in _FIGURES}
 
 
 def write_device_table(cells: Iterable[Cell], folder: Path | None = None) -> Path:
@@ -58,8 +63,6 @@ def check_table(path: Path) -> None:
     if path.suffix not in KINDS:
         raise BadInput(f"The table's kind is told by its ending: {', '.join(KINDS)}. Given: {str(path)!r}.")
     check_place(path, "table")
-    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise BadInput("A Parquet file needs pyarrow: pip install -r requirements-sweep.txt, or give a .csv or .json.")
 
 
 def write_table(path: Path, cells: Iterable[Cell]) -> None:

@@ -82,6 +82,7 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
             "breaks: 1. Graphs, with Python in between: 2.",
         ),
         (Compilation(1.0, "cold", 1, cudagraphs="skipped: mutated inputs"), "were not used: mutated inputs."),
+        (Compilation(1.0, "cold", 3, cudagraphs="in part: 2 of 3 graphs: why"), "in part only: 2 of 3 graphs: why."),
         (
             Compilation(1.0, "cold", 1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)),
             "1. The first: a.py:1 in f, a loop.",

@@ -262,6 +262,36 @@ def test_kernels_are_counted_where_cuda_graphs_split_the_code_and_not_in_what_tu
     assert compilation.kernel_calls([ONE_KERNEL_TUNED]) == (None, None)
 
 
+def test_calls_outside_the_parts_that_become_cuda_graphs_are_counted() -> None:
+    plain = WITH_CUDA_GRAPHS
+    mixed = plain + "        buf3.copy_(buf2, False)\n        cpp_fused_add_0(buf3)\n"
+    assert compilation.calls_outside_graphs([plain, ONE_KERNEL_TUNED]) == (0, 2)
+    assert compilation.calls_outside_graphs([mixed, plain]) == (2, 4)
+
+
+def test_one_skipped_cuda_graph_of_three_is_no_skip_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, gpu = dataclasses.replace(SPEC, mode="reduce-overhead"), torch.device("cuda")
+    node = SimpleNamespace(children={})
+    root = SimpleNamespace(children={"second": [node], "first": [node], "never": []})
+    manager = SimpleNamespace(roots={"first": [root, root]})
+    trees: dict[str, Any] = {"manager": manager}
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch._inductor.cudagraph_trees, "get_manager", lambda *_, **__: trees["manager"])
+    log = compilation.CompileLog()
+
+    def told(skips: int) -> Compilation:
+        compilation.counters["inductor"]["cudagraph_skips"] = skips
+        compilation.counters["stats"]["unique_graphs"] = 3
+        return log.compilation(spec, gpu, 1.0)
+
+    assert told(0).cudagraphs == "used"
+    assert told(1).cudagraphs_partly == "2 of 3 graphs: inductor gave no reason"
+    assert told(1).cudagraphs_used and told(1).cudagraphs_skipped is None
+    trees["manager"] = None
+    assert told(1).cudagraphs_skipped and told(0).cudagraphs_skipped
+    assert not told(1).cudagraphs_used
+
+
 def test_an_empty_library_that_a_killed_compile_left_is_removed_and_one_in_the_making_stays(tmp_path: Path) -> None:
     (tmp_path / "ab").mkdir()
     (tmp_path / "locks").mkdir()
@@ -281,3 +311,6 @@ def test_a_frozen_graph_which_no_cache_holds_has_its_own_first_call_as_the_cold_
     told = [log.compilation(spec, torch.device("cpu"), 3.0) for spec in (SPEC, frozen)]
     assert [one.cache for one in told] == ["off", "off"]
     assert told[0].cold is None and told[1].cold.first_call_seconds == 3.0
+    compilation.counters["inductor"]["fxgraph_cache_hit"] = 1  # on a GPU frozen graphs are cached, too
+    found = log.compilation(frozen, torch.device("cuda"), 3.0)
+    assert found.cold is None and found.warm.first_call_seconds == 3.0

@@ -11,7 +11,7 @@ import pytest
 
 from demo.backend import events, protocols, timing
 from demo.backend.events import Events
-from demo.core.result import PROGRESS_CODES
+from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
@@ -90,18 +90,17 @@ def test_the_counters_stay_when_the_timing_has_ended() -> None:
 
 
 def test_what_is_done_after_the_timing_is_sent_as_a_code_and_in_english() -> None:
-    assert set(events.MESSAGES) == set(PROGRESS_CODES)
     stream = SentLines()
     Events(stream).doing("capture", 0.95)
     (progress,) = stream.progress
     assert (progress["phase"], progress["code"], progress["message"]) == (
         "check",
         "capture",
-        events.MESSAGES["capture"],
+        ENGLISH.plain("progress_capture"),
     )
 
 
-def test_a_code_is_sent_however_short_the_time_since_the_last_progress() -> None:
+def test_a_code_is_sent_however_short_the_time_since_the_last_progress_and_does_not_stay() -> None:
     stream = SentLines()
     sent = Events(stream)
     sent.progress("time", 0.6)
@@ -109,14 +108,7 @@ def test_a_code_is_sent_however_short_the_time_since_the_last_progress() -> None
     sent.progress("time", 0.5)
     told = [(one["phase"], one["code"]) for one in stream.progress]
     assert told == [("time", ""), ("time", "fewer_threads"), ("time", "")]
-
-
-def test_a_code_does_not_stay_when_the_phase_goes_on() -> None:
-    stream = SentLines()
-    sent = Events(stream)
-    sent.doing("explain", 0.94)
-    sent.progress("done", 1.0)
-    assert (stream.progress[-1]["code"], stream.progress[-1]["message"]) == ("", "")
+    assert stream.progress[-1]["message"] == ""
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ PACKAGE = "import os, sys\nprint(os.environ['TRANSFORMERS_VERBOSITY'], __name__,
 def started(folder: Path, module: str, source: str) -> subprocess.Popen[str]:
     """The module, a package with this source, under the lifeline."""
     (folder / module).mkdir()
+    (folder / "temporary").mkdir()
     (folder / module / "__init__.py").touch()
     (folder / module / "__main__.py").write_text(source)
     return subprocess.Popen(
-        [sys.executable, "-m", "demo.backend.lifeline", module, "3", "more"],
+        [sys.executable, "-m", "demo.backend.lifeline", str(folder / "temporary"), module, "3", "more"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -46,7 +48,7 @@ def test_a_package_runs_as_main_with_its_arguments_and_the_rooms_environment(tmp
     ],
     ids=["waiting", "holding the interpreter's lock", "crashed with a child left"],
 )
-def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_path: Path) -> None:
+def test_when_standard_input_closes_the_whole_group_is_killed_and_its_folder_removed(life: str, tmp_path: Path) -> None:
     process = started(tmp_path, "made_up", life)
     try:
         assert process.stdout is not None and process.stdin is not None
@@ -58,3 +60,7 @@ def test_when_standard_input_closes_the_whole_group_is_killed(life: str, tmp_pat
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    deadline = time.monotonic() + 5
+    while (tmp_path / "temporary").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -10,9 +10,6 @@ import pytest
 import torch
 
 from demo.backend import machine_probe
-from demo.core import codec
-from demo.core.errors import BadInput
-from demo.core.machine import HostInfo
 
 PART = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 DRIVER = """
@@ -35,9 +32,11 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    machine_probe.first_gpu.cache_clear()
+    for asked in (machine_probe.first_gpu, machine_probe.host):
+        asked.cache_clear()
     yield
-    machine_probe.first_gpu.cache_clear()
+    for asked in (machine_probe.first_gpu, machine_probe.host):
+        asked.cache_clear()
 
 
 @pytest.fixture
@@ -67,8 +66,9 @@ def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
 
 
 def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
-    found: HostInfo = codec.load(HostInfo, machine_probe.report())
+    found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
+    assert found.compute_capability == "8.6"
 
 
 def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
@@ -76,14 +76,14 @@ def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
 ) -> None:
     """With CUDA_VISIBLE_DEVICES=1 on a machine of two kinds of cards it is another."""
     monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
-    found = machine_probe.report()
-    assert (found["gpu"], found["driver"]) == (PART, "580.95")
+    found = machine_probe.host()
+    assert (found.gpu, found.driver) == (PART, "580.95")
 
 
 def test_a_machine_without_a_usable_gpu_asks_for_no_name(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    found = machine_probe.report()
-    assert (found["gpu"], found["gpu_memory_bytes"]) == (None, None)
+    found = machine_probe.host()
+    assert (found.gpu, found.gpu_memory_bytes) == (None, None)
 
 
 def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
     built: list[str], works: bool, driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
-    assert machine_probe.pick_device("auto").type == ("cuda" if works else "cpu")
+    assert machine_probe.usable() == works
     if works:
         assert machine_probe.gpu_problem() is None
     else:
@@ -121,6 +121,40 @@ def test_a_gpu_that_torch_has_no_code_for_is_explained_and_left_alone(
             "has no code for the NVIDIA A100-SXM4-40GB MIG 1g.5gb (compute capability 8.6)"
             in machine_probe.gpu_problem()
         )
-        assert machine_probe.report()["gpu"] is None
-        with pytest.raises(BadInput, match="has no code for"):
-            machine_probe.pick_device("cuda")
+        assert machine_probe.host().gpu is None
+
+
+def test_a_toolkit_without_headers_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the images of CUDA's runtime."""
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert machine_probe.cuda_toolkit() is None
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cuda.h").touch()
+    assert machine_probe.cuda_toolkit() == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("build", "driver", "told"),
+    [
+        (None, "580.95", "is a CPU build although a Tesla T4 is present; `pip install --force-reinstall torch"),
+        (None, "580.95", "whl/cu130`"),
+        (None, "550.54", "whl/cu126`"),
+        ("13.0", "550.54", "is built for CUDA 13.0 and cannot use the Tesla T4 with driver 550.54; update the driver"),
+        ("13.0", "550.54", "whl/cu126`"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
+    build: str | None, driver: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", build)
+    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": driver})
+    assert told in machine_probe.gpu_problem()
+
+
+def test_a_container_has_the_memory_that_its_group_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_probe, "CGROUP_MEMORY", tmp_path / "memory.max")
+    whole = machine_probe.machine_memory()
+    for text, found in [("1000000\n", 1_000_000), ("max\n", whole), (f"{2**60}\n", whole)]:
+        machine_probe.CGROUP_MEMORY.write_text(text)
+        assert machine_probe.machine_memory() == found

@@ -1,11 +1,31 @@
-"""The passes after the timing, with a made-up device."""
+"""The passes after the timing, on a made-up GPU."""
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
 import torch
+from fake_cuda import FakeCuda
+from samples import measurement
 
-from demo.backend import memory_and_throughput
+from demo.backend import memory_and_throughput, profiling
+from demo.backend.events import Events
+from demo.backend.job import Job
+from demo.backend.monitor import Observer
+from demo.backend.own_model import OwnModel
+from demo.backend.run_steps import Run
+from demo.backend.variants import Variant, Variants
+from demo.core.measurement import Compilation
+from demo.core.spec import RunSpec
+
+GPU = torch.device("cuda")
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    return FakeCuda(monkeypatch)
 
 
 def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model():
@@ -14,17 +34,74 @@ def test_the_pass_on_the_devices_clock_is_short_for_a_slow_model():
         assert memory_and_throughput.device_calls(seconds, 7) == min(7, calls)
 
 
-def test_the_pools_of_cuda_graphs_count_for_the_variant_that_replays_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [
-        {"segment_pool_id": (0, 0), "total_size": 1000, "allocated_size": 700},
+def test_events_count_the_work_and_not_the_launches_that_the_gpu_waits_for(fake: FakeCuda) -> None:
+    def call() -> None:
+        for _ in range(100):
+            fake.run(1e-6)
+
+    times = memory_and_throughput.device_times(call, 100 * (fake.LAUNCH + 1e-6))
+    assert times == pytest.approx([100e-6] * memory_and_throughput.DEVICE_CALLS)
+
+
+def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
+    found = memory_and_throughput.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3, lambda: None)
+    assert found.calls == 1000 and found.seconds == pytest.approx(1.0, rel=1e-4)
+
+
+def test_the_copy_rate_of_a_fast_gpu_is_not_that_of_its_launches(
+    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
+    rate = 3.35e12
+
+    class Memory:
+        def __init__(self, numbers: int) -> None:
+            self.numbers = numbers
+
+        def numel(self) -> int:
+            return self.numbers
+
+        def element_size(self) -> int:
+            return 4
+
+        def copy_(self, source: Any) -> None:
+            fake.run(2 * 4 * self.numbers / rate)
+
+    monkeypatch.setattr(torch, "ones", lambda numbers, device: Memory(numbers))
+    monkeypatch.setattr(torch, "empty_like", lambda source: Memory(source.numbers))
+    assert profiling.copy_rate(GPU) == pytest.approx(rate, rel=0.005)
+
+
+def test_the_pools_of_cuda_graphs_count_as_in_use(fake: FakeCuda) -> None:
+    fake.allocated = 700
+    fake.pools = [
         {"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20},
         {"segment_pool_id": (1, 0), "total_size": 100, "allocated_size": 0},
     ]
-    for name, answer in {
-        "synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "memory_snapshot": parts,
-        "max_memory_allocated": 750, "max_memory_reserved": 1400,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
-    device = torch.device("cuda")
-    assert memory_and_throughput.peak_memory(lambda: None, device, replays=True) == (750 - 20 + 400, 1400)
-    assert memory_and_throughput.peak_memory(lambda: None, device) == (750 - 20, 1400 - 400)
+    assert memory_and_throughput.peak_memory(lambda: fake.run(0.0, 50), GPU) == (750 - 20 + 400, 850)
+
+
+@pytest.mark.parametrize("cudagraphs", ["not asked", "used", "in part: 2 of 3 graphs: a reason", "skipped: a reason"])
+def test_eager_s_memory_holds_nothing_of_what_the_compile_left(cudagraphs: str, fake: FakeCuda) -> None:
+    """Freezing leaves folded copies of the weights, and CUDA graphs their pools, also where only some were recorded."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            fake.run(1e-3, 50)
+            return x
+
+    spec = RunSpec("shapes-vit", "image-classification", device="cuda", freezing=True)
+    workload = OwnModel(spec, GPU, Model(), {"x": torch.ones(1)})
+    run = Run(Job(spec, "none.png"), Events(io.StringIO()))
+    fake.allocated = 1000
+    eager = run.warm_up_eager(workload)
+    fake.allocated += 1020
+    fake.pools = [{"segment_pool_id": (1, 0), "total_size": 300, "allocated_size": 20}]
+    variants = Variants(eager, Variant(workload.eager, [], workload.model), [], True)
+    run.result = run.result.__class__(
+        "id", "", "ok", spec, eager=measurement(1e-3), compiled=measurement(1e-3),
+        compilation=Compilation(1.0, "cold", 1, cudagraphs=cudagraphs),
+    )  # fmt: skip
+    run.examine(workload, variants, Observer(GPU), together=True)
+    assert run.result.eager.peak_memory_bytes == 1050 and run.result.eager.peak_reserved_bytes == 1150
+    assert run.result.compiled.peak_memory_bytes == 2070 - 20 + 300

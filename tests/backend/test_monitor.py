@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,7 +43,8 @@ def nvml(**answers: Any) -> SimpleNamespace:
 
 
 def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
-    mine, other = SimpleNamespace(pid=os.getpid()), SimpleNamespace(pid=1)
+    helper = subprocess.Popen(["sleep", "60"])  # as inductor's compile helper, of this process group
+    mine, other, ours = (SimpleNamespace(pid=pid) for pid in (os.getpid(), 1, helper.pid))
     found = monitor.Nvml(
         nvml(
             ClockInfo=1410,
@@ -50,10 +52,12 @@ def test_the_driver_s_answers_become_hertz_watts_and_reasons() -> None:
             PowerUsage=250_500,
             Temperature=61,
             CurrentClocksThrottleReasons=0b101,
-            ComputeRunningProcesses=[mine, other],
+            ComputeRunningProcesses=[mine, other, ours],
         ),
         None,
     ).sample()
+    helper.kill()
+    helper.wait()
     assert found == GpuSample(1.41e9, 1.98e9, 61.0, 250.5, ("thermal", "power"), 1)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +54,15 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
         found = loaded(pixel_values=batch)
         assert isinstance(found, DetrObjectDetectionOutput)
         torch.testing.assert_close(found.logits, model(pixel_values=batch).logits)
+
+
+def test_a_package_asks_for_no_executable_stack(built: Built) -> None:
+    """glibc 2.41 loads no library that does; this machine's linker may ask for one where nothing forbids it."""
+    with zipfile.ZipFile(built[1].path) as archive:
+        library = archive.read(next(name for name in archive.namelist() if name.endswith(".so")))
+    offset, size, count = (*struct.unpack_from("<Q", library, 32), *struct.unpack_from("<HH", library, 54))
+    headers = [struct.unpack_from("<II", library, offset + size * place) for place in range(count)]
+    assert [flags & 1 for kind, flags in headers if kind == 0x6474E551] == [0]  # PT_GNU_STACK without PF_X
 
 
 @pytest.mark.parametrize("changed", ["torch.__version__ = '1.0'", "torch.backends.cpu.get_cpu_capability = str", ""])

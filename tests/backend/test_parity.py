@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from own_workload import subject_of
+from own_workload import workload_of
 
 from demo.backend import parity
 from demo.core import images
@@ -93,7 +93,7 @@ def test_a_reference_that_does_not_fit_is_said():
 
 
 def test_a_reference_larger_than_the_free_memory_is_not_tried():
-    workload = subject_of(torch.nn.Linear(2, 2), input=torch.ones(2))
+    workload = workload_of(torch.nn.Linear(2, 2), input=torch.ones(2))
     reference = parity.float64_reference(workload, peak_memory_bytes=10**15)
     with pytest.raises(MemoryError, match=r"about 2.* GB and .* is free"):
         reference()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from own_workload import subject_of
+from own_workload import workload_of
 from samples import measurement, ok_result
 
 from demo.backend import profiling
@@ -24,7 +24,7 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import charts, section_texts
+from demo.present import charts, why_parts
 
 CPU = torch.device("cpu")
 LINE = 7
@@ -124,7 +124,7 @@ class Small(torch.nn.Module):
 def test_a_call_asks_for_the_weights_it_reads_its_inputs_and_its_outputs() -> None:
     ids = torch.arange(6)
     with torch.no_grad():
-        operations, least_bytes = profiling.demand(subject_of(Small(), ids=ids))
+        operations, least_bytes = profiling.demand(workload_of(Small(), ids=ids))
     rows, weights, inputs, outputs = 6 * 8 * 4, 8 * 4 * 4, 6 * 8, 6 * 4 * 4
     assert least_bytes == rows + weights + inputs + outputs
     assert operations == 2 * 6 * 8 * 4
@@ -196,15 +196,13 @@ def on_a_gpu() -> RunResult:
 def test_a_gpu_that_always_works_is_called_the_limit() -> None:
     result = on_a_gpu()
     busy = dataclasses.replace(result.eager.profile, busy_seconds=result.eager.median_seconds)
-    told = section_texts.why(
-        dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)), ENGLISH
-    )
+    told = why_parts.bound(dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)), ENGLISH)
     assert told.startswith("bound by the GPU's work: 412 kernels")
 
 
 def test_on_a_cpu_only_operators_are_told_and_there_is_no_chart() -> None:
     result = ok_result(eager=profiled(0.01, 326, None), compiled=profiled(0.005, 41, None))
-    assert section_texts.why(result, ENGLISH) == "326 operators a call; compiled 41, not counting what inductor fused"
+    assert why_parts.bound(result, ENGLISH) == "326 operators a call; compiled 41, not counting what inductor fused"
     assert charts.busy_bars(result, ENGLISH) is None
 
 
@@ -217,5 +215,5 @@ def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:
 def test_the_ceiling_says_what_share_of_it_each_variant_reaches() -> None:
     result = on_a_gpu()
     share = result.roofline.least_seconds / result.eager.median_seconds
-    assert "for the matrix products" in section_texts.ceiling(result, ENGLISH)
-    assert f"eager reaches {share * 100:.1f} %" in section_texts.ceiling(result, ENGLISH)
+    assert "for the matrix products" in why_parts.ceiling(result, ENGLISH)
+    assert f"eager reaches {share * 100:.1f} %" in why_parts.ceiling(result, ENGLISH)

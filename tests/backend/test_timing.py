@@ -94,25 +94,23 @@ def test_the_first_calls_after_a_switch_are_kept_and_not_counted(half: int, thir
     assert all(time > 100 for times in samples.settling.values() for time in times)
 
 
-@pytest.mark.parametrize("third", [None, 0.0001, 0.01, 1.0])
-@pytest.mark.parametrize("costs", list(itertools.product((0.0001, 0.01, 1.0), repeat=2)))
-@pytest.mark.parametrize("iterations", [None, 10, 60])
-def test_settling_takes_at_most_a_fifth_of_the_timing(
-    costs: tuple[float, float], third: float | None, iterations: int | None
-):
-    slow, fast = ([cost] * 3 for cost in costs)
-    half = timing.calls_per_half_block(slow, fast, iterations, third=third is not None)
-    clock = SimulatedClock()
-    more = () if third is None else (lambda: third,)
-    plan = timing.Plan(iterations=iterations)
-    samples = timing.time_interleaved(lambda: costs[0], lambda: costs[1], clock, plan, half, nothing, *more)
-    settling = sum(map(sum, samples.settling.values()))
-    most = 0.2 if half > 1 and max(costs) < timing.SLOW_SECONDS else 0.34  # slow calls make more and shorter blocks
-    assert 0 < settling <= most * clock.seconds * (1 + 1e-9)
+def test_settling_takes_at_most_a_fifth_of_the_timing():
+    seconds = (0.0001, 0.01, 1.0)
+    for slow, fast, third, iterations in itertools.product(seconds, seconds, (None, *seconds), (None, 10, 60)):
+        half = timing.calls_per_half_block([slow] * 3, [fast] * 3, iterations, third=third is not None)
+        clock = SimulatedClock()
+        more = () if third is None else (lambda third=third: third,)
+        plan = timing.Plan(iterations=iterations)
+        variants = (lambda slow=slow: slow, lambda fast=fast: fast)
+        samples = timing.time_interleaved(*variants, clock, plan, half, nothing, *more)
+        settling = sum(map(sum, samples.settling.values()))
+        most = 0.2 if half > 1 and max(slow, fast) < timing.SLOW_SECONDS else 0.34  # slow calls: more, shorter blocks
+        assert 0 < settling <= most * clock.seconds * (1 + 1e-9), (slow, fast, third, iterations)
 
 
 def test_a_measurement_has_the_settling_calls_beside_the_counted_ones():
     samples = run(SimulatedClock(), timing.Plan(iterations=20))
+    assert set(samples.eager) == set(samples.control) == {0.010}
     measured = samples.measurement("compiled", [0.3, 0.005])
     assert (measured.wall_seconds, measured.settling_seconds) == ((0.005,) * 20, (0.005,) * 4)
     assert (measured.warmup_seconds, measured.calls_per_block) == ((0.3, 0.005), 10)
@@ -138,13 +136,6 @@ def test_timing_goes_on_until_the_third_variant_is_known_as_well():
     )
     assert len(uneven.with_break) > len(run(SimulatedClock(), plan).compiled)
     assert all(one.half_width <= plan.precision for one in uneven.intervals())
-
-
-def test_times_land_with_the_variant_that_took_them():
-    samples = run(SimulatedClock(), timing.Plan(iterations=20))
-    assert set(samples.eager) == {0.010}
-    assert set(samples.compiled) == {0.005}
-    assert set(samples.control) == {0.010}
 
 
 def test_a_drifting_machine_does_not_move_the_speed_up():
@@ -186,21 +177,19 @@ def test_an_unsure_verdict_gets_the_longest_time_and_no_longer():
     assert samples.blocks >= 2
 
 
-@pytest.mark.parametrize(("longest", "calls"), [(1.0, 4), (100.0, 14), (1_000.0, 20)])
-def test_a_slow_model_gets_twenty_calls_of_each_variant_where_time_allows_them(longest: float, calls: int):
-    plan = timing.Plan(max_seconds=1.0, longest_seconds=longest)
-    samples = timing.time_interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), plan, 1, nothing)
-    assert len(samples.eager) == len(samples.compiled) == calls
+def test_a_slow_model_gets_twenty_calls_of_each_variant_where_time_allows_them():
+    for longest, calls in [(1.0, 4), (100.0, 14), (1_000.0, 20)]:
+        plan = timing.Plan(max_seconds=1.0, longest_seconds=longest)
+        samples = timing.time_interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), plan, 1, nothing)
+        assert len(samples.eager) == len(samples.compiled) == calls
 
 
-@pytest.mark.parametrize(("seconds", "settled"), [((0.2, 0.15), (0, 1)), ((0.2, 0.05), (0, 6)), ((0.09, 0.09), (6, 6))])
-def test_only_calls_below_100_ms_settle_after_a_switch(seconds: tuple[float, float], settled: tuple[int, int]):
-    half = timing.calls_per_half_block([seconds[0]] * 3, [seconds[1]] * 3, 12)
-    plan = timing.Plan(iterations=12)
-    samples = timing.time_interleaved(
-        lambda: seconds[0], lambda: seconds[1], SimulatedClock(), plan, min(half, 1), nothing
-    )
-    assert (len(samples.settling["eager"]), len(samples.settling["compiled"])) == settled
+def test_only_calls_below_100_ms_settle_after_a_switch():
+    for slow, fast, settled in [(0.2, 0.15, (0, 1)), (0.2, 0.05, (0, 6)), (0.09, 0.09, (6, 6))]:
+        half = min(1, timing.calls_per_half_block([slow] * 3, [fast] * 3, 12))
+        variants = (lambda slow=slow: slow, lambda fast=fast: fast)
+        samples = timing.time_interleaved(*variants, SimulatedClock(), timing.Plan(iterations=12), half, nothing)
+        assert (len(samples.settling["eager"]), len(samples.settling["compiled"])) == settled
 
 
 def test_the_control_of_a_slow_model_comes_after_every_third_block():
@@ -212,14 +201,10 @@ def test_the_control_of_a_slow_model_comes_after_every_third_block():
     assert samples.measurement("control").blocks_apart == 3
 
 
-@pytest.mark.parametrize(
-    ("most", "first_call", "longest"), [(3.5, 1.0, 7.0), (3.5, 30.0, 30.0), (3.5, 300.0, 60.0), (1.0, 30.0, 2.0)]
-)
-def test_timing_may_take_as_long_as_the_first_compiled_call_unless_a_limit_was_chosen(
-    most: float, first_call: float, longest: float
-):
-    spec = RunSpec("shapes-vit", "image-classification", most_seconds=most)
-    assert timing.Plan.of(spec, first_call).longest_seconds == longest
+def test_timing_may_take_as_long_as_the_first_compiled_call_unless_a_limit_was_chosen():
+    for most, first_call, longest in [(3.5, 1.0, 7.0), (3.5, 30.0, 30.0), (3.5, 300.0, 60.0), (1.0, 30.0, 2.0)]:
+        spec = RunSpec("shapes-vit", "image-classification", most_seconds=most)
+        assert timing.Plan.of(spec, first_call).longest_seconds == longest
 
 
 def test_a_given_number_of_calls_is_rounded_up_to_whole_blocks():
@@ -268,9 +253,9 @@ def test_a_cuda_graph_mode_gets_its_record_and_replay_calls():
     assert len(times) == 6
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(3.0, 1), (0.1, 1), (0.09, 2), (0.03, 2), (0.01, 6), (0.000_01, 14)])
-def test_blocks_hold_more_calls_of_a_fast_model(seconds: float, expected: int):
-    assert timing.calls_per_half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
+def test_blocks_hold_more_calls_of_a_fast_model():
+    for seconds, expected in [(3.0, 1), (0.1, 1), (0.09, 2), (0.03, 2), (0.01, 6), (0.000_01, 14)]:
+        assert timing.calls_per_half_block([seconds] * 3, [seconds / 2] * 3, None) == expected
 
 
 def test_few_iterations_still_make_several_blocks():

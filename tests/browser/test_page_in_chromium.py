@@ -94,6 +94,9 @@ def _picture(tab: Any, shots: Path, name: str) -> None:
 
 def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: Any, address: str, shots: Path) -> None:
     _picture(tab, shots, "before-light-1440")
+    for name in ("Run", "Cancel"):
+        box = tab.get_by_role("button", name=name, exact=True).bounding_box()
+        assert box["y"] + box["height"] <= 900
     _run(tab)
     _until(tab, ".live .steps li.now")
     assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
@@ -106,13 +109,12 @@ def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: A
     assert tab.get_by_role("button", name="Run", exact=True).is_enabled()
     tab.locator("#fold-cost .label-wrap").click()
     tab.get_by_role("rowheader", name="First three compiled calls").wait_for()
-    for theme in ("light", "dark"):
+    for theme, width in (("light", 1920), ("light", 390), ("dark", 390), ("dark", 1440)):
         tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
-        for width in (390, 1440, 1920):
-            tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
-            tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
-            assert _width(tab) == width
-            _picture(tab, shots, f"after-{theme}-{width}")
+        tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
+        tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
+        assert _width(tab) == width
+        _picture(tab, shots, f"after-{theme}-{width}")
 
 
 def test_an_open_page_leaves_the_machine_alone(tab: Any, address: str) -> None:
@@ -122,25 +124,19 @@ def test_an_open_page_leaves_the_machine_alone(tab: Any, address: str) -> None:
         "window.requestAnimationFrame = callback => { window.frames_asked++; return frame(callback); };"
     )
     _open(tab, address)
-    tab.wait_for_timeout(15_000)
-    before = tab.evaluate("window.frames_asked")
-    tab.wait_for_timeout(3_000)
-    assert before > 100  # gradio's own clocks, for the first seconds: so the count would show them
-    assert tab.evaluate("window.frames_asked") - before < 60
+    asked, lately = 0, 0
+    for _ in range(8):
+        tab.wait_for_timeout(3_000)
+        lately, asked = tab.evaluate("window.frames_asked") - asked, tab.evaluate("window.frames_asked")
+        if asked > 100 and lately < 60:
+            break
+    assert asked > 100  # gradio's own clocks, for the first seconds: so the count would show them
+    assert lately < 60
 
 
-def test_run_and_cancel_are_in_view_on_a_desktop(tab: Any) -> None:
-    for name in ("Run", "Cancel"):
-        box = tab.get_by_role("button", name=name, exact=True).bounding_box()
-        assert box["y"] + box["height"] <= 900
-
-
-@pytest.mark.parametrize("content", [b"not a picture", b"\x89PNG\r\n\x1a\n\x00\x00"], ids=["text", "torn"])
-def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
-    tab: Any, tmp_path: Path, content: bytes
-) -> None:
+def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(tab: Any, tmp_path: Path) -> None:
     broken = tmp_path / "broken.png"
-    broken.write_bytes(content)
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     tab.get_by_label("number input for Batch size").fill("3")
     tab.get_by_role("button", name="Remove Image").click()
     tab.locator("#picture input[type=file]").set_input_files(broken)
@@ -154,22 +150,11 @@ def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(
     tab.locator("#run:not([disabled])").wait_for()
 
 
-def test_cancel_ends_a_run_and_says_so(tab: Any, shots: Path) -> None:
-    tab.get_by_label("Detection", exact=True).check(force=True)
-    tab.get_by_text("shapes-rtdetr?").wait_for()
-    _run(tab)
-    _until(tab, ".live .steps li.now")
-    tab.get_by_role("button", name="Cancel", exact=True).click()
-    card = _until(tab, "#top .problem")
-    assert "Cancelled" in card.inner_text()
-    _picture(tab, shots, "cancelled-light-1440")
-    tab.locator("#run:not([disabled])").wait_for()
-
-
 PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).getBoundingClientRect().top)"""
 
 
-def test_the_prompt_takes_the_place_of_the_picture_and_nothing_below_moves(tab: Any) -> None:
+def test_the_form_follows_the_model_and_nothing_below_moves(tab: Any) -> None:
+    """A text model asks for a prompt, an OWL-ViT for what to look for, and is offered photographs."""
     prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
     before = tab.evaluate(PLACES)
     assert picture.is_visible() and not prompt.is_visible()
@@ -184,8 +169,6 @@ def test_the_prompt_takes_the_place_of_the_picture_and_nothing_below_moves(tab: 
     tab.get_by_text("shapes-vit?").wait_for()
     assert picture.is_visible() and tab.evaluate(PLACES) == before
 
-
-def test_an_owl_vit_asks_what_to_look_for_and_is_offered_photographs(tab: Any) -> None:
     field = tab.get_by_label("What to look for")
     scenes, photographs = (tab.locator(f"#examples-{name} button") for name in ("drawn", "photographs"))
     assert not field.is_visible()

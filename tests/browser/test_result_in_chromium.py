@@ -29,7 +29,7 @@ LONG = 14
 
 
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
-    RUNNER.seconds = 8.0 if spec.batch_size == LONG else 1.5
+    RUNNER.seconds = 5.0 if spec.batch_size == LONG else 1.5
     return BadInput("Batch size 13 is unlucky. Choose another one.") if spec.batch_size == REFUSED else RESULT
 
 
@@ -57,115 +57,20 @@ def tab(new_tab: Any, address: str) -> Iterator[Any]:
     assert troubles == []
 
 
+@pytest.fixture(scope="module")
+def shown(new_tab: Any, address: str) -> Iterator[Any]:
+    """One tab with an answer, for all tests that look at it. They come last: a further tab would close this one."""
+    tab = new_tab()
+    troubles = heard(tab)
+    tab.goto(address)
+    run(tab)
+    tab.locator("#top .headline").wait_for()
+    yield tab
+    assert troubles == []
+
+
 def run(tab: Any) -> None:
     tab.locator("#run:not([disabled])").click()
-
-
-def answered(tab: Any) -> Any:
-    run(tab)
-    tab.locator("#top .headline").wait_for()
-    return tab
-
-
-def test_the_lanes_run_at_the_ratio_of_the_speed_up_and_hide_what_stood_there(tab: Any) -> None:
-    tab.get_by_label("number input for Batch size").fill(str(LONG))
-    run(tab)
-    tab.locator(".live .narrowing:not(.empty)").wait_for()
-    widths = tab.evaluate("[...document.querySelectorAll('.lane .bar')].map(bar => parseFloat(bar.style.width))")
-    assert widths[1] == pytest.approx(2 * widths[0], abs=0.1) and widths[1] > 0
-    assert not tab.locator("#top").is_visible() and not tab.locator("#chart").is_visible()
-    tab.locator("#top .headline").wait_for()
-    assert not tab.locator(".live").is_visible() and tab.locator("#chart").is_visible()
-
-
-def test_a_refusal_stands_above_the_result_that_was_there(tab: Any) -> None:
-    answered(tab)
-    figure = tab.locator("#top .figure").inner_text()
-    tab.get_by_label("number input for Batch size").fill(str(REFUSED))
-    run(tab)
-    notice = tab.locator("#notice .problem")
-    notice.wait_for()
-    assert "unlucky" in notice.inner_text()
-    assert tab.locator("#top .figure").inner_text() == figure
-    assert tab.locator("#seen .views").is_visible() and tab.locator("#fold-why").is_visible()
-    assert notice.bounding_box()["y"] < tab.locator("#top .figure").bounding_box()["y"]
-    tab.get_by_label("number input for Batch size").fill("1")
-    run(tab)
-    notice.wait_for(state="hidden")
-
-
-def test_the_three_folds_open_by_keyboard_and_their_figures_fill_the_stage(tab: Any) -> None:
-    answered(tab)
-    assert tab.locator("#stage .fold:visible").count() == 3
-    for fold, parts in (("why", ("calls", "compiled", "machine")), ("cost", ("pays", "memory", "request"))):
-        title = tab.locator(f"#fold-{fold} > button")
-        assert title.get_attribute("aria-expanded") in (None, "false")
-        title.focus()
-        tab.keyboard.press("Enter")
-        for part in parts:
-            tab.locator(f"#part-{part} table").first.wait_for()
-    wide = tab.locator("#stage").bounding_box()["width"]
-    for name in ("calls", "pays"):
-        tab.locator(f"#figure-{name} .main-svg").first.wait_for()
-        tab.wait_for_function(
-            "([name, wide]) => document.querySelector(`#figure-${name} .main-svg`).clientWidth > 0.95 * wide",
-            arg=[name, wide],
-        )
-    assert tab.evaluate("document.documentElement.scrollWidth") == 1440
-
-
-def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(tab: Any) -> None:
-    answered(tab)
-    assert tab.locator(".view.beside").is_visible() and not tab.locator(".slide").is_visible()
-    tab.locator('.choices input[value="beside"]').focus()
-    tab.keyboard.press("ArrowRight")
-    assert tab.locator(".slide").is_visible() and not tab.locator(".view.beside").is_visible()
-    slider = tab.get_by_label("Share of the picture that shows eager, per cent")
-    edge = tab.locator(".slide .edge")
-    before = edge.bounding_box()["x"]
-    slider.focus()
-    tab.keyboard.press("Home")
-    assert edge.bounding_box()["x"] < before - 100
-    assert tab.locator(".slide .left").evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
-    picture = tab.locator(".slide .pair").bounding_box()
-    middle = picture["y"] + picture["height"] / 2
-    tab.mouse.move(picture["x"] + 20, middle)
-    tab.mouse.down()
-    tab.mouse.move(picture["x"] + 0.75 * picture["width"], middle, steps=5)
-    tab.mouse.move(picture["x"] + 0.75 * picture["width"], middle + picture["height"], steps=5)  # beyond the picture
-    assert slider.input_value() == "75"
-    assert edge.bounding_box()["x"] == pytest.approx(picture["x"] + 0.75 * picture["width"], abs=4)
-    assert tab.evaluate("getSelection().toString() + getSelection().type") == "None"
-    assert not tab.locator(".slide img").first.evaluate("image => image.draggable")
-    tab.mouse.up()
-    tab.locator('.choices input[value="over"]').focus()
-    tab.keyboard.press("ArrowRight")
-    assert tab.locator(".view.difference").is_visible()
-
-
-def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_without_controls(
-    tab: Any, shots: Path
-) -> None:
-    answered(tab)
-    run = tab.url
-    tab.evaluate("history.replaceState(null, '', '?__sign=secret')")  # as on a private Space
-    tab.locator("#chart .main-svg").first.wait_for()
-    printed = tab.pdf(path=shots / "printed.pdf", format="A4")
-    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
-    tab.set_viewport_size({"width": 718, "height": 1000})  # what 12 mm of margin leave of A4
-    tab.emulate_media(media="print")
-    tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#fold-take", ".choices"):
-        assert not tab.locator(part).first.is_visible(), part
-    drawing = tab.locator("#chart .main-svg").first.bounding_box()
-    assert drawing["x"] >= 0 and drawing["x"] + drawing["width"] <= 718
-    assert tab.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
-    exact = tab.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
-    assert exact == "exact"
-    stamp = tab.locator(".printed").inner_text()
-    assert re.fullmatch(r"Printed \d{4}-\d\d-\d\d \d\d:\d\d UTC from " + re.escape(run), stamp), stamp
-    tab.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert tab.locator("#chart .main-svg").first.get_attribute("viewBox") is None
 
 
 def test_the_forecast_stands_beside_run_and_follows_the_form(tab: Any) -> None:
@@ -208,9 +113,110 @@ def test_the_masthead_copies_the_link_to_the_forms_settings_or_the_open_tab(tab:
     assert copied() == f"{outer}?tab=published"
 
 
-def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(tab: Any) -> None:
-    answered(tab)
-    tab.evaluate("window.scrollTo(0, 700)")
-    tab.wait_for_function("window.scrollY > 600")
+def test_the_lanes_run_at_the_ratio_of_the_speed_up_and_hide_what_stood_there(tab: Any) -> None:
+    tab.get_by_label("number input for Batch size").fill(str(LONG))
     run(tab)
-    tab.wait_for_function("window.scrollY === 0")
+    tab.locator(".live .narrowing:not(.empty)").wait_for()
+    widths = tab.evaluate("[...document.querySelectorAll('.lane .bar')].map(bar => parseFloat(bar.style.width))")
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.1) and widths[1] > 0
+    assert not tab.locator("#top").is_visible() and not tab.locator("#chart").is_visible()
+    tab.locator("#top .headline").wait_for()
+    assert not tab.locator(".live").is_visible() and tab.locator("#chart").is_visible()
+
+
+def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_without_controls(
+    shown: Any, shots: Path
+) -> None:
+    run = shown.url
+    shown.evaluate("history.replaceState(null, '', '?__sign=secret')")  # as on a private Space
+    shown.locator("#chart .main-svg").first.wait_for()
+    printed = shown.pdf(path=shots / "printed.pdf", format="A4")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+    shown.set_viewport_size({"width": 718, "height": 1000})  # what 12 mm of margin leave of A4
+    shown.emulate_media(media="print")
+    shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#fold-take", ".choices"):
+        assert not shown.locator(part).first.is_visible(), part
+    drawing = shown.locator("#chart .main-svg").first.bounding_box()
+    assert drawing["x"] >= 0 and drawing["x"] + drawing["width"] <= 718
+    assert shown.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
+    exact = shown.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
+    assert exact == "exact"
+    stamp = shown.locator(".printed").inner_text()
+    assert re.fullmatch(r"Printed \d{4}-\d\d-\d\d \d\d:\d\d UTC from " + re.escape(run), stamp), stamp
+    shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert shown.locator("#chart .main-svg").first.get_attribute("viewBox") is None
+    shown.emulate_media(media="screen")
+    shown.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(shown: Any) -> None:
+    assert shown.locator(".view.beside").is_visible() and not shown.locator(".slide").is_visible()
+    shown.locator('.choices input[value="beside"]').focus()
+    shown.keyboard.press("ArrowRight")
+    assert shown.locator(".slide").is_visible() and not shown.locator(".view.beside").is_visible()
+    slider = shown.get_by_label("Share of the picture that shows eager, per cent")
+    edge = shown.locator(".slide .edge")
+    before = edge.bounding_box()["x"]
+    slider.focus()
+    shown.keyboard.press("Home")
+    assert edge.bounding_box()["x"] < before - 100
+    assert (
+        shown.locator(".slide .left").evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
+    )
+    picture = shown.locator(".slide .pair").bounding_box()
+    middle = picture["y"] + picture["height"] / 2
+    shown.mouse.move(picture["x"] + 20, middle)
+    shown.mouse.down()
+    shown.mouse.move(picture["x"] + 0.75 * picture["width"], middle, steps=5)
+    shown.mouse.move(picture["x"] + 0.75 * picture["width"], middle + picture["height"], steps=5)  # beyond the picture
+    assert slider.input_value() == "75"
+    assert edge.bounding_box()["x"] == pytest.approx(picture["x"] + 0.75 * picture["width"], abs=4)
+    assert shown.evaluate("getSelection().toString() + getSelection().type") == "None"
+    assert not shown.locator(".slide img").first.evaluate("image => image.draggable")
+    shown.mouse.up()
+    shown.locator('.choices input[value="over"]').focus()
+    shown.keyboard.press("ArrowRight")
+    assert shown.locator(".view.difference").is_visible()
+
+
+def test_the_three_folds_open_by_keyboard_and_their_figures_fill_the_stage(shown: Any) -> None:
+    assert shown.locator("#stage .fold:visible").count() == 3
+    for fold, parts in (("why", ("calls", "compiled", "machine")), ("cost", ("pays", "memory", "request"))):
+        title = shown.locator(f"#fold-{fold} > button")
+        assert title.get_attribute("aria-expanded") in (None, "false")
+        title.focus()
+        shown.keyboard.press("Enter")
+        for part in parts:
+            shown.locator(f"#part-{part} table").first.wait_for()
+    wide = shown.locator("#stage").bounding_box()["width"]
+    for name in ("calls", "pays"):
+        shown.locator(f"#figure-{name} .main-svg").first.wait_for()
+        shown.wait_for_function(
+            "([name, wide]) => document.querySelector(`#figure-${name} .main-svg`).clientWidth > 0.95 * wide",
+            arg=[name, wide],
+        )
+    assert shown.evaluate("document.documentElement.scrollWidth") == 1440
+
+
+def test_a_refusal_stands_above_the_result_that_was_there(shown: Any) -> None:
+    figure = shown.locator("#top .figure").inner_text()
+    shown.get_by_label("number input for Batch size").fill(str(REFUSED))
+    run(shown)
+    notice = shown.locator("#notice .problem")
+    notice.wait_for()
+    assert "unlucky" in notice.inner_text()
+    assert shown.locator("#top .figure").inner_text() == figure
+    assert shown.locator("#seen .views").is_visible() and shown.locator("#fold-why").is_visible()
+    assert notice.bounding_box()["y"] < shown.locator("#top .figure").bounding_box()["y"]
+    shown.get_by_label("number input for Batch size").fill("1")
+    run(shown)
+    notice.wait_for(state="hidden")
+
+
+def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(shown: Any) -> None:
+    shown.locator("#top .headline").wait_for()
+    shown.locator("#chart .main-svg").first.wait_for()
+    shown.wait_for_function("(window.scrollTo(0, 700), window.scrollY > 600)")
+    run(shown)
+    shown.wait_for_function("window.scrollY === 0")

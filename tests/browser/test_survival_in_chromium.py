@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -129,86 +126,16 @@ def test_a_reload_in_the_middle_of_a_run_brings_it_back_to_be_watched_and_cancel
     tab.locator("#run:not([disabled])").wait_for()
 
 
-class Cable:
-    """What lies between browser and server, and can be cut: a browser set offline keeps the streams that it has."""
-
-    def __init__(self, to: int) -> None:
-        self._to = to
-        self._ends: list[socket.socket] = []
-        self.whole = True
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            near, _ = self._listener.accept()
-            if not self.whole:
-                near.close()
-                continue
-            far = socket.create_connection(("127.0.0.1", self._to))
-            self._ends += [near, far]
-            for pair in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65_536):
-                target.sendall(data)
-        _hang_up(source, target)
-
-    def cut(self) -> None:
-        self.whole = False
-        _hang_up(*self._ends)
-
-
-def _hang_up(*ends: socket.socket) -> None:
-    for end in ends:
-        with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.mark.parametrize("told", [True, False], ids=["the browser is told", "it finds out"])
-def test_a_connection_that_comes_back_brings_the_run_back(chromium: Any, served: Any, told: bool) -> None:
-    cable = Cable(int(served[0].rstrip("/").rsplit(":", 1)[1]))
-    context = chromium.new_context()  # what the cut breaks off may be a page's error
-    context.set_default_timeout(PATIENCE)
-    tab = context.new_page()
-    opened(tab, f"http://127.0.0.1:{cable.port}/")
-    run(tab, LONG)
-    clock = tab.locator(".live .clock")
-    clock.get_by_text("elapsed").wait_for()
-    tab.context.set_offline(told)
-    cable.cut()
-    tab.wait_for_timeout(2000)
-    cable.whole = True
-    tab.context.set_offline(False)
-    # gradio asks anew for everything that the page asks for when it opens: no reload is needed
-    at = "document.querySelector('.live .clock')?.innerText"
-    tab.wait_for_function(f"{at}?.includes('elapsed')")
-    tab.wait_for_timeout(3000)
-    before = tab.evaluate(at)
-    tab.wait_for_function(f"before => {at} !== before", arg=before)
-    tab.locator("#cancel").click()
-    said = tab.locator("#top .problem").get_by_text("Cancelled", exact=True)
-    said.wait_for()
-    assert said.is_visible() and not tab.locator(".live").is_visible()
-    context.close()
-
-
 def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(visitor: Any) -> None:
-    first, second, third = visitor(), visitor(), visitor()
+    first, second = visitor(), visitor()
     run(first, LONG)
     run(second)
     second.get_by_text("One run is ahead of yours.").wait_for()
-    run(third)
-    third.get_by_text("2 runs are ahead of yours.").wait_for()
-    opened(third)  # the place in the line is kept, too
-    third.get_by_text("2 runs are ahead of yours.").wait_for()
+    opened(second)  # the place in the line is kept, too
+    second.get_by_text("One run is ahead of yours.").wait_for()
     first.locator("#cancel").click()
-    for waited in (second, third):
-        waited.locator(HEADLINE).wait_for()
-        assert waited.locator(HEADLINE).inner_text() == "2.00×"
+    second.locator(HEADLINE).wait_for()
+    assert second.locator(HEADLINE).inner_text() == "2.00×"
 
 
 def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any) -> None:
@@ -228,7 +155,7 @@ def test_after_a_run_the_address_opens_it_for_anybody(visitor: Any, served: Any)
     other.locator(".live .steps").wait_for()
 
 
-def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor: Any) -> None:
+def test_a_link_fills_the_form_and_run_is_pressed_by_keyboard(visitor: Any) -> None:
     tab = visitor("?checkpoint=facebook/detr-resnet-50&batch_size=4&mode=reduce-overhead&fullgraph=true")
     tab.get_by_text("detr-resnet-50?").wait_for()
     assert batch(tab).input_value() == "4"
@@ -243,10 +170,6 @@ def test_a_link_fills_the_form_and_a_bad_one_is_answered_with_a_sentence(visitor
     tab.keyboard.press("Control+Enter")
     tab.locator(".live").wait_for()
     tab.locator("#top .kicker", has_text="batch 2").wait_for()
-    bad = visitor("?batch_size=many")
-    bad.locator("#top .problem").get_by_text("Batch size must be a whole number").wait_for()
-    gone = visitor("?run=nothing")
-    gone.locator("#top .problem").get_by_text("Run not found").wait_for()
 
 
 def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor: Any, served: Any, shots: Path) -> None:
@@ -255,32 +178,25 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_role("tab", name="History").click()
     rows = tab.locator("#runs tbody tr")
     rows.first.wait_for()
-    picture(tab, shots, "history-light-1440")
     tab.get_by_label("Search").fill("owlvit")
     tab.locator("#runs caption", has_text="1 run").wait_for()
-    assert rows.count() == 1
     tab.get_by_label("Search").fill("2026-11-21")
     tab.locator("#runs caption", has_text="3 runs").wait_for()
-
-    tab.locator("#compare").click()
-    tab.get_by_text("Select 2 to 4 runs to compare. Selected: 0.").wait_for()
     for row in range(3):
         rows.nth(row).get_by_role("checkbox").check()
     tab.locator("#compare").click()
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
     tab.wait_for_url("**?tab=history&history_compare=*")
-    other = tab.context.new_page()
-    other.goto(tab.url)
-    other.locator("#compared").get_by_text("3 runs compared").wait_for()
-    assert other.url == tab.url
-    other.close()
-    picture(tab, shots, "history-compared-light-1440")
+    for width in (390, 1920, 1440):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.wait_for_timeout(400)  # plotly draws to the new width
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        picture(tab, shots, f"history-compared-{width}")
 
-    for name in ("CSV", "JSON"):
-        with tab.expect_download() as download:
-            tab.get_by_role("button", name=f"Export {name}", exact=True).click()
-        assert download.value.suggested_filename == f"worth-compiling-runs.{name.lower()}"
-        assert "slower" in Path(download.value.path()).read_text()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Export CSV", exact=True).click()
+    assert download.value.suggested_filename == "worth-compiling-runs.csv"
+    assert "slower" in Path(download.value.path()).read_text()
 
     tab.locator("#runs a[data-run=slower]").click()
     tab.locator(HEADLINE).wait_for()
@@ -292,14 +208,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.wait_for_function("document.title.startsWith('History')")
     assert "tab=history&history_compare=" in tab.url
     tab.locator("#compared").get_by_text("3 runs compared").wait_for()
-    tab.go_back()  # to the page before any run was shown
-    tab.locator("#top .question").wait_for()
-    tab.go_forward()
-    tab.go_forward()
-    tab.locator(HEADLINE).get_by_text("2.00×").wait_for()
-    tab.wait_for_function("document.title.includes('slower')")
-    assert "run=slower" in tab.url and "tab=" not in tab.url
-
     history.append(dataclasses.replace(ok_result(), id="doomed", started_at="2020-01-01T00:00:00Z"))
     tab.get_by_role("tab", name="History").click()
     tab.get_by_label("Search").fill("doomed")
@@ -325,10 +233,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_label("Search").fill("mine3")
     tab.locator("#runs caption", has_text="1 run").wait_for()
     assert ticked(tab) == []
-    tab.locator("#delete").click()
-    tab.get_by_text("Select runs to delete.").wait_for()
-    tab.get_by_label("Search").fill("nothing of the kind")
-    tab.get_by_text("No stored run holds").wait_for()
     tab.get_by_label("Search").fill("")
     row_of(tab, "mine5").wait_for()
     assert ticked(tab) == ["mine4", "mine2"]
@@ -336,7 +240,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     # the question stands while others store runs, in another tab too, and means the runs that it names
     tab.locator("#delete").click()
     tab.locator("#sure").get_by_text("2026-11-23 09:04 UTC · mine4").wait_for()
-    picture(tab, shots, "history-question-light-1440")
     other = tab.context.new_page()
     opened(other, served[0])
     other.get_by_role("tab", name="History").click()
@@ -360,9 +263,6 @@ def test_the_history_is_searched_opened_compared_taken_away_and_deleted(visitor:
     tab.get_by_text("2 runs deleted.").wait_for()
     tab.wait_for_function("!document.querySelector('#runs input:checked')")
     assert [history.get(f"mine{number}") is None for number in range(6)] == [False, False, True, False, True, False]
-    tab.locator("#delete").click()
-    tab.get_by_text("Select runs to delete.").wait_for()
-
     row_of(other, "mine4").wait_for(state="detached")
     row_of(other, "new").wait_for()
     assert ticked(other) == ["mine3"]
@@ -399,17 +299,3 @@ def test_on_a_phone_a_link_to_a_run_and_an_opened_run_show_the_answer_and_not_th
     tab.locator(HEADLINE).wait_for(state="visible")
     tab.wait_for_timeout(1500)  # it glides
     assert in_front(tab)
-
-
-@pytest.mark.parametrize(("theme", "width"), [("dark", 390), ("light", 1920)])
-def test_the_history_fits_every_width(visitor: Any, shots: Path, width: int, theme: str) -> None:
-    tab = visitor(f"?__theme={theme}", width)
-    tab.get_by_role("tab", name="History").click()
-    boxes = tab.locator("#runs input[type=checkbox]")
-    boxes.first.wait_for()
-    for box in range(2):
-        boxes.nth(box).check()
-    tab.locator("#compare").click()
-    tab.locator("#compared table").wait_for()
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
-    picture(tab, shots, f"history-{theme}-{width}")

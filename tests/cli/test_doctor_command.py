@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,6 +73,18 @@ def test_the_doctor_as_json(machine: Any, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert found["machine"]["modes"] == ["default", "reduce-overhead"]
     assert found["problems"] == []
+
+
+def test_the_checks_of_a_gpu_end_with_0_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def run(command: list[str]) -> Any:
+        ran.append(command[1:])
+        return SimpleNamespace(returncode=len(ran) - 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert [main(["doctor", "--gpu"]) for _ in range(2)] == [0, 1]
+    assert ran[0] == ["-m", "demo.backend.gpu_check"]
 
 
 def test_the_doctor_asks_a_real_worker() -> None:

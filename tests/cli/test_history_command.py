@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from samples import failed_result, ok_result
 
 from demo.cli import terminal
 from demo.cli.history_command import LISTED
 from demo.cli.main import main
-from demo.store.history import History
+from demo.core.result import RunResult
+from demo.store.history import History, HistoryError
 
 
 def test_history_lists_what_was_stored_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +82,85 @@ def test_a_card_and_a_badge_are_files_by_their_names(tmp_path: Path, capsys: pyt
         assert main(["history", "card", *words]) == 2
         assert capsys.readouterr().err.count("\n") <= 2
     assert main(["history", "card", ok_result().id, str(tmp_path / "none" / "card.png")]) == 2
+
+
+# ---- export and delete
+
+
+@pytest.fixture
+def stored() -> History:
+    history = History()
+    history.append(ok_result())
+    history.append(failed_result())
+    return history
+
+
+def test_history_export_writes_what_the_search_leaves(
+    stored: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs.CSV"
+    assert main(["history", "export", str(file), "--search", "owlvit"]) == 0
+    assert list(pd.read_csv(file)["id"]) == [failed_result().id]
+    assert "1 result written" in capsys.readouterr().err
+
+
+def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, sentence in (
+        (["export"], "takes one file"),
+        (["export", "a.csv", "b.csv"], "takes one file"),
+        (["export", "runs.xlsx"], ".csv, .json, .parquet or .md"),
+        (["export", "no/such/folder/runs.csv"], "cannot be written"),
+        (["delete"], "takes the ids"),
+        (["delete", "nothing", "--yes"], "history lists them. Nothing was deleted."),
+        (["one", "two"], "One id at a time"),
+    ):
+        assert main(["history", *arguments]) == 2
+        assert sentence in capsys.readouterr().err
+    assert len(stored.all()) == 2
+
+
+def test_history_delete_removes_only_what_was_named(stored: History) -> None:
+    assert main(["history", "delete", ok_result().id, "--yes"]) == 0
+    assert stored.all() == [failed_result()]
+
+
+def test_history_delete_asks_first(stored: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
+    for answer, left in (("n\n", 2), ("\n", 2), ("", 2), ("y\n", 1)):
+        monkeypatch.setattr("sys.stdin", terminal(answer))
+        main(["history", "delete", ok_result().id])
+        assert len(stored.all()) == left
+
+
+def test_history_delete_without_a_terminal_deletes_nothing(
+    stored: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["history", "delete", ok_result().id]) == 2
+    assert "Add --yes" in capsys.readouterr().err
+    assert len(stored.all()) == 2
+
+
+def test_history_lists_what_the_search_leaves(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--search", "OWLVIT"]) == 0
+    out = capsys.readouterr().out
+    assert failed_result().id in out and ok_result().id not in out
+    assert main(["history", "--search", "nothing like it"]) == 0
+    assert "No stored result holds 'nothing like it'" in capsys.readouterr().out
+
+
+def test_an_export_that_fails_in_the_middle_leaves_the_earlier_file(
+    stored: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text("earlier")
+
+    def each(*_: Any) -> Iterator[RunResult]:
+        yield ok_result()
+        raise HistoryError("The disk is gone.")
+
+    monkeypatch.setattr(History, "each", each)
+    assert main(["history", "export", str(file)]) == 1
+    assert "The disk is gone." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["runs.csv"]
+    assert file.read_text() == "earlier"

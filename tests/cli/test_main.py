@@ -37,74 +37,44 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--checkpoint", "shapes-vit", "--image", "no-such.png"], "no picture file 'no-such.png'"),
+        (
+            ["run", "--checkpoint", "shapes-vit", "--image", "no-such.png"],
+            "'no-such.png' cannot be opened",
+        ),
         (["run", "--checkpoint", "shapes-vit", "--image", "."], "is a folder"),
-        (["run", "--task", "object-detection"], "No checkpoint"),
-        (["run", "--checkpoint", ""], "No checkpoint"),
         (["run", "--image", __file__], "is not a picture that can be read"),
-        (["run", "--device", "cuda"], "this machine shows no GPU"),
-        ([*RUN, "--batch-size", "0"], "from 1 to"),
-        ([*RUN, "--batch-size", "-1"], "-1"),
-        ([*RUN, "--batch-size", "1.5"], "1.5"),
-        ([*RUN, "--batch-size", "10000"], "10000"),
-        ([*RUN, "--batch-size", "many"], "many"),
-        ([*RUN, "--batch-size", ""], "whole number"),
-        ([*RUN, "--mode", "fastest"], "max-autotune"),
-        ([*RUN, "--dtype", "int8"], "bfloat16"),
-        ([*RUN, "--device", "tpu"], "cuda"),
-        ([*RUN, "--weights", "heavy"], "random"),
-        ([*RUN, "--iterations", "1"], "10"),
-        ([*RUN, "--task", "object-detection"], "shapes-rtdetr"),
-        ([*RUN, "--task", "poetry"], "image-classification"),
-        ([*RUN, "--text", "a cat"], "takes no text"),
-        (["run", "--checkpoint", "google/owlvit-base-patch32", "--image", str(EXAMPLE)], "text queries"),
-        (["run", "--checkpoint", "shapes-vti", "--image", str(EXAMPLE)], "shapes-vit"),
+        ([*RUN[:3], "--image", LONG], "File name too long"),
+        (["run", "--task", "object-detection"], "No checkpoint"),
         (["run", "--checkpoint", "some/model", "--image", str(EXAMPLE)], "task"),
-        (["run", "--checkpoint", "./no-such-folder", "--image", str(EXAMPLE)], "does not exist"),
+        (["run", "--checkpoint", str(EXAMPLE), "--image", str(EXAMPLE)], "is a file: name the folder that holds it"),
+        ([*RUN, "--batch-size", "many"], "many"),
+        ([*RUN, "--mode", "fastest"], "max-autotune"),
         ([*RUN, "--fast"], "There is no option --fast."),
         ([*RUN, "--frezing"], "no option --frezing. Did you mean --freezing? See python -m demo run --help."),
         (["--fast", "run"], "There is no option --fast. See python -m demo --help."),
         (["history", "delete", "--yess"], "Did you mean --yes? See python -m demo history --help."),
         ([*RUN, "--batch-size"], "--batch-size"),
         (["dance"], "dance"),
-        (["history", "--limit", "0"], "whole number"),
         (["history", "--limit", "x"], "'x'"),
         (["history", "--limit", "9" * 5000], "whole number"),
-        ([*RUN[:3], "--image", LONG], "File name too long"),
-        (["run", "--checkpoint", f"/{LONG}", "--image", str(EXAMPLE)], "does not exist"),
-        (["run", "--checkpoint", str(EXAMPLE), "--image", str(EXAMPLE)], "is a file: name the folder that holds it"),
-        ([*RUN, "--trace", ""], "needs the name of a file"),
-        ([*RUN, "--trace", ".json"], "needs the name of a file"),
-        ([*RUN, "--export-markdown", f"/{LONG}/t.md"], "does not exist"),
         (["sweep", "--preset", "smoke", "--export-markdown", f"/{LONG}/t.md"], "does not exist"),
-        ([*RUN, "--trace", f"/{LONG}/t"], "in no folder"),
+        ([*RUN, "--trace", f"/{LONG}/t"], "does not exist"),
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
-        ([*RUN, "--package", ".pt2"], "needs the name of a file"),
-        ([*RUN, "--package", f"/{LONG}/p"], "in no folder"),
         ([*RUN, "--package", "p", "--compiler", "jit"], "leave out --compiler jit"),
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
-        (["run", "--model", "mine.py"], "FILE.py:FUNCTION"),
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
-        (["run", "--model", f"{__file__}:bui" + "ld_it"], "test_main.py has no function bui"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
-        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "Leave out batch_size"),
+        (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "cannot use batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
-        (["sweep", "--preset", "smoke", "--image", LONG], "File name too long"),
-        (["sweep", "--preset", "smoke", "--out", f"/{LONG}/t.csv"], "does not exist"),
         (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
         (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),
         (["history", "no-such-id"], "no-such-id"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(
-    scripted: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    said: str,
+    scripted: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    monkeypatch.setattr("demo.cli.run_command.GPU_FILES", ())
     fake = scripted(ok_result())
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -139,16 +109,16 @@ def test_serve_opens_the_page_as_app_does(monkeypatch: pytest.MonkeyPatch) -> No
     assert opened == ["page"]
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["history"], ["--help"], ["run", "--help"], ["run", "--text", "a"]])
-def test_no_command_that_only_looks_imports_torch_or_the_page(arguments: list[str]) -> None:
-    code = f"""
+def test_no_command_that_only_looks_imports_torch_or_the_page() -> None:
+    code = """
 import sys
 from demo.cli.main import main
-try:
-    main({arguments!r})
-except SystemExit:
-    pass
-print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transformers", "gradio", "plotly"}}))
+for arguments in (["list"], ["history"], ["--help"], ["run", "--help"], ["run", "--text", "a"]):
+    try:
+        main(arguments)
+    except SystemExit:
+        pass
+print(sorted({name.split(".")[0] for name in sys.modules} & {"torch", "transformers", "gradio", "plotly"}))
 """
     assert python("-c", code).stdout.splitlines()[-1] == "[]"
 
@@ -172,10 +142,9 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
     assert python("-c", code).stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("arguments", [["history"], ["list", "--json"]], ids=["one line", "many lines"])
-def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
+def test_a_reader_that_leaves_early_is_no_error() -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "demo", *arguments],
+        [sys.executable, "-m", "demo", "list", "--json"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,22 +158,11 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     child.stderr.close()
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "said"),
-    [
-        ("list --json >&-", 0, ""),
-        ("run --text a 2>&-", 2, ""),
-        ("history <&- >&- 2>&-", 0, ""),
-        ("list >/dev/full", 1, "No space left on device. Make room"),
-    ],
-)
-def test_a_stream_that_is_closed_or_full_is_no_traceback_and_goes_nowhere_else(
-    data_folder: Path, command: str, code: int, said: str
-) -> None:
-    shell = f'exec "$0" -m demo {command}'
+def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> None:
+    shell = 'exec "$0" -m demo list >/dev/full'
     done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr and "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "No space left on device. Make room" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -212,8 +170,6 @@ def test_a_stream_that_is_closed_or_full_is_no_traceback_and_goes_nowhere_else(
     [
         (RUN, "while starting. python -m demo doctor says"),
         (["sweep", "--preset", "smoke", "--yes"], "answer: ImportError: no libcudart. python -m demo doctor says"),
-        (["autopilot", "--checkpoint", "shapes-vit"], "answer: ImportError: no libcudart. python -m demo doctor says"),
-        (["cache", "load", "any"], "answer: ImportError: no libcudart. python -m demo doctor says"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

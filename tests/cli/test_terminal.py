@@ -11,7 +11,6 @@ from scripted_runner import RUN
 
 from demo.cli import terminal
 from demo.cli.main import main
-from demo.core import format as fmt
 from demo.core.outputs import Predictions
 from demo.core.result import Progress
 from demo.core.stats import Interval
@@ -51,10 +50,6 @@ def test_the_report_gives_the_answer_its_interval_the_noise_floor_and_what_was_s
 def test_predictions_of_both_variants_stand_side_by_side(predictions: Predictions, line: str) -> None:
     text = terminal.report(ok_result(predictions={"eager": predictions, "compiled": predictions}))
     assert [row.count(line) for row in text.splitlines() if row.startswith(line)] == [2]
-
-
-def test_a_run_without_predictions_shows_none() -> None:
-    assert "sees" not in terminal.report(ok_result(predictions=None))
 
 
 class Terminal(io.StringIO):
@@ -108,8 +103,3 @@ def test_a_reader_of_the_progress_that_left_does_not_end_the_run(error: Exceptio
     line.show(Progress("time", 0.5, 1.0))
     line.end()
     assert terminal.progress_text(Progress("load", 0.0, 0.1)).startswith("  0 %")
-
-
-def test_a_latency_in_the_report_is_the_one_of_the_json() -> None:
-    eager = ok_result().to_json()["eager"]["median_ms"]
-    assert fmt.latency(eager / 1e3) in terminal.report(ok_result())

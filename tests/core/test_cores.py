@@ -38,16 +38,12 @@ def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
 
-@pytest.mark.parametrize(
-    ("others", "free"), [(0.0, 4), (0.2, 4), (0.25, 4), (0.3, 3), (1.0, 3), (1.3, 2), (2.4, 1), (4.0, 1)]
-)
-def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
-    others: float, free: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "usable_cores", lambda: 4)
-    before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
-    assert after.free(after) is None
-    assert cores.whole_cores(before.free(after) or 0.0) == free
+    for others, free in [(0.0, 4), (0.25, 4), (0.3, 3), (1.0, 3), (1.3, 2), (2.4, 1), (4.0, 1)]:
+        before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
+        assert after.free(after) is None
+        assert cores.whole_cores(before.free(after) or 0.0) == free
 
 
 def test_a_quota_bounds_what_is_free_and_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,22 +10,11 @@ from hypothesis import strategies as st
 
 from demo.core.errors import BadInput
 from demo.core.spec import (
-    ATTENTIONS,
-    CACHES,
-    COMPILERS,
-    DEVICES,
-    DTYPES,
-    DYNAMICS,
     MAX_BATCH_SIZE,
     MAX_PROMPT,
     MIN_ITERATIONS,
-    MODES,
     OPTIONS,
-    PROFILES,
-    PROTOCOLS,
-    SCOPES,
     TEXT_GENERATION,
-    WEIGHTS,
     RunSpec,
 )
 
@@ -119,11 +108,11 @@ def test_prompt_and_tokens_check_themselves() -> None:
         ({"tokens": 0}, "The number of tokens must be a whole number from 2 to 4096. Given: 0."),
         ({"tokens": 1}, "from 2 to 4096. Given: 1."),
         ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
-        ({"channels_last": True}, "switch channels_last off"),
+        ({"channels_last": True}, "cannot use channels_last. Leave that out."),
         ({"compiler": "aot"}, "choose compiler jit"),
         ({"scope": "layers"}, "choose scope model"),
-        ({"task": "image-classification"}, "only models that write text take prompt. Leave that out"),
-        ({"task": "object-detection", "prompt": "", "tokens": 9}, "only models that write text take tokens"),
+        ({"task": "image-classification"}, "image-classification cannot use prompt. Leave that out."),
+        ({"task": "object-detection", "prompt": "", "tokens": 9}, "cannot use tokens"),
     ]:
         with pytest.raises(BadInput) as refusal:
             RunSpec(**{"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A", **changes})
@@ -135,25 +124,6 @@ def test_a_spec_of_text_generation_sees_no_picture_and_counts_tokens() -> None:
     assert (text.sees_picture, text.unit, text.prompt) == (False, "token", " The \N{CAT FACE}\n")
     picture = RunSpec("shapes-vit", "image-classification")
     assert (picture.sees_picture, picture.unit) == (True, "image")
-
-
-def test_the_first_of_the_values_to_choose_from_is_the_default() -> None:
-    """As the help of the command line says."""
-    spec = RunSpec("shapes-vit", "image-classification")
-    for field, values in {
-        "mode": MODES,
-        "dtype": DTYPES,
-        "device": DEVICES,
-        "weights": WEIGHTS,
-        "protocol": PROTOCOLS,
-        "attention": ATTENTIONS,
-        "cache": CACHES,
-        "profile": PROFILES,
-        "compiler": COMPILERS,
-        "scope": SCOPES,
-        "dynamic": DYNAMICS,
-    }.items():
-        assert getattr(spec, field) == values[0], field
 
 
 def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:

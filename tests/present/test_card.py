@@ -82,5 +82,7 @@ def test_each_answer_has_a_card_of_its_own() -> None:
 
 
 def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fonts, "_plex", lambda bold: "/nowhere/font.woff2")
+    monkeypatch.setattr(fonts, "_page_font", lambda bold: "/nowhere/font.woff2")
+    fonts.font_for.cache_clear()
     assert drawn(full_result()).shape == (630, 1200, 3)
+    fonts.font_for.cache_clear()

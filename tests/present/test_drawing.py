@@ -112,9 +112,6 @@ def test_a_label_keeps_its_colour_in_both_variants_though_one_saw_more() -> None
     assert one.getpixel((100, 300)) == other.getpixel((100, 300)) != GREY
 
 
-# Machado, Oliveira and Fernandes 2009, severity 1.
-
-
 def test_text_is_readable_on_every_chip() -> None:
     for colour in [*PALETTE, EAGER, COMPILED, CHANGED, palette.INK]:
         assert contrast(text_on(colour), colour) >= 4.5
@@ -167,10 +164,10 @@ def test_a_box_beyond_the_picture_is_clamped_to_it() -> None:
     assert image.getpixel((0, 240)) == image.getpixel((639, 240)) == image.getpixel((320, 479)) == colour
 
 
-@pytest.mark.parametrize("corner", [(0, 0), (600, 0), (0, 440), (600, 440), (300, 0), (300, 470)])
-def test_captions_stay_inside_the_picture(corner: tuple[int, int], written: list[Written]) -> None:
-    x, y = corner
-    draw_boxes(preview(), info(), {"eager": boxes(box("a long name of a thing", x, y, x + 40, y + 40))}, "eager")
+def test_captions_stay_inside_the_picture(written: list[Written]) -> None:
+    for x, y in [(0, 0), (600, 0), (0, 440), (600, 440), (300, 0), (300, 470)]:
+        draw_boxes(preview(), info(), {"eager": boxes(box("a long name of a thing", x, y, x + 40, y + 40))}, "eager")
+    assert len(written) == 6
     for mark in written:
         assert mark.rect[0] >= 0 and mark.rect[1] >= 0 and mark.rect[2] <= 640 and mark.rect[3] <= 480
 
@@ -181,11 +178,11 @@ def test_control_characters_of_a_label_are_not_drawn(written: list[Written]) -> 
 
 
 def test_a_label_in_another_script_is_not_drawn_as_empty_boxes() -> None:
+    if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
+        pytest.skip("this machine has no font for it")
     for label in ["кошка", "猫"]:
-        if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
-            pytest.skip("this machine has no font for it")
         font = fonts.font_for(label, 24)
-        assert all(fonts._has_letter(font, letter) for letter in label)
+        assert all(bytes(font.getmask(letter)) != bytes(font.getmask(fonts._NO_LETTER)) for letter in label)
 
 
 # Segments

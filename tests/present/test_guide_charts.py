@@ -15,7 +15,7 @@ from demo.core.spec import RunSpec
 from demo.present import guide_charts
 from demo.present.guide_charts import by_batch, comparable_rows, durations, improvements, run_and_guide
 from demo.present.guide_comparison import compare_with_guide
-from demo.present.palette import COMPILED, EAGER
+from demo.present.palette import COMPILED, EAGER, contrast
 from demo.store import measured, published
 from demo.store.tables import PublishedRow
 
@@ -111,17 +111,9 @@ def test_a_dagger_stands_at_a_model_with_a_note_and_is_explained() -> None:
     assert "†" not in source(durations(rows(task="image-classification"), ENGLISH))
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
 def test_every_line_s_colour_is_seen_on_both_papers() -> None:
     for paper in ["#f4f3ee", "#0e1013"]:
-        for colour in guide_charts.PALETTE:
-            low, high = sorted((luminance(colour), luminance(paper)))
-            assert (high + 0.05) / (low + 0.05) >= 3
+        assert all(contrast(colour, paper) >= 3 for colour in guide_charts.PALETTE)
 
 
 # This project's own rows

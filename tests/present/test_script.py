@@ -44,8 +44,6 @@ EVERYTHING = {
 }  # fmt: skip
 LAYERS = {**EVERYTHING, "dtype": "bfloat16", "scope": "layers"}
 PACKAGED = {"compiler": "aot", "fullgraph": True, "freezing": True, "dynamic": "on", "threads": 2}
-WITH_CONFIG = [one for one in catalog.CHECKPOINTS if (catalog.config_folder(one) / "config.json").is_file()]
-"""Those whose architecture can stand in a script."""
 
 
 def spec_of(name: str, task: str = "image-classification", **asked: Any) -> RunSpec:
@@ -181,27 +179,16 @@ def test_a_bundled_checkpoint_and_picture_are_named_by_their_place_in_the_projec
     assert 'Image.new("RGB", (320, 240), "grey")' in script(ok_result())
 
 
-def test_with_random_weights_the_architecture_stands_in_the_script_and_no_folder_is_named() -> None:
-    for checkpoint in WITH_CONFIG:
+def test_with_random_weights_the_config_is_the_project_s_and_nothing_comes_from_the_hub() -> None:
+    for checkpoint in catalog.CHECKPOINTS:
         text = script(ok_result(spec=spec_of(checkpoint.id, weights="random")))
-        assert "assets/" not in text and "from_pretrained" not in text
-        held: dict[str, Any] = {"transformers": transformers}
-        pictured = checkpoint.task != TEXT_GENERATION
-        for name in ("processor", "config") if pictured else ("config",):
-            exec(next(line for line in text.splitlines() if line.startswith(f"{name} = ")), held)
-        folder = catalog.config_folder(checkpoint)
-        shipped = transformers.AutoConfig.from_pretrained(folder)
-        assert held["config"].num_labels == shipped.num_labels
-        for config in (held["config"], shipped):
-            config.id2label, config._name_or_path = dict.fromkeys(range(config.num_labels), ""), ""
-            config.label2id = {}
-        assert held["config"].to_dict() == shipped.to_dict()
-        if pictured:
-            processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-            assert held["processor"].to_dict() == processor.to_dict()
+        folder = catalog.config_folder(checkpoint).relative_to(ROOT).as_posix()
+        assert f'source, files = "{folder}", {{"trust_remote_code": False}}' in text
+        assert "AutoConfig.from_pretrained(source, **files)" in text and "AutoTokenizer" not in text
+        assert "kind.from_config(config=config" in text and "key_mapping" not in text
 
 
-def test_only_the_weights_of_a_bundled_checkpoint_lie_in_a_folder_of_the_project() -> None:
+def test_a_program_that_needs_files_of_the_project_says_where_to_start_it() -> None:
     for spec in SPECS:
         text = script(ok_result(spec=spec))
         assert needs_folder(spec) is ("assets/" in text) is ("in the project's folder" in text), spec
@@ -239,20 +226,9 @@ def test_a_literal_reads_back_as_what_it_was(value: Any) -> None:
 
 
 def test_with_random_weights_a_prompt_has_the_tokens_of_the_run() -> None:
-    def prompt(text: str) -> torch.Tensor:
-        held = {"model": transformers.GemmaForCausalLM(transformers.GemmaConfig(**TINY)), "BATCH_SIZE": 1}
-        lines = [one for one in text.splitlines() if one.startswith(("import", "words", "ids", "prompt", "DEVICE"))]
-        exec("\n".join(lines), held)
-        tokens: torch.Tensor = held["prompt"]
-        return tokens
-
-    spec = spec_of("a/b", TEXT_GENERATION, weights="random", prompt="It's 2 cats,\nor a dog?")
-    held = prompt(script(ok_result(spec=spec)))
-    assert torch.equal(held, text_workload._made_up(spec.prompt, TINY["vocab_size"])) and held.shape == (1, 11)
-    spec = spec_of("shapes-gemma", weights="random", prompt="one two")
-    for tokens in (2, 7):
-        known = ok_result(spec=spec, generation=Generation(tokens, tokens + 64, 1000))
-        assert prompt(script(known)).shape == (1, tokens)
+    spec = spec_of("shapes-gemma", weights="random", prompt="one two three")
+    assert "vocab_size, (1, 3))" in script(ok_result(spec=spec))
+    assert "vocab_size, (1, 7))" in script(ok_result(spec=spec, generation=Generation(7, 71, 1000)))
 
 
 def test_a_failed_run_has_a_script_for_a_report() -> None:

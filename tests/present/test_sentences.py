@@ -15,7 +15,7 @@ from demo.core.measurement import BackToBack, Compilation, CompileCost, Compiled
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, same_answer, section_texts, sentences
+from demo.present import details, markdown, same_answer, sentences, why_parts
 from demo.ui.html import sections
 
 OLD = sentences.basis(ok_result(), ENGLISH)
@@ -26,36 +26,17 @@ def compiled_at(seconds: float) -> RunResult:
     return ok_result(compiled=measurement(seconds))
 
 
-def test_the_headline_tells_a_win_a_loss_and_a_draw_in_one_sentence() -> None:
+def test_the_headline_tells_each_outcome_in_one_sentence() -> None:
     for seconds, sentence in [
         (0.001, "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"),
         (0.01, "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"),
         (0.002, "Compiled makes no difference, 2.04 ms → 2.04 ms"),
     ]:
         assert sentences.headline(compiled_at(seconds)) == sentence
-
-
-def test_the_headline_of_a_void_run_makes_no_claim() -> None:
-    good = ok_result()
-    assert good.compilation is not None
-    void = dataclasses.replace(good, compilation=dataclasses.replace(good.compilation, recompiles_while_timing=1))
+    void = ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1))
     assert sentences.headline(void).startswith("Void: the model was recompiled while timed")
-
-
-def test_the_headline_of_a_failure_is_its_message() -> None:
     assert sentences.headline(failed_result()).startswith("Batch size 256 ran out of memory")
     assert sentences.headline_parts(failed_result(), ENGLISH) is None
-
-
-def test_what_a_graph_break_costs_is_a_sentence_of_its_own() -> None:
-    for broken, sentence, interval in [
-        (0.0015, "The graph breaks make compiled 1.50× slower", "slow-down 1.500 to 1.500×, 95 % confidence"),
-        (0.0005, "The graph breaks make compiled 2.00× faster", "speed-up 2.000 to 2.000×, 95 % confidence"),
-        (0.001, "The graph breaks make no difference", "slow-down 1.000 to 1.000×, 95 % confidence"),
-    ]:
-        result = dataclasses.replace(compiled_at(0.001), with_break=measurement(broken))
-        assert " ".join(filter(None, sentences.break_parts(result, ENGLISH) or ())) == sentence
-        assert sentences.break_interval(result, ENGLISH) == interval
 
 
 def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
@@ -65,11 +46,6 @@ def test_an_unsure_or_void_cost_of_a_graph_break_is_no_figure() -> None:
     recompiled = dataclasses.replace(few.compilation, recompiles_while_timing=1)
     assert sentences.break_parts(dataclasses.replace(few, compilation=recompiled), ENGLISH) is None
     assert sentences.break_parts(ok_result(), ENGLISH) is None and sentences.break_interval(ok_result(), ENGLISH) == ""
-
-
-def test_the_interval_of_a_loss_is_a_slow_down_so_that_its_digits_tell_something() -> None:
-    assert sentences.interval(compiled_at(0.01), ENGLISH) == f"slow-down 5.000 to 5.000×, 95 % confidence, {OLD}"
-    assert sentences.interval(compiled_at(0.001), ENGLISH) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
 
 
 def test_the_summary_never_claims_a_width_of_zero() -> None:
@@ -86,11 +62,11 @@ def test_the_interval_of_a_loss_is_told_from_its_lower_end_to_its_upper_one() ->
     calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
     noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
     assert sentences.interval(ok_result(compiled=noisy), ENGLISH) == f"slow-down 4.93 to 5.36×, 95 % confidence, {OLD}"
+    assert sentences.interval(compiled_at(0.001), ENGLISH) == f"speed-up 2.000 to 2.000×, 95 % confidence, {OLD}"
 
 
-def rows(result: RunResult) -> list[details.Row]:
-    parts = [make(result, ENGLISH) for make in (details.WHY | details.COST).values()]
-    return [row for part in parts if part is not None for row in part.rows]
+def rows(result: RunResult) -> list[why_parts.Row]:
+    return [row for parts in details.tree(result, ENGLISH).values() for part in parts.values() for row in part.rows]
 
 
 def test_rows_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured() -> None:
@@ -102,16 +78,17 @@ def test_rows_hold_a_name_a_value_and_an_explanation_and_only_what_was_measured(
 
 
 def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
-    for with_break, told in [
-        (0.00125, "make compiled 1.25× slower (1.250 to 1.250×)"),
-        (0.001, "make no difference (1.000 to 1.000×)"),
-        (0.0008, "make compiled 1.25× faster (0.800 to 0.800×)"),
+    for with_break, told, interval in [
+        (0.00125, "make compiled 1.25× slower (1.250 to 1.250×)", "slow-down 1.250 to 1.250×, 95 % confidence"),
+        (0.001, "make no difference (1.000 to 1.000×)", "slow-down 1.000 to 1.000×, 95 % confidence"),
+        (0.0008, "make compiled 1.25× faster (0.800 to 0.800×)", "speed-up 1.250 to 1.250×, 95 % confidence"),
     ]:
         broken = dataclasses.replace(ok_result().spec, graph_break=True)
         result = ok_result(spec=broken, with_break=measurement(with_break))
-        page = " ".join(re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(result, ENGLISH)).split())
+        page = " ".join(re.sub(r"<[^>]+>", " ", sections.parts(result, ENGLISH)["compiled"]).split())
         for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
             assert f"The graph breaks {told}" in text
+        assert sentences.break_interval(result, ENGLISH) == interval
         assert sentences.headline(result) == f"The graph breaks {told}. Without them: {sentences.headline(ok_result())}"
         void = dataclasses.replace(result, compilation=Compilation(1.0, "cold", 2, recompiles_while_timing=1))
         assert sentences.break_cost(void, ENGLISH) == sentences.break_cost(ok_result(), ENGLISH) == ""
@@ -128,17 +105,15 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", sections.drawn(details.compiled)(good, ENGLISH))
+    page = re.sub(r"<[^>]+>", " ", sections.parts(good, ENGLISH)["compiled"])
     report = " ".join(terminal.report(good).split())
     for text in (report, page, markdown.of_run(good)):
         assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks." in text
         assert "“Full graph only” fails then: a lock." in text
         assert "Call the model once in eager before compiling." in text
     assert "hooks.py:27" in page
-    assert section_texts.compiled_title(good, ENGLISH).endswith(
-        "Yes: the whole model is one graph, after one eager call"
-    )
-    assert section_texts.pays(good, ENGLISH)[-1].startswith("Eager was called before these first calls")
+    assert "Yes: the whole model is one graph, after one eager call" in page
+    assert details.when_it_pays(good, ENGLISH)[-1].startswith("Eager was called before these first calls")
     better = ok_result(compilation=Compilation(5.5, "cold", 3, compiled_first=CompiledFirst(1)))
     assert sentences.compiled_first(better, ENGLISH) == [
         "Compiled before any eager call, this model becomes 1 graph, no breaks."
@@ -180,16 +155,6 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 
 
-def test_the_instruction_probe_is_a_part_of_its_own_where_there_was_one() -> None:
-    cold, warm = CompileCost(30.0, {"inductor": 9.0, "instruction probe": 18.3}), CompileCost(2.0, {"inductor": 0.0})
-    result = ok_result(compilation=Compilation(30.0, "cold", 1, cold=cold, warm=warm))
-    for language in LANGUAGES.values():
-        part = details.pays(result, language)
-        assert part is not None and part.table is not None
-        probe = [language.texts["part_instruction_probe"], language.plain_value("18 s"), ""]
-        assert probe in part.table[1]
-
-
 def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not asked") -> RunResult:
     """Calls of 10 ms and 5 ms of which so many seconds are work of the GPU."""
     eager, compiled = (
@@ -200,14 +165,12 @@ def two_clocks(eager_work: float, compiled_work: float, cudagraphs: str = "not a
 
 
 def test_launch_overhead_is_told_with_what_can_remove_it() -> None:
-    assert section_texts.launch_overhead(two_clocks(0.0042, 0.0025), ENGLISH) == (
+    assert why_parts.launch_overhead(two_clocks(0.0042, 0.0025), ENGLISH) == (
         "58 % of eager's time is launching kernels, 50 % of compiled's: CUDA graphs can remove it."
     )
-    assert "CUDA graphs removed the difference" in section_texts.launch_overhead(
-        two_clocks(0.0042, 0.005, "used"), ENGLISH
-    )
-    assert "the GPU is the limit" in section_texts.launch_overhead(two_clocks(0.0099, 0.0049), ENGLISH)
-    assert section_texts.launch_overhead(ok_result(), ENGLISH) == ""
+    assert "CUDA graphs removed the difference" in why_parts.launch_overhead(two_clocks(0.0042, 0.005, "used"), ENGLISH)
+    assert "the GPU is the limit" in why_parts.launch_overhead(two_clocks(0.0099, 0.0049), ENGLISH)
+    assert why_parts.launch_overhead(ok_result(), ENGLISH) == ""
 
 
 def test_every_figure_of_a_full_result_has_its_line() -> None:

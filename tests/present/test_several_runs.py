@@ -1,49 +1,16 @@
-"""The charts of several runs, looked at as Plotly's own data."""
+"""The chart of two runs over time, looked at as Plotly's own data."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 from samples import failed_result, measurement, ok_result
 
-from demo.core import stats
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Measurement
-from demo.present.several_runs import STACKS, calls_over_time, reruns, timeline
-
-SPEEDUPS = np.exp(np.random.default_rng(4).normal(0.3, 0.04, 40)).tolist()
-
-
-# Reruns
-
-
-def test_each_rerun_is_one_dot_next_to_its_value_and_no_two_lie_on_each_other() -> None:
-    for count in [3, 7, 40]:
-        ratios = SPEEDUPS[:count]
-        figure = reruns(ok_result(), ratios, stats.Interval(1.2, 1.1, 1.3), ENGLISH)
-        dots, (low, high) = figure.data[0], figure.layout.xaxis.range
-        width = (high - low) / STACKS
-        assert len(dots.x) == len(set(zip(dots.x, dots.y, strict=True))) == count
-        assert all(abs(at - ratio) <= width / 2 for at, ratio in zip(dots.x, ratios, strict=True))
-        assert low < min(dots.x) and max(dots.x) < high and max(dots.y) < figure.layout.yaxis.range[1]
-        assert list(dots.marker.symbol) == ["circle"] * (count - 1) + ["diamond"]
-
-
-def test_the_band_is_the_interval_of_the_mean_and_every_value_is_told() -> None:
-    ratios = [1.30, 1.42, 1.36]
-    together = stats.Interval(1.2, 1.1, 1.3)
-    figure = reruns(ok_result(), ratios, together, ENGLISH)
-    band, line = figure.layout.shapes
-    assert (band.x0, band.x1, line.x0) == (together.low, together.high, together.ratio)
-    assert "In ascending order: 1.30×, 1.36×, 1.42×; this run: 1.36×" in figure.layout.meta["aloud"]
-    json.loads(figure.to_json(), parse_constant=lambda name: pytest.fail(name))
-
-
-# Two runs
-
+from demo.present.several_runs import calls_over_time, timeline
 
 FAST, SLOW = ok_result(), ok_result(eager=measurement(0.2, blocks=7), compiled=measurement(0.15, blocks=7))
 

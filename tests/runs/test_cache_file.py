@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
 import os
 import re
 import subprocess
@@ -64,16 +63,6 @@ def test_a_run_over_a_loaded_file_compiles_nothing(
     assert {path: path.stat().st_mtime_ns for path in cache.glob("*/*.so")} == loaded
 
 
-def head(**other: str) -> Callable[[bytes], bytes]:
-    """Changes what the file says it was made with."""
-
-    def changed(content: bytes) -> bytes:
-        line, _, rest = content.partition(b"\n")
-        return json.dumps({**json.loads(line), **other}).encode() + b"\n" + rest
-
-    return changed
-
-
 def outside(content: bytes) -> bytes:
     """Renames a kernel to a place beside the cache's folder, in torch's format and with its checksum."""
     line, _, rest = content.partition(b"\n")
@@ -86,18 +75,13 @@ def outside(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (head(torch="2.12.0"), r"made with torch 2\.12\.0 \(here: 2\."),
-        (head(triton="1.0"), r"triton 1\.0 \(here: "),
-        (head(device="Tesla T4"), r"device Tesla T4"),
-        (head(driver="580.1"), r"driver 580\.1"),
+        (lambda content: content.replace(b"torch 2.", b"torch 1.", 1), r"is no cache file for torch 2\."),
         (outside, "damaged"),
         (lambda content: content[:-1000], "damaged"),
         (lambda content: content[:-1000] + bytes(1000), "damaged"),
-        (lambda content: b"", "not a file that"),
-        (lambda content: bytes(5000), "not a file that"),
-        (lambda content: b"[1, 2]\n", "not a file that"),
+        (lambda content: b"", "is no cache file for"),
     ],
-    ids=["torch", "triton", "device", "driver", "name", "cut", "changed", "empty", "zeros", "another kind"],
+    ids=["torch", "name", "cut", "changed", "empty"],
 )
 def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     change: Callable[[bytes], bytes],
@@ -106,7 +90,7 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from demo.backend import cache_artifacts  # in this process, which spares ten starts of torch
+    from demo.backend import cache_artifacts  # in this process, which spares five starts of torch
 
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     file = tmp_path / "other.cache"

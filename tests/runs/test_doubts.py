@@ -10,15 +10,15 @@ from samples import full_result, measurement, ok_result
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.spec import RunSpec
-from demo.runs.doubts import doubts, multiprocessors
+from demo.runs.doubts import doubts
 from demo.runs.forecast import Forecast
 from demo.ui.html import results
 
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
 
 
-def gpu_machine(name: str) -> HostInfo:
-    return dataclasses.replace(MACHINE, gpu=name)
+def gpu_machine(name: str, capability: str | None = None) -> HostInfo:
+    return dataclasses.replace(MACHINE, gpu=name, compute_capability=capability)
 
 
 def test_a_choice_that_is_known_to_be_pointless_gets_a_word() -> None:
@@ -28,8 +28,8 @@ def test_a_choice_that_is_known_to_be_pointless_gets_a_word() -> None:
         ({"dtype": "tf32"}, MACHINE, "no tf32"),
         ({"device": "cuda"}, MACHINE, "no gpu"),
         ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("Tesla T4"), "few multiprocessors"),
-        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("Tesla V100-SXM2-16GB"), "no tf32"),
-        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA GeForce RTX 2080 Ti"), "no bfloat16"),
+        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("Tesla V100-SXM2-16GB", "7.0"), "no tf32"),
+        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA GeForce RTX 2080 Ti", "7.5"), "no bfloat16"),
         ({"device": "cuda", "threads": 4}, gpu_machine("NVIDIA A100-SXM4-80GB"), "threads on a gpu"),
     ]:
         assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == (doubt,)  # type: ignore[arg-type]
@@ -42,8 +42,9 @@ def test_a_sensible_choice_gets_none() -> None:
         ({"dtype": "bfloat16"}, MACHINE),
         ({"device": "cuda", "mode": "reduce-overhead"}, gpu_machine("Tesla T4")),
         ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA A100-SXM4-80GB")),
-        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200")),
-        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4")),
+        ({"device": "cuda", "mode": "max-autotune"}, gpu_machine("NVIDIA L40S", "8.9")),
+        ({"device": "cuda", "dtype": "tf32"}, gpu_machine("NVIDIA H200", "9.0")),
+        ({"device": "cuda", "dtype": "bfloat16"}, gpu_machine("NVIDIA L4", "8.9")),
     ]:
         assert doubts(dataclasses.replace(CPU_SPEC, **changes), machine, None, []) == ()  # type: ignore[arg-type]
 
@@ -72,7 +73,3 @@ def test_a_gpu_s_memory_is_known_from_the_machine_or_else_from_earlier_runs() ->
     )
     assert doubts(spec, large, expected, [full_result()]) == ()
     assert doubts(spec, small, expected, []) == ("will not fit",)
-
-
-def test_multiprocessors_are_known_of_whole_names_only() -> None:
-    assert (multiprocessors("Tesla T4"), multiprocessors("NVIDIA L4"), multiprocessors("NVIDIA L40S")) == (40, 58, None)

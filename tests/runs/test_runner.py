@@ -74,14 +74,6 @@ def child(tmp_path: Path):
     return wait
 
 
-def test_a_crash_becomes_a_stored_result_with_message_and_remedy(tmp_path, monkeypatch):
-    result = last(faulty("segfault", tmp_path, monkeypatch))
-    assert (result.status, result.failure.phase) == ("crashed", "warm up")
-    assert "SIGSEGV" in result.failure.message
-    assert result.failure.remedy
-    assert History(tmp_path / "history.sqlite3").get(result.id) == result
-
-
 def test_a_recompile_while_timing_makes_the_figures_void(tmp_path, monkeypatch):
     result = last(faulty("recompiles", tmp_path, monkeypatch))
     assert result.status == "failed"

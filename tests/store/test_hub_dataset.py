@@ -116,21 +116,6 @@ def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatc
     assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
 
 
-def test_a_machine_without_a_thread_to_push_with_stores_and_pushes_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    hub = Hub()
-    with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
-        history = hub_dataset.PushedHistory("somebody/runs", pushing(hub))
-        assert history.append(ok_result()) is None
-    history.append(failed_result())
-    connected(history)
-    history.close()
-    assert len(hub.runs()) == 2
-
-
 def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.LogCaptureFixture) -> None:
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import pytest
 from huggingface_hub import constants
 from shared_tables import NAME, cells, write
 
-from demo.core import hub
 from demo.store import shared_copy, shared_rows
 from demo.store.shared_copy import Shared, SharedCopy
 from tests import hub_stub
@@ -21,8 +21,7 @@ DATASET = "somebody/worth-compiling-runs"
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(hub, "_answers", {})
+    monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
@@ -43,7 +42,6 @@ def online(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
 
 def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    hub._answers.clear()
 
 
 def looked(copy: SharedCopy) -> Shared:
@@ -94,7 +92,9 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
     write(repository, [cells(), cells(id="new")])
     assert {row.id for row in looked(copy).rows} >= {"another", "new"}
     assert online[2:] == [f"datasets/{DATASET}/{Path(NAME).name}"]
-    assert len(list((tmp_path / "cache").glob("datasets--*/blobs/*"))) == 2
+    (repository / NAME).unlink()
+    assert [row.id for row in looked(copy).rows] == ["another"]
+    assert [file.name for file in (tmp_path / "cache").rglob("*.parquet")] == ["2026-11-20-cafe.parquet"]
 
 
 def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, online: list[str]) -> None:
@@ -104,53 +104,40 @@ def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, 
     assert shared.rows == () and shared.fetched_at and shared.problem is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        ((401, {"X-Error-Code": "RepoNotFound"}), "refused"),
-        ((403, {"X-Error-Code": "GatedRepo"}), "refused"),
-        ((404, {"X-Error-Code": "RepoNotFound"}), "refused"),
-        ((500, {}), "failed"),
-    ],
-)
-def test_a_hub_that_refuses_leaves_the_last_copy(
-    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch, answer: tuple[int, dict[str, str]], problem: str
-) -> None:
+def test_a_hub_that_refuses_leaves_the_last_copy(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_in()
     before = looked(copy)
-    monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", answer)
-    after = looked(copy)
-    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, problem)
+    for status, code, problem in (
+        (401, "RepoNotFound", "refused"),
+        (403, "GatedRepo", "refused"),
+        (404, "RepoNotFound", "refused"),
+        (500, "", "failed"),
+    ):
+        monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", (status, {"X-Error-Code": code}))
+        after = looked(copy)
+        assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, problem)
 
 
 def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
     repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A push between the listing and the download, and a Hub that is gone between them."""
-    copy, snapshot = copy_in(), SharedCopy._snapshot
+    copy, fetch = copy_in(), huggingface_hub.hf_hub_download
     before = looked(copy)
 
-    def pushed(self: SharedCopy, **asked: object) -> Path:
+    def pushed(*asked: Any, **named: Any) -> str:
         write(repository, [cells(id="unlisted")], "rows/2026-11-22-beef.parquet")
-        return snapshot(self, **asked)
+        return fetch(*asked, **named)
 
-    def gone(self: SharedCopy, **asked: object) -> Path:
-        return snapshot(self, local_files_only=True)  # as huggingface_hub answers when the Hub does not
+    def gone(dataset: str, name: str, *, local_dir: Path, **_: Any) -> str:
+        return str(local_dir / name)  # huggingface_hub gives the file that is there, whatever was listed
 
     for between in (pushed, gone):
-        write(repository, [cells(id=between.__name__)], "rows/2026-11-22-cafe.parquet")
-        monkeypatch.setattr(SharedCopy, "_snapshot", between)
+        write(repository, [cells(id=between.__name__)] * 2, NAME)
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", between)
         after = looked(copy)
         assert after.problem and (after.rows, after.fetched_at) == (before.rows, before.fetched_at)
     assert len(online) == 1
-
-
-def test_a_machine_without_threads_says_so(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", full)
-    assert copy_in().look().problem == "failed"
 
 
 def test_more_files_than_fit_leave_the_newest_days(
@@ -198,14 +185,11 @@ def test_the_copy_on_the_disk_is_shown_while_a_run_goes_on(tmp_path: Path, onlin
     assert restarted.look(busy=True) == before and len(online) == 1
 
 
-def test_no_further_file_is_read_when_so_many_rows_are_kept_or_bytes_decoded(
-    tmp_path: Path, repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+def test_no_further_file_is_read_when_so_many_rows_are_kept(
+    repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for day in ("01", "02"):
         write(repository, [cells(id=f"day-{day}")], f"rows/2026-11-{day}-cafe.parquet")
-    decoded = shared_rows.read(repository / NAME).decoded
-    for limit, most in (("MAX_ROWS", 2), ("MAX_DECODED", decoded + 1)):
-        with monkeypatch.context() as small:
-            small.setattr(shared_rows, limit, most)
-            shared = looked(copy_in())
-        assert shared.cut and shared.looked_at == shared.files == 2
+    monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
+    shared = looked(copy_in())
+    assert shared.cut and shared.looked_at == shared.files == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from demo.sweep.table import write_device_table, write_table
 SPEC = ok_result().spec
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("pyarrow"), reason="pyarrow is not installed: requirements-sweep.txt")
 def test_the_table_can_be_parquet(tmp_path: Path) -> None:
     import pandas
 

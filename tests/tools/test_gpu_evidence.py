@@ -1,4 +1,4 @@
-"""The script that measures on a GPU, proved on a CPU: its cells, its lots, what it keeps and what it tells."""
+"""The script that measures on a GPU, run once on a CPU, and the tables that are made of what it keeps."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,6 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
     return book
 
 
-# The whole script
-
-
 def script(folder: Path, *more: str) -> str:
     command = [sys.executable, "-m", "tools.gpu_evidence", str(folder), "--quick", "--checkpoints", "shapes-vit"]
     done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=540)
@@ -66,12 +65,6 @@ def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
     result = evidence_tables.result_of(record)
     assert result.compilation.recompiles_while_timing == 0
     assert result.compilation.cold is None and result.compilation.warm is None
-
-
-# What is planned
-
-
-# Lots
 
 
 def lives(monkeypatch: pytest.MonkeyPatch, diary: Path, behaviour: dict[int, str]) -> None:
@@ -103,10 +96,9 @@ def lives(monkeypatch: pytest.MonkeyPatch, diary: Path, behaviour: dict[int, str
     monkeypatch.setattr(gpu_evidence, "_life", life)
 
 
-def lot(tmp_path: Path, tasks: int, deadline: float = 60.0, ready_seconds: float = 30.0) -> list[dict[str, Any]]:
+def lot(tmp_path: Path, tasks: int, ready_seconds: float = 30.0) -> Iterator[dict[str, Any]]:
     numbered = [Task("repeat", SPEC, number) for number in range(tasks)]
-    limit = time.monotonic() + deadline
-    return list(gpu_evidence.run_lot(numbered, gpu_evidence.SCENE, tmp_path / "noise", limit, 2, ready_seconds))
+    return gpu_evidence.run_lot(numbered, gpu_evidence.SCENE, tmp_path / "noise", 2, ready_seconds)
 
 
 def test_cells_take_turns_only_when_all_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +114,7 @@ def test_a_cell_that_dies_or_hangs_is_a_result_and_the_others_go_on(
 ) -> None:
     lives(monkeypatch, tmp_path / "diary", {0: "never ready", 1: "dies early", 2: "hangs"})
     monkeypatch.setattr(gpu_evidence, "CPU_SECONDS", 1.0)
-    records = lot(tmp_path, 4, ready_seconds=1.0)
+    records = list(lot(tmp_path, 4, ready_seconds=1.0))
     assert [record["result"]["status"] for record in records] == ["timed_out", "crashed", "timed_out", "ok"]
     assert "1.0 s" in records[0]["result"]["failure"]["message"]
 
@@ -131,14 +123,74 @@ def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(monkeypatch, tmp_path / "diary", {1: "hangs"})
-    records = lot(tmp_path, 3, deadline=3.0)
-    assert [record["key"][-1] for record in records] == ["0"]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    told = []
+    try:
+        gpu_evidence._end_after(3.0)
+        with pytest.raises(gpu_evidence.TimeUp):
+            for record in lot(tmp_path, 3):
+                told.append(record["key"][-1])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert told == ["0"]
+    assert gpu_evidence.Child.open == []
 
 
-# What is taken up again
+def test_cells_end_with_the_script_however_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+        os.setsid()
+        (tmp_path / f"pid {task.round}").write_text(str(os.getpid()))
+        held = pipes() - {os.readlink(f"/proc/self/fd/{fd}") for fd in (up, down)}
+        (tmp_path / f"held {task.round}").write_text(" ".join({*held, "none"}))
+        time.sleep(60)
+
+    monkeypatch.setattr(gpu_evidence, "_life", life)
+    before = pipes()
+    script = os.fork()
+    if script == 0:
+        list(lot(tmp_path, 2))
+    files = [tmp_path / f"{what} {number}" for number in range(2) for what in ("pid", "held")]
+    wait_for(lambda: all(file.exists() and file.read_text() for file in files))
+    os.kill(script, signal.SIGKILL)
+    os.waitpid(script, 0)
+    wait_for(lambda: not any(Path("/proc", file.read_text()).exists() for file in files[::2]))
+    for file in files[1::2]:
+        assert set(file.read_text().split()) - before == {"none"}
 
 
-# What is kept
+def pipes() -> set[str]:
+    """The pipes that this process has an end of."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that lists
+            found.add(os.readlink(f"/proc/self/fd/{fd}"))
+    return {one for one in found if one.startswith("pipe:")}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("not within 30 s")
+
+
+def test_what_is_worth_most_comes_first_and_a_test_is_a_record_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = list(gpu_evidence.steps(False, gpu_evidence.GUIDES))
+    assert order[:5] == ["smoke", "table 1", "text", "fidelity", "repeat"]
+    assert order[5:] == ["tests", "table 16", "table 4", "best", "autotune"]
+    ended = {"test_a": "passed", "test_b": "FAILED: no"}
+    lines = [json.dumps({"test": test, "said": said, "seconds": 1.0}) for test, said in ended.items()]
+    book = book_of(tmp_path)
+    real = subprocess.Popen
+    told = ["/bin/sh", "-c", "printf '%s\\n' \"$@\"", "sh", *lines]
+    monkeypatch.setattr(gpu_evidence.subprocess, "Popen", lambda command, **more: real(told, **more))
+    gpu_evidence.run_tests(book, tmp_path / "noise.txt")
+    assert {"tests", "tests|test_a", "tests|test_b"} <= book.records.keys()
+    assert "2 functions were called. test_b: FAILED: no." in evidence_tables.summary(book, None)
 
 
 def on_a_gpu(checkpoint: str, compiled: float, **changes: Any) -> dict[str, Any]:
@@ -165,10 +217,3 @@ def test_the_short_table_and_the_devices_rows_are_made_of_the_evidence(
     (text,) = [line.split(" | ") for line in told.splitlines() if line.startswith("| shapes-gemma")]
     assert text[1:4] == ["default", "float32", "2.04 ms → 1.02 ms"]
     assert text[5:9] == ["8.16 ms → 5.10 ms", "14.3 ms → 8.15 ms", "20.0 ms", "–"]
-
-
-def test_evidence_of_a_cpu_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    book_of(tmp_path, cell())
-    assert evidence_tables.main([str(tmp_path)]) == 2
-    assert "no evidence of one GPU" in capsys.readouterr().err
-    assert evidence_tables.main([str(tmp_path / "nowhere")]) == 2

@@ -22,7 +22,7 @@ _ELEMENTS = {_VALUE: r'<bdi dir="ltr">\2</bdi>', _QUOTE: r'<span lang="en" dir="
 @dataclass(frozen=True)
 class Language:
     code: str
-    """As gradio's front end and the `lang` attribute want it."""
+    """The code that gradio's front end and the `lang` attribute want."""
     name: str
     """In the language itself."""
     rtl: bool
@@ -43,7 +43,7 @@ class Language:
         return self.texts["comma"].join(phrases)
 
     def sentence(self, phrase: str) -> str:
-        """With a full stop, and in English with a capital letter."""
+        """The phrase with a full stop, and in English with a capital letter."""
         return self.composed("sentence", text=self.capital(phrase))
 
     def capital(self, phrase: str) -> str:
@@ -96,27 +96,13 @@ ENGLISH = LANGUAGES["en"]
 
 def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:
     """The address decides, then the visitor's choice (a cookie), then the browser; English where none is known."""
-    asked = query or cookie
-    if asked:
+    if asked := query or cookie:
         return _find(asked) or ENGLISH
-    return next((found for tag in _preferred(accepted or "") if (found := _find(tag))), ENGLISH)
+    tags = [part.partition(";")[0] for part in (accepted or "").split(",")]  # browsers send the most preferred first
+    return next((found for tag in tags if (found := _find(tag))), ENGLISH)
 
 
 def _find(tag: str) -> Language | None:
     """'ja', 'ar-EG', 'zh-Hans-CN': the first part decides, as there is one of each."""
     first = tag.strip().lower().split("-")[0]
     return next((language for code, language in LANGUAGES.items() if code.lower().split("-")[0] == first), None)
-
-
-def _preferred(header: str) -> list[str]:
-    """The tags of an Accept-Language header, most preferred first; unreadable ones are left out."""
-    wanted = []
-    for part in header.split(","):
-        tag, _, weight = part.partition(";")
-        try:
-            quality = float(weight.strip().removeprefix("q=")) if weight else 1.0
-        except ValueError:
-            continue
-        if tag.strip() and quality > 0:
-            wanted.append((-quality, tag))
-    return [tag for _, tag in sorted(wanted, key=lambda pair: pair[0])]

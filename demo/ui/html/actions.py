@@ -9,6 +9,8 @@ import dataclasses
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import Language
@@ -16,7 +18,6 @@ from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.ui.html.elements import esc
 
 LONGER_SECONDS = 30.0
 """The timing offered for a run that ended before its precision was reached."""
@@ -32,69 +33,53 @@ def query(spec: RunSpec) -> str:
     )
 
 
-def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> str:
+def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> Markup:
     """A link, as HTML, that makes the form ask for `spec`; `words` are HTML."""
-    return f'<a class="action" href="?{esc(query(spec))}" data-follow="{way}">{words}</a>'
+    return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(query(spec), way, Markup(words))
 
 
-def fill(words: str, **asked: Any) -> str:
+def fill(words: str, **asked: Any) -> Markup:
     """A link that makes the form ask for this, given as to `catalog.make_spec`; '' if this page cannot run that."""
     try:
         return link(catalog.make_spec(**asked), words, "fill")
     except BadInput:
-        return ""
+        return Markup()
 
 
-def longer(result: RunResult, lang: Language) -> str:
+def longer(result: RunResult, lang: Language) -> Markup:
     """'Run again with 30 s', if time was up before the precision was reached or the calls of this process leave the
     verdict open; else ''. What lies between processes, more time does not narrow."""
     spec, speedup = result.spec, result.speedup
     if result.failure is not None or speedup is None or spec.iterations is not None or spec.protocol != "interleaved":
-        return ""
+        return Markup()
     wide = speedup.within.half_width > spec.precision or sentences.unsure_within(result)
     if not wide or spec.most_seconds >= LONGER_SECONDS:
-        return ""
-    return _again(spec, {"most_seconds": LONGER_SECONDS}, lang)
+        return Markup()
+    return again(spec, {"most_seconds": LONGER_SECONDS}, lang)
 
 
-def remedies(result: RunResult, lang: Language) -> str:
-    """One button for each setting that the failure's remedy names; '' if it names none."""
-    return _each(result.spec, result.failure.change, lang) if result.failure is not None else ""
-
-
-def step(result: RunResult, option: str, value: Any, lang: Language) -> str:
-    """A button that runs the same with one option changed; '' if the page cannot run that."""
-    return _again(result.spec, {option: value}, lang)
-
-
-def another_size(result: RunResult, lang: Language) -> str:
-    """A button that runs the same with other sizes after the timing."""
-    return _each(result.spec, {"another_size": True}, lang)
-
-
-def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> str:
+def other_device(spec: RunSpec, machine: HostInfo | None, lang: Language) -> Markup:
     """For a run refused for lack of a GPU: a button that runs it with device 'auto'; else ''."""
     lacking = machine is not None and machine.gpu is None and spec.device == "cuda"
-    return _each(spec, {"device": "auto"}, lang) if lacking else ""
+    return again(spec, {"device": "auto"}, lang) if lacking else Markup()
 
 
-def _each(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
-    return "".join(_again(spec, {name: value}, lang) for name, value in change.items())
+def again(spec: RunSpec, changes: dict[str, Any], lang: Language) -> Markup:
+    """For each change of a setting a button that runs `spec` with it; '' if the page cannot run that."""
+    return Markup().join(_changed(spec, name, value, lang) for name, value in changes.items())
 
 
-def _again(spec: RunSpec, change: dict[str, Any], lang: Language) -> str:
-    """A link that runs `spec` with one setting changed; '' if the page cannot run that."""
+def _changed(spec: RunSpec, name: str, value: Any, lang: Language) -> Markup:
     if catalog.is_folder(spec.checkpoint):
-        return ""
+        return Markup()
     try:
-        changed = dataclasses.replace(spec, **change)
+        changed = dataclasses.replace(spec, **{name: value})
     except (BadInput, TypeError):  # a stored result may hold anything
-        return ""
-    ((name, value),) = change.items()
+        return Markup()
     if name == "most_seconds":
         words = lang.html("again_longer", seconds=f"{value:g}")
     elif name not in lang.texts:
-        return ""
+        return Markup()
     else:
         words = lang.marked(lang.composed("again_with", setting=sentences.named_setting(name, value, lang)))
     return link(changed, words, "run")

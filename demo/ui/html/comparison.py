@@ -1,4 +1,4 @@
-"""Stored runs as HTML: their list, and two to four side by side. Every text from outside is escaped."""
+"""Stored runs as HTML: their list, and two to four side by side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
@@ -14,7 +16,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
 from demo.present import same_answer, sentences, several_runs
-from demo.ui.html.elements import esc, lane_name, percentage
+from demo.ui.html.elements import drawn
 from demo.ui.tabs.links import RUN
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
@@ -25,70 +27,56 @@ TICK_ROOM = 0.15
 _TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 
-def listing(results: Sequence[RunResult], stored: int, search: str, lang: Language) -> str:
+def listing(results: Sequence[RunResult], stored: int, search: str, lang: Language) -> Markup:
     """The table of runs, newest first, each with a box and a link; `stored` counts all, listed or not."""
     if not results:
         searched = search.strip()
-        nothing = lang.html("history_not_found", search=searched) if searched else lang.html("history_none")
-        return f'<p class="none" role="status">{nothing}</p>'
-    rows = "".join(_row(result, lang) for result in results)
+        nothing = lang.plain("history_not_found", search=searched) if searched else lang.plain("history_none")
+        return drawn("comparison.empty", lang, nothing)
     shown = (
-        lang.marked(sentences.count(stored, "run", lang))
+        sentences.count(stored, "run", lang)
         if len(results) == stored
-        else lang.html("runs_newest", count=len(results), stored=stored)
+        else lang.plain("runs_newest", count=len(results), stored=stored)
     )
-    names = ("started", "run", "machine", "times", "outcome")
-    head = "".join(f'<th scope="col">{lang.html(f"history_{name}")}</th>' for name in names)
-    return (
-        f'<table class="runs"><caption aria-live="polite">{shown}</caption>'
-        f'<thead><tr><th scope="col"><span class="unseen">{lang.html("history_select")}</span></th>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
-    )
+    return drawn("comparison.listing", lang, shown, [_row(result, lang) for result in results])
 
 
-def confirm_delete(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) -> str:
-    """Asks whether to delete the runs of these ids, and holds the ids; `named` are the first of the runs."""
-    asked = lang.html("delete_one" if len(doomed) == 1 else "delete_many", count=len(doomed))
-    names = "".join(f"<li>{_name(result, lang)} · {lang.value(result.id)}</li>" for result in named)
-    rest = len(doomed) - len(named)
-    further = f"<li>{lang.html('delete_more', count=rest)}</li>" if rest else ""
-    return f'<div role="alert" data-runs="{esc(" ".join(doomed))}"><p>{asked}</p><ul>{names}{further}</ul></div>'
-
-
-def _name(result: RunResult, lang: Language) -> str:
-    """Checkpoint, settings and time, as HTML."""
-    asked = sentences.settings(result.spec, lang)
-    when = f"{result.started_at[:16].replace('T', ' ')} UTC"
-    return f"<b>{lang.value(result.spec.checkpoint)}</b> · {lang.marked(asked)} · {lang.value(when)}"
-
-
-def _row(result: RunResult, lang: Language) -> str:
-    when = result.started_at[:16].replace("T", " ")
-    spec, machine = result.spec, result.environment
+def _row(result: RunResult, lang: Language) -> dict[str, object]:
+    """A line of the list, as plain text."""
+    spec, machine, when = result.spec, result.environment, lang.plain_value(_minute(result))
     asked = sentences.settings_apart(spec, lang)
-    name = lang.marked(lang.listed([lang.plain_value(spec.checkpoint), *asked, lang.plain_value(when)]))
-    return (
-        f'<tr><td class="pick"><label><input type="checkbox" value="{esc(result.id)}">'
-        f'<span class="unseen">{lang.composed("history_select_run", name=name)}</span></label></td>'
-        f'<td class="when">{lang.value(when)}</td>'
-        f'<td class="run"><a href="?{RUN}={quote(result.id, safe="")}" data-run="{esc(result.id)}">'
-        f"{lang.value(spec.checkpoint)}</a><span>{lang.marked(' · '.join(asked))}</span></td>"
-        f'<td class="where">{lang.value(machine.device_name if machine else spec.device)}</td>'
-        f'<td class="times">{lang.value(sentences.times(result)) or "–"}</td>'
-        f'<td class="outcome">{_outcome(result, lang)}</td></tr>'
-    )
+    name = lang.listed([lang.plain_value(spec.checkpoint), *asked, when])
+    known = result.speedup if sentences.outcome(result) is not None else None
+    return {
+        "id": result.id,
+        "link": f"?{RUN}={quote(result.id, safe='')}",
+        "select": lang.composed("history_select_run", name=name),
+        "when": when,
+        "checkpoint": spec.checkpoint,
+        "asked": " · ".join(asked),
+        "where": machine.device_name if machine else spec.device,
+        "times": sentences.times(result),
+        "outcome": _outcome(result, lang),
+        "interval": _span(known, lang) if known is not None else "",
+    }
+
+
+def _minute(result: RunResult) -> str:
+    return result.started_at[:16].replace("T", " ")
+
+
+def confirm_delete(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) -> Markup:
+    """Asks whether to delete the runs of these ids, and holds the ids; `named` are the first of the runs."""
+    asked = lang.plain("delete_one" if len(doomed) == 1 else "delete_many", count=len(doomed))
+    runs = [(one.spec.checkpoint, sentences.settings(one.spec, lang), f"{_minute(one)} UTC", one.id) for one in named]
+    return drawn("comparison.confirm_delete", lang, asked, runs, " ".join(doomed), len(doomed) - len(named))
 
 
 def _outcome(result: RunResult, lang: Language) -> str:
-    span = _span(result.speedup, lang) if result.speedup and sentences.outcome(result) is not None else ""
-    return f"<b>{_outcome_words(result, lang)}</b>" + (f"<span>{span}</span>" if span else "")
-
-
-def _outcome_words(result: RunResult, lang: Language) -> str:
-    """The outcome of a run in a few words, as HTML."""
+    """The outcome of a run in a few words."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(sentences.outcome(result) or "", "")
-    told = lang.marked(sentences.answer(result, lang))
-    return f"{lang.capital(told)}{arrow}" if told else lang.html(f"status_{result.status}")
+    told = sentences.answer(result, lang)
+    return f"{lang.capital(told)}{arrow}" if told else sentences.status(result, lang)
 
 
 def _span(speedup: Speedup, lang: Language) -> str:
@@ -97,37 +85,43 @@ def _span(speedup: Speedup, lang: Language) -> str:
     low, high = (
         sentences.ends(1 / speedup.high, 1 / speedup.low) if slower else sentences.ends(speedup.low, speedup.high)
     )
-    return lang.html("history_slowdown" if slower else "history_speedup", low=low, high=high)
+    return lang.plain("history_slowdown" if slower else "history_speedup", low=low, high=high)
 
 
-def comparison(results: Sequence[RunResult], lang: Language) -> tuple[str, str]:
+def comparison(results: Sequence[RunResult], lang: Language) -> tuple[Markup, Markup]:
     """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each.
 
     The chart of calls over time stands between the two.
     """
     letters = "ABCD"[: len(results)]
-    title = lang.marked(lang.composed("compared", runs=sentences.count(len(results), "run", lang)))
-    head = _differences(results, lang) + _winner(results, letters, lang)
-    head += _chart(results, letters, lang) + _untimed(results, letters, lang)
-    return f'<section role="status"><h2>{title}</h2>{head}</section>', _table(results, letters, lang)
+    head = drawn(
+        "comparison.head",
+        lang,
+        title=lang.composed("compared", runs=sentences.count(len(results), "run", lang)),
+        differences=_differences(results, lang),
+        winner=_winner(results, letters, lang),
+        chart=_chart(results, letters, lang),
+        untimed=_untimed(results, letters, lang),
+    )
+    return head, drawn("comparison.table", lang, letters, list(_lines(results, lang)))
 
 
 def _untimed(results: Sequence[RunResult], letters: str, lang: Language) -> str:
     """Why there is no chart of calls over time, or which run is not in it; '' where both are."""
     if len(results) != len(several_runs.LETTERS):
-        return f'<p class="aside">{lang.html("compared_two")}</p>'
+        return lang.plain("compared_two")
     without = [letter for letter, result in zip(letters, results, strict=True) if not several_runs.timeline(result)]
-    names = lang.listed([lang.value(letter) for letter in without])
-    return f'<p class="aside">{lang.composed("compared_untimed", names=names)}</p>' if without else ""
+    names = lang.listed([lang.plain_value(letter) for letter in without])
+    return lang.composed("compared_untimed", names=names) if without else ""
 
 
 def _differences(results: Sequence[RunResult], lang: Language) -> str:
     """The names of the settings and machine facts in which the runs differ."""
     facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
-    different = [lang.html(name).lower() for name, values in facts.items() if len(set(values)) > 1]
+    different = [lang.plain(name).lower() for name, values in facts.items() if len(set(values)) > 1]
     if not different:
-        return f'<p class="aside">{lang.html("compared_same" if _agree(results) else "compared_not_same")}</p>'
-    return f'<p class="aside">{lang.composed("compared_differ", names=lang.listed(different))}</p>'
+        return lang.plain("compared_same" if _agree(results) else "compared_not_same")
+    return lang.composed("compared_differ", names=lang.listed(different))
 
 
 def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
@@ -151,24 +145,23 @@ def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
             equal.append(letter)
         else:
             times = fmt.estimate(ratio, ratio / math.exp(noise), ratio * math.exp(noise)).rstrip("×")
-            beaten.append(lang.html("compared_winner", winner=winner, other=letter, times=times))
+            beaten.append(lang.plain("compared_winner", winner=winner, other=letter, times=times))
     told = " ".join(beaten)
     if len(equal) > 1:
         names = lang.listed([lang.plain_value(letter) for letter in equal])
-        return f"<p>{lang.marked(lang.composed('compared_equal', names=names))} {told}</p>"
+        return f"{lang.composed('compared_equal', names=names)} {told}".strip()
     first = [one.compilation.known_costs for one in (best, other) if one.compilation is not None]
     if same := [cache for cache in first[0] if cache in first[1]]:
-        told += " " + lang.html(
-            "compared_first_call", winner=winner, times=f"{first[0][same[0]] / first[1][same[0]]:.2g}"
-        )
-    return f"<p>{told}</p>"
+        times = f"{first[0][same[0]] / first[1][same[0]]:.2g}"
+        told += " " + lang.plain("compared_first_call", winner=winner, times=times)
+    return told
 
 
 def _label(result: RunResult, results: Sequence[RunResult], lang: Language) -> str:
-    """The settings that not all of the runs have, as HTML."""
+    """The settings that not all of the runs have."""
     apart = [sentences.settings_apart(one.spec, lang) for one in results]
     own = [part for part in sentences.settings_apart(result.spec, lang) if not all(part in parts for parts in apart)]
-    return f" <small>{lang.marked(' · '.join(own))}</small>" if own else ""
+    return " · ".join(own)
 
 
 def _agree(results: Sequence[RunResult]) -> bool:
@@ -214,132 +207,103 @@ _ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "
 """The facts that the table always shows. Others appear where the runs differ."""
 
 
-def _chart(results: Sequence[RunResult], letters: str, lang: Language) -> str:
-    """The interval of each run's speed-up on one logarithmic axis, with a mark at 1×."""
+def _chart(results: Sequence[RunResult], letters: str, lang: Language) -> Markup:
+    """The interval of each run's speed-up on one logarithmic axis, with a mark at 1×; empty without any speed-up."""
     speedups = [result.speedup for result in results if result.speedup is not None and result.failure is None]
     if not speedups:
-        return f'<p class="aside">{lang.html("compared_none")}</p>'
+        return Markup()
     low = min(1.0, *(speedup.low for speedup in speedups)) / 1.04
     high = max(1.0, *(speedup.high for speedup in speedups)) * 1.04
 
-    def place(value: float) -> str:
-        return percentage(math.log(value / low) / math.log(high / low))
+    def place(value: float) -> float:
+        return math.log(value / low) / math.log(high / low)
 
-    one = f'<i class="one" style="left:{place(1.0)}"></i>'
-    rows = []
+    lines: list[dict[str, object]] = []
     for letter, result in zip(letters, results, strict=True):
         speedup = result.speedup
-        name = f"<b>{letter}</b>"
         if speedup is None or result.failure is not None:
-            status = lang.html(f"status_{result.status}")
-            rows.append(
-                f'<div class="line">{name}<span class="axis">{one}</span><span class="value">{status}</span></div>'
-            )
+            lines.append({"letter": letter, "value": sentences.status(result, lang)})
             continue
-        width = percentage(math.log(speedup.high / speedup.low) / math.log(high / low))
         low_end, high_end = fmt.ratio_ends(speedup.low, speedup.high)
-        spoken = f"{letter}: {lang.plain('history_speedup', low=low_end, high=high_end)}"
         stated = speedup.verdict != "unsure"  # a point on the axis would state a ratio
-        point = f'<i class="point" style="left:{place(speedup.ratio)}"></i>' if stated else ""
-        rows.append(
-            f'<div class="line">{name}<span class="axis" role="img" aria-label="{esc(spoken)}">'
-            f'{one}<i class="range" style="left:{place(speedup.low)};width:{width}"></i>'
-            f"{point}</span>"
-            f'<span class="value">{lang.marked(sentences.speedup(result, lang))}'
-            f"{_label(result, results, lang)}</span></div>"
+        lines.append(
+            {
+                "letter": letter,
+                "value": sentences.speedup(result, lang),
+                "spoken": f"{letter}: {lang.plain('history_speedup', low=low_end, high=high_end)}",
+                "left": place(speedup.low),
+                "width": place(speedup.high) - place(speedup.low),
+                "point": place(speedup.ratio) if stated else None,
+                "label": _label(result, results, lang),
+            }
         )
     ticks: list[float] = []
     for tick in sorted(_TICKS, key=lambda tick: (tick != 1, tick in (0.8, 1.25))):
         apart = all(abs(math.log(tick / other)) >= TICK_ROOM * math.log(high / low) for other in ticks)
         if low <= tick <= high and apart:
             ticks.append(tick)
-    ticks.sort()
-    marks = "".join(f'<span style="left:{place(tick)}">{tick:g}×</span>' for tick in ticks)
-    return (
-        f'<figure class="speedups"><figcaption>{lang.marked(lang.plain("compared_chart"))}</figcaption>'
-        f'<div{lang.ltr}>{"".join(rows)}<div class="line ticks"><span class="axis">{marks}</span></div></div></figure>'
-    )
-
-
-def _table(results: Sequence[RunResult], letters: str, lang: Language) -> str:
-    head = "".join(f'<th scope="col">{letter}</th>' for letter in letters)
-    rows = "".join(f'<tr><th scope="row">{label}</th>{_cells(values)}</tr>' for label, values in _lines(results, lang))
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{esc(lang.plain("compared_table"))}">'
-        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _cells(values: Sequence[str]) -> str:
-    """A cell for each run; one for all where they are the same."""
-    if len(set(values)) == 1:
-        return f'<td class="all" colspan="{len(values)}">{values[0] or "–"}</td>'
-    return "".join(f"<td>{value or '–'}</td>" for value in values)
+    marks = [(place(tick), f"{tick:g}×") for tick in sorted(ticks)]
+    return drawn("comparison.chart", lang, lines, place(1.0), marks)
 
 
 def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, list[str]]]:
-    """A name and a cell for each run, as HTML; '' for what was not measured."""
+    """A name and a cell for each run, as plain text; '' for what was not measured.
 
-    def line(key: str, read: Callable[[RunResult], str]) -> tuple[str, list[str]]:
-        return lang.marked(lang.plain(key)), [read(result) for result in results]
+    The latency of a variant has the variant as its name, which the template writes in its colour.
+    """
 
-    def latency(result: RunResult, variant: str) -> str:
-        seconds = result.latencies.get(variant)
-        return lang.value(fmt.latency(seconds)) if seconds else ""
+    def line(name: str, read: Callable[[RunResult], str]) -> tuple[str, list[str]]:
+        return name, [read(result) for result in results]
 
-    def throughput(result: RunResult) -> str:
-        seconds = result.latencies.get("compiled")
-        return lang.marked(sentences.rate(result.spec.batch_size / seconds, result.spec, lang)) if seconds else ""
+    def value(text: str) -> str:
+        return lang.plain_value(text) if text else ""
 
-    yield line("history_started", lambda result: lang.value(result.started_at[:16].replace("T", " ")))
+    yield line(lang.plain("history_started"), lambda one: value(_minute(one)))
     for name, read in _FACTS.items():
         values = [read(result) for result in results]
         if name in _ALWAYS or len(set(values)) > 1:
-            yield lang.html(name), [lang.value(value) for value in values]
-    yield line("compared_outcome", lambda result: _outcome_words(result, lang))
+            yield lang.plain(name), list(map(value, values))
+    yield line(lang.plain("compared_outcome"), lambda one: _outcome(one, lang))
     for variant in ("eager", "compiled"):
-        name = lang.composed("row_latency", variant=lane_name(variant, lang))
-        yield name, [latency(result, variant) for result in results]
-    for key, both in (("row_first_token", _first_token), ("row_answer", _answer)):
-        if any(map(both, results)):
-            yield line(key, both)
-    yield lang.composed("row_throughput", variant=lang.html("variant_compiled")), [throughput(one) for one in results]
-    yield line("row_speedup", lambda result: lang.marked(sentences.speedup(result, lang)))
-    yield line("compared_interval", lambda result: _interval(result, lang))
-    yield line("row_noise_floor", lambda result: _floor(result, lang))
-    yield line("row_first", lambda result: _first_call(result, lang))
-    yield line("compared_pays", lambda result: _break_even(result, lang))
-    yield line("compared_outputs", lambda result: lang.marked(same_answer.parity(result, lang)))
+        seconds = [result.latencies.get(variant) for result in results]
+        yield variant, [value(fmt.latency(one)) if one else "" for one in seconds]
+    for key, pairs in (
+        ("row_first_token", [result.prefill_latencies for result in results]),
+        ("row_answer", [result.answer_seconds for result in results]),
+    ):
+        if any(pairs):
+            yield lang.plain(key), [sentences.times_of(both) if both else "" for both in pairs]
+    throughput = lang.composed("row_throughput", variant=lang.plain("variant_compiled"))
+    yield line(throughput, lambda one: _throughput(one, lang))
+    yield line(lang.plain("row_speedup"), lambda one: sentences.speedup(one, lang))
+    yield line(lang.plain("compared_interval"), lambda one: _interval(one, lang))
+    yield line(lang.plain("row_noise_floor"), lambda one: value(_floor(one)))
+    yield line(lang.plain("row_first"), lambda one: _first_call(one, lang))
+    yield line(lang.plain("compared_pays"), lambda one: _break_even(one, lang))
+    yield line(lang.plain("compared_outputs"), lambda one: same_answer.parity(one, lang))
 
 
-def _first_token(result: RunResult) -> str:
-    return _pair(result.prefill_latencies)
-
-
-def _answer(result: RunResult) -> str:
-    return _pair(result.answer_seconds)
-
-
-def _pair(both: tuple[float, float] | None) -> str:
-    return "" if both is None else " → ".join(map(fmt.latency, both))
+def _throughput(result: RunResult, lang: Language) -> str:
+    seconds = result.latencies.get("compiled")
+    return sentences.rate(result.spec.batch_size / seconds, result.spec, lang) if seconds else ""
 
 
 def _interval(result: RunResult, lang: Language) -> str:
     """The interval and what it rests on."""
     if result.speedup is None:
         return ""
-    return lang.listed([_span(result.speedup, lang), lang.marked(sentences.basis(result, lang))])
+    return lang.listed([_span(result.speedup, lang), sentences.basis(result, lang)])
 
 
-def _floor(result: RunResult, lang: Language) -> str:
-    return lang.value(fmt.percent(stats.noise_floor(result.control))) if result.control else ""
+def _floor(result: RunResult) -> str:
+    return fmt.percent(stats.noise_floor(result.control)) if result.control else ""
 
 
 def _first_call(result: RunResult, lang: Language) -> str:
     cost = result.compilation
     if cost is None:
         return ""
-    return lang.html(f"first_call_{sentences.cost_key(cost, cost.cache)}", time=fmt.duration(cost.first_call_seconds))
+    return lang.plain(f"first_call_{sentences.cost_key(cost, cost.cache)}", time=fmt.duration(cost.first_call_seconds))
 
 
 def _break_even(result: RunResult, lang: Language) -> str:
@@ -347,5 +311,5 @@ def _break_even(result: RunResult, lang: Language) -> str:
     if outcome in (None, "void"):
         return ""
     if outcome == "unsure":
-        return lang.html("pays_unsure")
-    return lang.marked(sentences.calls_to_pay(result.own_break_even, lang))
+        return lang.plain("pays_unsure")
+    return sentences.calls_to_pay(result.own_break_even, lang)

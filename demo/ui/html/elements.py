@@ -1,32 +1,62 @@
-"""Small elements that the progress and the results share, as HTML. Every text from outside is escaped with `esc`."""
+"""HTML from the templates of `demo/ui/templates/`, and the ruler, which several of them draw.
+
+A template takes plain text and escapes it. Only `Markup` goes in unchanged: what a template gave, or what a function of
+`Language` made of a text of this program, with everything else in it escaped.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.stats import Interval
 from demo.present import palette
-from demo.present.details import Row
 
 VARIANTS: tuple[palette.Variant, ...] = ("eager", "compiled")
 
-_REACHES = {
-    1.1: 1.05,
-    1.25: 1.1,
-    1.5: 1.25,
-    2.0: 1.5,
-    3.0: 2.0,
-    5.0: 2.0,
-    10.0: 3.0,
-    20.0: 5.0,
-    50.0: 10.0,
-    100.0: 10.0,
-}
-"""A ruler's end on either side of 1×, and the tick between."""
+
+class _Joined(Extension):
+    """Removes line breaks between tags and expressions: a browser would show them as spaces."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
+
+
+@functools.cache
+def _environment() -> Environment:
+    folder = FileSystemLoader(Path(__file__).parents[1] / "templates")
+    found = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, extensions=[_Joined])
+    found.filters["percentage"] = percentage
+    return found
+
+
+def drawn(macro: str, lang: Language, /, *values: object, **named: object) -> Markup:
+    """What a macro gives for these values; 'results.card' is `card` of results.html.
+
+    In a template `html`, `marked`, `value` and `quoted` are the functions of `lang`, and `composed(key, ...)` is a text
+    with HTML in it.
+    """
+
+    def safe(function: Callable[..., str]) -> Callable[..., Markup]:
+        return lambda *args, **values: Markup(function(*args, **values))
+
+    known: dict[str, Any] = {name: safe(getattr(lang, name)) for name in ("html", "marked", "value", "quoted")}
+    known["composed"] = lambda key, **phrases: Markup(lang.texts[key]).format(**phrases)
+    file, _, name = macro.partition(".")
+    module = _environment().get_template(f"{file}.html").make_module({"lang": lang, "ltr": Markup(lang.ltr), **known})
+    html: Markup = getattr(module, name)(*values, **named)
+    return html
 
 
 def esc(value: object) -> str:
@@ -38,18 +68,8 @@ def percentage(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
 
 
-def lane_name(variant: str, lang: Language) -> str:
-    """'Eager' or 'Compiled' with its colour."""
-    return f'<span class="lane-name {variant}"><i aria-hidden="true"></i>{lang.html(f"variant_{variant}")}</span>'
-
-
-def facts(rows: Iterable[Row], lang: Language) -> str:
-    """Rows of a table: a name, its value and what it means."""
-    return "".join(
-        f'<tr><th scope="row">{lang.marked(name)}</th><td class="value">{lang.marked(value)}</td>'
-        f'<td class="why">{lang.marked(why)}</td></tr>'
-        for name, value, why in rows
-    )
+_REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
+"""A ruler's end on either side of 1×, and the tick between."""
 
 
 def ruler(
@@ -59,7 +79,7 @@ def ruler(
     lang: Language,
     within: Interval | None = None,
     processes: Sequence[float] = (),
-) -> str:
+) -> Markup:
     """The interval of the speed-up on a logarithmic axis around 1×.
 
     `known` shows the ratio above it. The hatched band around 1 is the noise floor. `within` is the interval of one
@@ -74,38 +94,27 @@ def ruler(
     def place(value: float) -> float:
         return 0.5 + math.log(value) / math.log(reach) / 2
 
-    def span(of: Interval) -> str:
-        return f"left:{percentage(place(of.low))};width:{percentage(place(of.high) - place(of.low))}"
+    def span(of: Interval) -> tuple[float, float]:
+        return place(of.low), place(of.high) - place(of.low)
 
-    band = place(1 + noise) - 0.5
-    inner = f'<i class="within" style="{span(within)}"></i>' if within is not None else ""
-    dots = "".join(f'<i class="process" style="left:{percentage(place(ratio))}"></i>' for ratio in processes)
-    ticks = "".join(
-        f'<span class="tick" style="left:{percentage(place(value))}">{_short(value)}×</span>'
-        for value in (1 / reach, 1 / between, 1.0, between, reach)
-    )
     least, most = fmt.ratio_ends(low, high)
-    ratio = fmt.estimate(speedup.ratio, low, high) if known else ""
     spoken = lang.plain("ruler", low=least, high=most, start=f"{_short(1 / reach)}×", end=f"{_short(reach)}×")
     if processes:
         ratios = lang.listed([lang.plain_value(fmt.ratio(ratio)) for ratio in processes])
         spoken += lang.texts["semicolon"] + lang.composed("ruler_processes", ratios=ratios)
-    return (
-        f'<div class="ruler" role="img" aria-label="{esc(spoken)}"{lang.ltr}><div class="axis">'
-        '<i class="one"></i>'
-        f'<i class="range{" outer" if inner or dots else ""}" style="{span(speedup)}"></i>{inner}{dots}'
-        f'<i class="noise" style="left:{percentage(0.5 - band)};width:{percentage(2 * band)}"></i>'
-        f'<b class="point" style="left:{percentage(place(speedup.ratio))}">{ratio}</b>'
-        f'</div><div class="ticks">{ticks}</div>'
-        f'<div class="ends"><span>◀ {lang.html("ruler_slower")}</span>'
-        f"<span>{lang.html('ruler_faster')} ▶</span></div></div>"
+    return drawn(
+        "elements.ruler",
+        lang,
+        spoken=spoken,
+        whole=span(speedup),
+        within=span(within) if within is not None else None,
+        dots=list(map(place, processes)),
+        noise=place(1 + noise) - 0.5,
+        point=place(speedup.ratio),
+        ratio=fmt.estimate(speedup.ratio, low, high) if known else "",
+        ticks=[(place(value), _short(value)) for value in (1 / reach, 1 / between, 1.0, between, reach)],
     )
 
 
 def _short(value: float) -> str:
     return f"{value:.2g}" if value < 1 else f"{value:.3g}"
-
-
-def bar(variant: str, share: float) -> str:
-    """A lane's bar from zero; `share` is its part of the longest one."""
-    return f'<div class="track"><i class="bar {variant}" style="width:{percentage(share)}"></i></div>'

@@ -7,7 +7,7 @@ of the faster variant: blue for compiled, orange for eager.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from demo.core.languages import ENGLISH, Language
 from demo.core.spec import RunSpec
@@ -31,23 +31,30 @@ def heatmap(cells: Sequence[Cell], lang: Language, running: int | None = None, s
     places = {_key(cell.spec): place for place, cell in enumerate(cells)}
     checkpoints = list(dict.fromkeys(cell.spec.checkpoint for cell in cells))
     batches = sorted({cell.spec.batch_size for cell in cells})
-    head = "".join(f'<th scope="col">{lang.value(batch)}</th>' for batch in batches)
     drawn = []
     for mode, dtype in facets:
         rows = []
         for checkpoint in checkpoints:
             row = [places.get((checkpoint, batch, mode, dtype)) for batch in batches]
-            drawn_row = "".join(
-                "<td></td>" if place is None else _cell(cells, place, running, share, lang) for place in row
-            )
-            name = lang.value(sentences.short(checkpoint))
-            rows.append(f'<tr><th scope="row" title="{esc(checkpoint)}">{name}</th>{drawn_row}</tr>')
-        drawn.append(
-            f'<table class="heat"><caption>{lang.value(mode)} <span>{lang.value(dtype)}</span></caption>'
-            f'<thead><tr><th scope="col">{lang.html("batch_size")}</th>{head}</tr></thead>'
-            f"<tbody>{''.join(rows)}</tbody></table>"
-        )
+            drawn_row = ["<td></td>" if place is None else _cell(cells, place, running, share, lang) for place in row]
+            rows.append((checkpoint, lang.value(sentences.short(checkpoint)), drawn_row))
+        caption = f"<caption>{lang.value(mode)} <span>{lang.value(dtype)}</span></caption>"
+        drawn.append(heat_table(lang.html("batch_size"), [lang.value(batch) for batch in batches], rows, caption))
     return f'<div class="heatmap">{"".join(drawn)}</div>{legend("heat_press", lang)}'
+
+
+def heat_table(
+    corner: str, columns: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]], caption: str = ""
+) -> str:
+    """The headings of columns as HTML; each row has its full name as text, its name and its `<td>` cells as HTML."""
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row" title="{esc(title)}">{name}</th>{"".join(cells)}</tr>' for title, name, cells in rows
+    )
+    return (
+        f'<table class="heat" style="--devices:{len(columns)}">{caption}'
+        f'<thead><tr><th scope="col">{corner}</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
 
 
 def legend(last: str, lang: Language) -> str:
@@ -70,45 +77,45 @@ def _cell(cells: Sequence[Cell], place: int, running: int | None, share: float, 
             return f'<td class="now" style="--share:{share * 100:.0f}%"><span{lang.ltr}>{share * 100:.0f} %</span></td>'
         return f'<td class="next"><span role="img" aria-label="{esc(lang.plain("heat_not_run"))}">·</span></td>'
     kind, strength, sign = _heat(cell)
-    figure = "".join(f"<b>{line}</b>" for line in _figure(cell, sign, lang))
     times = sentences.times(cell.result) if cell.result and cell.result.failure is None else ""
     below = esc(times).replace(" → ", " <wbr>→ ").replace(" ms", "&nbsp;ms")
     spec = cell.spec
     setting = [spec.checkpoint, lang.plain("asked_batch", size=spec.batch_size), spec.mode, spec.dtype, cell.value]
     return (
         f'<td><button type="button" class="{kind}" data-place="{place}" style="--strength:{strength:.0f}%" '
-        f'title="{esc(cell.value)}" aria-label="{esc(lang.listed(setting))}">{figure}'
+        f'title="{esc(cell.value)}" aria-label="{esc(lang.listed(setting))}"><b>{_figure(cell, sign, lang)}</b>'
         f"<small{lang.ltr}>{below}</small></button></td>"
     )
 
 
-def _figure(cell: Cell, sign: str, lang: Language) -> list[str]:
-    """The lines of a cell as HTML: the ratio, 'no difference', 'OOM', 'Did not compile'. The title has the details."""
+def _figure(cell: Cell, sign: str, lang: Language) -> str:
+    """The figure of a cell as HTML. The title has the details."""
     if cell.result is None:
-        return [lang.html("heat_refused")]
+        return lang.html("heat_refused")
     if cell.result.status == "out_of_memory":
-        return [esc(cell.value)]
-    if cell.result.failure is not None:
-        return [lang.html(f"status_{cell.result.status}")]
-    match sentences.outcome(cell.result):
-        case None:
-            return [lang.html("heat_no_figures")]
-        case "faster" | "slower":
-            return [f"<span{lang.ltr}>{sign}{esc(sentences.speedup(cell.result, ENGLISH))}</span>"]
-        case "same":
-            return [lang.html("answer_same")]
-        case _:
-            return [lang.html("heat_unsure")]
+        return esc(cell.value)
+    speedup = sentences.speedup(cell.result, ENGLISH)
+    return figure(cell.result.status, sentences.outcome(cell.result), f"{sign}{speedup}", lang)
+
+
+def figure(status: str, verdict: str | None, ratio: str, lang: Language) -> str:
+    """'▲ 1.45×', 'no difference', 'Did not compile', as HTML; `ratio` is the speed-up with its sign."""
+    if status != "ok":
+        return lang.html(f"status_{status}")
+    if verdict in ("faster", "slower"):
+        return f"<span{lang.ltr}>{esc(ratio)}</span>"
+    return lang.html({"same": "answer_same", None: "heat_no_figures"}.get(verdict, "heat_unsure"))
 
 
 def _heat(cell: Cell) -> tuple[str, float, str]:
-    """The colour's class, its strength in per cent, and the sign that says the same without colour."""
     speedup = cell.result.speedup if cell.result and cell.result.failure is None else None
-    return heat(speedup.verdict, speedup.ratio) if speedup is not None else ("failed", 0.0, "")
+    return heat(speedup.verdict, speedup.ratio) if speedup is not None else heat(None, None)
 
 
-def heat(verdict: Verdict, ratio: float) -> tuple[str, float, str]:
-    """The same for a speed-up with its verdict."""
+def heat(verdict: Verdict | None, ratio: float | None) -> tuple[str, float, str]:
+    """The colour's class, its strength in per cent, and the sign that says the same without colour."""
+    if ratio is None:
+        return "failed", 0.0, ""
     if verdict not in ("faster", "slower"):
         return "same", 0.0, ""
     full = min(1.0, abs(math.log(ratio)) / math.log(FULL_COLOUR_AT))

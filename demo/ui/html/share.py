@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from demo.core import limits
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import link_preview, markdown
-from demo.ui.html.elements import esc
+from demo.ui.html.elements import drawn
 from demo.ui.html.takeaway import ADDRESS
 from demo.ui.tabs.links import RUN
 
@@ -38,31 +40,20 @@ def badge(result: RunResult) -> str:
     return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
 
 
-def copy_address(lang: Language) -> str:
+def copy_address(lang: Language) -> Markup:
     """The button that copies the link to what the page shows: the open tab and the stored run."""
-    return (
-        f'<button type="button" data-address="{esc(space())}" data-done="{esc(lang.plain("take_copied"))}" '
-        f'data-failed="{esc(lang.plain("share_not_copied"))}">{lang.html("share_copy")}</button>'
-    )
+    return drawn("share.copy_address", lang, space())
 
 
-def section(result: RunResult, stored: bool, lang: Language) -> str:
+def section(result: RunResult, stored: bool, lang: Language) -> Markup:
     """The line under the answer. Only a stored run has a link."""
     when = f"{result.started_at[:16].replace('T', ' ')} UTC"
     machine = result.environment
     measured = (
-        lang.html("share_measured", time=when, device=machine.device_name, torch=f"torch {machine.torch}")
+        lang.plain("share_measured", time=when, device=machine.device_name, torch=f"torch {machine.torch}")
         if machine is not None
-        else lang.html("share_asked", time=when)
+        else lang.plain("share_asked", time=when)
     )
-    ways = ""
-    if stored:
-        card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png"
-        ways = (
-            f'<button type="button" data-copies="share-link" data-done="{esc(lang.plain("take_copied"))}" '
-            f'data-failed="{esc(lang.plain("take_not_copied"))}">{lang.html("share_copy")}</button>'
-            f'<code id="share-link" dir="ltr">{esc(link(result))}</code>'
-            f'<a href="{esc(card)}" target="_blank" rel="noopener">{lang.html("share_card")}</a>'
-        )
-    title = esc(link_preview.title(result, lang))
-    return f'<section class="share" data-title="{title}"><p>{measured}</p>{ways}</section>'
+    card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png"
+    title = link_preview.title(result, lang)
+    return drawn("share.section", lang, title, measured, link(result) if stored else "", card)

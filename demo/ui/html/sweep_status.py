@@ -4,62 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from demo.core import format as fmt
 from demo.core import hub
 from demo.core.languages import Language
 from demo.present import sentences
 from demo.runs.forecast import SweepForecast
 from demo.sweep.cells import Cell, downloads
-from demo.ui.html.elements import esc
+from demo.ui.html.elements import drawn
 from demo.ui.jobs.sweeps import Sweep
 
 BYTES_A_PARAMETER = 4
 """The published weights are float32."""
 
 
-def opening(lang: Language) -> str:
-    return (
-        f'<section class="question"><p class="kicker">{lang.html("sweep_before")}</p>'
-        f'<h2 class="display small">{lang.html("sweep_question")}</h2>'
-        f'<p class="lead">{lang.html("sweep_lead")}</p></section>'
-    )
+def opening(lang: Language) -> Markup:
+    return drawn("sweep_status.opening", lang)
 
 
-def plan(sweep: Sweep, lang: Language) -> str:
+def plan(sweep: Sweep, lang: Language) -> Markup:
     forecast, wanted = sweep.forecast(), downloads(sweep.cells)
     stored = sum(cell.done for cell in sweep.cells)
     lines = []
     if forecast.cells:
-        lines.append(lang.html("sweep_plan_time", time=sentences.rounded_duration(forecast.seconds)))
+        lines.append(lang.plain("sweep_plan_time", time=sentences.rounded_duration(forecast.seconds)))
     if wanted and hub.reachable():
         size = fmt.size(sum(entry.parameters for entry in wanted) * BYTES_A_PARAMETER)
-        lines.append(lang.html("sweep_plan_downloads", count=len(wanted), size=size))
+        lines.append(lang.plain("sweep_plan_downloads", count=len(wanted), size=size))
     elif wanted:
-        lines.append(lang.html("sweep_plan_offline", count=len(wanted)))
-    if rough := guess(forecast, lang):
-        lines.append(f"<small>{rough}</small>")
-    cells = lang.html("sweep_plan_cells", cells=len(sweep.cells), stored=stored, run=forecast.cells)
-    return (
-        f'<div class="forecast" role="status"><p><b>{cells}</b></p>{"".join(f"<p>{line}</p>" for line in lines)}</div>'
-    )
+        lines.append(lang.plain("sweep_plan_offline", count=len(wanted)))
+    cells = lang.plain("sweep_plan_cells", cells=len(sweep.cells), stored=stored, run=forecast.cells)
+    return drawn("sweep_status.plan", lang, cells, lines, Markup(guess(forecast, lang)))
 
 
-def status(step: str, cells: Sequence[Cell], seconds: float | None, more: str, lang: Language) -> str:
+def status(step: str, cells: Sequence[Cell], seconds: float | None, more: str, lang: Language) -> Markup:
     """`step` is the end of a text's key; `seconds` the time to go, if known; `more` HTML."""
     done, of_all = sum(cell.done for cell in cells), len(cells)
-    share = done / of_all if cells else 0.0
     counts: dict[str, object] = {"done": done, "of": of_all}
     if seconds and done < of_all:
-        so_far = lang.html("sweep_cells_to_go", time=sentences.rounded_duration(seconds), **counts)
+        so_far = lang.plain("sweep_cells_to_go", time=sentences.rounded_duration(seconds), **counts)
     else:
-        so_far = lang.html("sweep_cells", **counts)
-    return (
-        f'<section class="sweep-status"><p class="kicker">{lang.html(f"sweep_{step}")}</p>'
-        f'<p class="so-far">{so_far}</p>'
-        f'<div class="progress" role="progressbar" aria-label="{esc(lang.plain("sweep_progress"))}" aria-valuemin="0" '
-        f'aria-valuemax="{of_all}" aria-valuenow="{done}"><i style="width:{share * 100:.1f}%"></i></div>'
-        f'<p class="doing">{more}&nbsp;</p></section>'
-    )
+        so_far = lang.plain("sweep_cells", **counts)
+    return drawn("sweep_status.status", lang, lang.plain(f"sweep_{step}"), so_far, done, of_all, Markup(more))
 
 
 def guess(forecast: SweepForecast, lang: Language) -> str:

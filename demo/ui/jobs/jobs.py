@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.any_runner import AnyRunner
 from demo.runs.outcome import NO_FILES, Files
-from demo.runs.scratch import make_scratch_folder
 from demo.ui.jobs.queue import Ticket
 from demo.ui.jobs.supervisor import Broken, Work
 
@@ -77,9 +75,9 @@ class Job(Work):
         self._earlier = earlier
         repeat = len(earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
-        self._folder: tuple[Path, int] | None = None
-        """The folder of the run's files and its lock, if it is to leave any. Removed with the job; the next start
-        removes what a killed app left."""
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself;
+        an app that is killed leaves it."""
         machine = runner.machine
         self._on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
         self._state: State = Waiting(ticket.wait(0.0))
@@ -105,10 +103,8 @@ class Job(Work):
     def forget(self) -> None:
         self._ticket.leave()
         if self._folder is not None:
-            folder, hold = self._folder
+            self._folder.cleanup()
             self._folder = None
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(hold)
 
     @property
     def _times_a_cpu(self) -> bool:
@@ -127,15 +123,14 @@ class Job(Work):
         """Where the run leaves its files."""
         if self._folder is None:
             return NO_FILES
-        folder, _ = self._folder
+        folder = Path(self._folder.name)
         return Files(folder / TRACE if self._profiled else None, folder / PACKAGE if self._packaged else None)
 
     def _work(self) -> RunResult | Left | Broken:
-        if self._profiled or self._packaged:
-            folder, hold = make_scratch_folder()
-            self._folder = Path(folder), hold
         outcome: RunResult | Left | Broken = Broken()
         try:
+            if self._profiled or self._packaged:
+                self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
             with self._ticket as ticket:
                 while ahead := ticket.wait(REPEAT_SECONDS):
                     if self._cancel.is_set():

@@ -13,6 +13,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.runs import doubts, forecast
 from demo.store.history import History, HistoryError
@@ -61,9 +62,10 @@ def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lan
     query = actions.query(spec)
     if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
         return ""  # it runs on a GPU of which nothing is known before
-    device = spec.device if spec.device != "auto" else "cuda" if machine.gpu else "cpu"
-    spec = spec.on(device)
-    here = forecast.on_this_machine(_latest(history), machine, device)
+    spec = on_machine(spec, machine)
+    if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
+        return results.no_forecast(str(here_not), lang)
+    here = forecast.on_this_machine(_latest(history), machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
     download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
     return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, download, query)

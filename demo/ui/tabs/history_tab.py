@@ -52,7 +52,7 @@ QUESTIONED = """(_, ...rest) => [document.querySelector('#sure [data-runs]')?.da
 """The ids that the shown question names, even if the ticks have changed."""
 UNTICK = """() => globalThis.runList?.untick()"""
 TO_DELETE = """() => document.getElementById('delete').focus({preventScroll: true})"""
-"""For when the focused button is gone."""
+"""Focuses the button of the list when the focused one is gone."""
 TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
 
 

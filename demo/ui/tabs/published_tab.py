@@ -12,29 +12,20 @@ from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.codec import plain
 from demo.core.errors import BadInput
-from demo.core.languages import ENGLISH, Language
+from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
 from demo.store.measured import SUBSET, further_settings, settings_of, without_further
 from demo.store.tables import OOM, Measured, PublishedRow
-from demo.ui.html import actions
+from demo.ui.html import actions, row_table
 from demo.ui.html.elements import esc
-from demo.ui.tabs import links
-from demo.ui.tabs.event_options import AT_ONCE
-from demo.ui.web.visitor_language import label, request_language, written
+from demo.ui.html.row_table import TASK_NAMES, between, milliseconds, status
+from demo.ui.tabs.row_filters import ALL, RowFilters, fitted
+from demo.ui.web.visitor_language import request_language, written
 
-ALL = ""
-"""The value of a filter that lets everything through."""
+LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
-LISTS = 4
-"""Filters that are lists; the fifth is a text."""
-_TASK_NAMES = {
-    "image-classification": "task_classification",
-    "object-detection": "task_detection",
-    "image-segmentation": "task_segmentation",
-    TEXT_GENERATION: "task_text_generation",
-}
 _SUBSET_NAMES = {
     "release": "torch 2.0.1",
     "nightly": "torch 2.1 nightly",
@@ -46,58 +37,27 @@ class PublishedTab:
     """The components and the handler between them. Make it inside the tab that holds it."""
 
     def __init__(self, tab: gr.Tab) -> None:
-        rows = published.tables().rows
         with gr.Column(elem_id="published"):
             heading = written(lambda lang: f'<h2 class="display small">{lang.html("published_heading")}</h2>')
             gr.HTML(heading, apply_default_css=False)
-            with gr.Row(elem_id="published-filters", equal_height=False):
-                choices = _choices(rows, FIRST["subset"], ENGLISH)
-                names = (("subset", "published_table"), ("gpu", "gpu"), ("batch_size", "batch_size"), ("task", "task"))
-                self.filters: dict[str, gr.components.Component] = {
-                    column: gr.Dropdown(choices[column], value=FIRST[column], label=label(name), min_width=120)
-                    for column, name in names
-                }
-                self.filters["model"] = gr.Textbox(
-                    label=label("published_search"),
-                    placeholder="ViT, resnet-50 …",
-                    max_length=links.MAX_SEARCH,
-                    min_width=120,
-                )
-            self.scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
+            self._filters = RowFilters("published", LISTS, FIRST)
+            scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
             with gr.Row(elem_id="published-charts", equal_height=False):
-                self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
-                self.improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
-            self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
-            self.table = gr.HTML(elem_id="published-table", apply_default_css=False)
-        self.chosen = gr.Textbox("", visible=False)  # as a query
-        inputs = list(self.filters.values())
-        figures = [self.scope, self.durations, self.improvements, self.by_batch, self.table]
+                durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
+                improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
+            by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
+            table = gr.HTML(elem_id="published-table", apply_default_css=False)
         # filled when it is opened, which also reads new measured tables
-        event = gr.on(
-            # a text field: `change`, see gradio_workarounds
-            [tab.select, *(part.input for part in inputs[:-1]), inputs[-1].change],  # type: ignore[attr-defined]
-            _followed,
-            [self.chosen, *inputs],
-            [self.chosen, *inputs, *figures],
-            js=links.with_choices("published"),
-            trigger_mode="always_last",
-            **AT_ONCE,
-        )
-        event.then(None, self.chosen, js=links.chosen("published"), api_visibility="private")
+        self._filters.wire(tab, self._show, [scope, durations, improvements, by_batch, table])
 
-
-def _followed(
-    query: str, subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request
-) -> list[Any]:
-    """What is chosen, as a query, and the updates of `shown` with the text of the search behind the lists.
-
-    A `query` of the address goes before what the filters hold.
-    """
-    asked = links.chosen_or_linked("published", query, (subset, gpu, batch_size, task, model), FIRST)
-    updates = shown(**asked, request=request)
-    values = [*(update["value"] for update in updates[:LISTS]), asked["model"].strip()]
-    chosen = links.query_of_choices("published", dict(zip(FIRST, values, strict=True)), FIRST)
-    return [chosen, *updates[:LISTS], asked["model"] if query else gr.skip(), *updates[LISTS:]]
+    def _show(
+        self, query: str, subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request
+    ) -> list[Any]:
+        asked = self._filters.asked(query, (subset, gpu, batch_size, task, model))
+        updates = shown(**asked, request=request)
+        lists, outputs = updates[: len(LISTS)], updates[len(LISTS) :]
+        chosen = asked | {name: update["value"] for name, update in zip(LISTS, lists, strict=True)}
+        return self._filters.updates(query, chosen, lists, outputs)
 
 
 def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request) -> list[Any]:
@@ -106,19 +66,14 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
     A choice that the chosen table does not have becomes "all".
     """
     tables, lang = published.tables(), request_language(request)
-    choices = _choices(tables.rows, subset, lang)
-    chosen = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
-    chosen = {
-        column: value if value in [allowed for _, allowed in choices[column]] else ALL
-        for column, value in chosen.items()
-    }
-    lists = [gr.update(choices=choices[column], value=value) for column, value in chosen.items()]
+    asked = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
+    lists, chosen = fitted(_choices(tables.rows, subset, lang), asked)
     try:
         rows = published.select(tables.rows, **chosen, model=model)
         lines = published.select(tables.rows, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
-        refusal = _status(lang.quoted(str(refused)))
+        refusal = status(lang.quoted(str(refused)))
         return [*lists, refusal, nothing, nothing, nothing, _table([], tables.problems, lang)]
     one = one_setting(rows)
     figures = [guide_charts.durations(one, lang), guide_charts.improvements(one, lang)]
@@ -186,7 +141,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> dict[
         "subset": [every, *((_subset(name, lang), name) for name in subsets)],
         "gpu": [every, *((name, gpu) for gpu, name in gpus.items())],
         "batch_size": [every, *((str(size), str(size)) for size in published.values(within, "batch_size"))],
-        "task": [every, *((lang.plain(_TASK_NAMES[task]), task) for task in published.values(within, "task"))],
+        "task": [every, *((lang.plain(TASK_NAMES[task]), task) for task in published.values(within, "task"))],
     }
 
 
@@ -197,24 +152,19 @@ def _subset(name: str, lang: Language) -> str:
     return lang.plain("published_own_table", settings=name.removeprefix(SUBSET).strip()).strip()
 
 
-def _status(html: str) -> str:
-    return f'<p class="scope" role="status">{html}</p>'
-
-
 def _scope(rows: Sequence[PublishedRow], one: Sequence[PublishedRow], lang: Language) -> str:
     """What the charts show, if that is less than the table shows."""
     if not rows:
-        return _status(lang.html("published_no_row"))
+        return status(lang.html("published_no_row"))
     first = one[0]
     if len(one) == len(rows):
         return ""
     setting: dict[str, object] = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
-    return _status(lang.html("published_scope", **setting))
+    return status(lang.html("published_scope", **setting))
 
 
 def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
     every = published.tables().rows
-    lines = "".join(_line(row, without_further(row, every), lang) for row in rows)
     count = sentences.count(len(rows), "row", lang)
     links = "".join(
         f'<a class="download" download="worth-compiling-published.{kind}" '
@@ -224,17 +174,11 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
             ("json", "application/json", published.to_json(rows)),
         )
     )
-    head = "".join(f'<th scope="col" class="{kind}">{lang.html(name)}</th>' for name, kind in _COLUMNS)
-    unread = "".join(f'<p class="unread" role="status">{lang.quoted(problem)}</p>' for problem in problems)
+    unread = "".join(status(lang.quoted(problem), "unread") for problem in problems)
     made_up = any(row.measured is not None and row.measured.weights == "random" for row in rows)
-    random = _status(lang.html("published_random")) if made_up else ""
-    region = esc(lang.composed("published_region", rows=count))
-    body = (
-        f'<div class="scroller" tabindex="0" role="region" aria-label="{region}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
-        if rows
-        else ""
-    )
+    random = status(lang.html("published_random")) if made_up else ""
+    lines = (_line(row, without_further(row, every), lang) for row in rows)
+    body = row_table.table(_COLUMNS, lines, count, lang) if rows else ""
     return (
         f'<section class="explorer"><div class="above"><h3>{lang.marked(count)}</h3>'
         f"<p>{lang.html('published_download')} {links}</p></div>{random}{unread}{body}{_about(lang)}</section>"
@@ -248,46 +192,32 @@ _COLUMNS = (
     ("column_batch", "figure"),
     ("column_eager", "figure"),
     ("column_compiled", "figure"),
-    ("row_speedup", "figure"),
-    ("column_saved", "figure"),
-    ("column_with", ""),
+    ("row_speedup", "figure strong"),
+    ("column_saved", "figure saved"),
+    ("column_with", "how"),
 )
 
 
-def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> str:
+def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> tuple[str, ...]:
     """`plain` is the row without the further settings of this one, whose compiled call is compared."""
     own = row.measured
-    speedup = fmt.ratio(row.speedup) if row.speedup is not None else OOM
-    interval = ""
-    if own and own.low and own.high:
-        low, high = sentences.ends(own.low, own.high)
-        interval = f"<small>{lang.html('between', low=low, high=high)}</small>"
     how = f"torch {row.torch}, {row.mode}"
     if own:
         how = ", ".join([how, own.dtype, *further_settings(row), own.date])
-    whose = "".join(f"<small>{words}</small>" for words in _conditions(own, lang))
-    cells = (
-        ("here", _here(row, lang)),
-        ("", lang.value(row.gpu)),
-        ("figure", lang.value(row.batch_size)),
-        ("figure", lang.value(_ms(row.eager_seconds))),
-        ("figure", lang.value(_ms(row.compiled_seconds)) + _against(row, plain, lang)),
-        ("figure strong", lang.value(speedup) + interval),
-        ("figure saved", lang.value(f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM)),
-        ("how", lang.value(how) + whose),
-    )
     faults = published.faults_at(row)
     noted = "".join(f'<small class="note">{lang.quoted(note)}</small>' for note in faults)
-    names = (esc(lang.plain(name)) for name, _ in _COLUMNS[1:])  # a narrow window shows each beside its cell
-    dagger = " †" if faults else ""
+    saved = f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM
     return (
-        f'<tr class="{"measured" if own else "published"}"><th scope="row">{lang.value(row.model)}{dagger}'
-        f"<small>{lang.value(row.checkpoint)}</small>{noted}</th>"
-        + "".join(
-            f'<td class="{kind}" data-name="{name}">{cell}</td>'
-            for name, (kind, cell) in zip(names, cells, strict=True)
-        )
-        + "</tr>"
+        f"{lang.value(row.model)}{' †' if faults else ''}<small>{lang.value(row.checkpoint)}</small>{noted}",
+        _here(row, lang),
+        lang.value(row.gpu),
+        lang.value(row.batch_size),
+        lang.value(milliseconds(row.eager_seconds, OOM)),
+        lang.value(milliseconds(row.compiled_seconds, OOM)) + _against(row, plain, lang),
+        lang.value(fmt.ratio(row.speedup) if row.speedup is not None else OOM)
+        + (between(own.low, own.high, lang) if own else ""),
+        lang.value(saved),
+        lang.value(how) + "".join(f"<small>{words}</small>" for words in _conditions(own, lang)),
     )
 
 
@@ -327,10 +257,6 @@ def _here(row: PublishedRow, lang: Language) -> str:
         asked.setdefault("prompt", catalog.PROMPT)
     # '' for a checkpoint or a batch that this page does not run, a mode of another torch
     return actions.fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
-
-
-def _ms(seconds: float | None) -> str:
-    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"
 
 
 def _about(lang: Language) -> str:

@@ -18,15 +18,10 @@ from demo.present import sentences
 from demo.sweep.cells import measured_on
 from demo.ui.html.elements import esc
 from demo.ui.jobs.jobs import Job
+from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
 
-LISTEN = """
-element.addEventListener('click', event => {
-  const button = event.target.closest('button[data-repeat]');
-  if (button) trigger('select', { run: button.dataset.repeat });
-});
-"""
-"""For the element that holds the button. The next answer replaces the button, so each press names its run."""
+LISTEN = source("repeat.js")
 
 
 class NoPicture(BadInput):

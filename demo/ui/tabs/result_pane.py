@@ -1,8 +1,8 @@
-"""The result pane of the Run tab: its components, and the updates that fill them."""
+"""The result pane of the Run tab with its folds: their components, and the updates that fill them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,72 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import charts
+from demo.present import charts, details
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import guide_comparison_html, outputs_html, reruns_html, results, share, takeaway
-from demo.ui.html.sections import FOLDS, Section
+from demo.ui.html import outputs_html, results, sections, share, takeaway
 from demo.ui.tabs import repeat
-from demo.ui.tabs.accordions import Fold
-from demo.ui.web.visitor_language import written
+from demo.ui.web.visitor_language import label, written
+
+
+def hidden(name: str) -> gr.HTML:
+    """What holds the HTML of a part."""
+    return gr.HTML(visible=False, elem_id=f"part-{name}", apply_default_css=False)
+
+
+@dataclass
+class Fold:
+    """Parts one below the other, each with its figure."""
+
+    name: str
+    """'fold_why': the key of its title."""
+    accordion: gr.Accordion
+    html: dict[str, gr.HTML]
+    """By the name of the part, as the figures."""
+    figures: dict[str, gr.Plot]
+    files: dict[str, gr.DownloadButton]
+    """Files of the run to download, by their names in `Files`."""
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        parts: Iterable[str],
+        files: Sequence[str] = (),
+        component: Callable[[str], gr.HTML] = hidden,
+    ) -> Fold:
+        """An empty, hidden fold, in the layout that is open."""
+        with gr.Accordion(
+            "", open=False, visible=False, elem_id=name.replace("_", "-"), elem_classes="fold"
+        ) as accordion:
+            html, figures = {}, {}
+            for part in parts:
+                html[part] = component(part)
+                if part in sections.CHARTS:
+                    figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
+            buttons = {file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files}
+        return cls(name, accordion, html, figures, buttons)
+
+    @property
+    def components(self) -> list[Any]:
+        return [*self.html.values(), *self.figures.values(), *self.files.values()]
+
+    def shown(self, parts: Mapping[str, str], result: RunResult, files: Files, lang: Language) -> dict[Any, Any]:
+        """Updates that fill it, or hide it if none of its parts has something to tell.
+
+        `parts` is the HTML of each part that has; `files` are those of the run.
+        """
+        updates: dict[Any, Any] = {}
+        for name, component in self.html.items():
+            updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
+        for name, plot in self.figures.items():
+            drawn = sections.CHARTS[name](result, lang) if parts.get(name) else None
+            updates[plot] = gr.update(value=drawn, visible=drawn is not None)
+        for name, button in self.files.items():
+            file = getattr(files, name)
+            updates[button] = gr.update(value=file and str(file), visible=file is not None)
+        told = any(parts.get(name) for name in self.html)
+        return updates | {self.accordion: gr.update(visible=told, label=lang.plain(self.name), open=False)}
 
 
 @dataclass
@@ -50,13 +108,6 @@ class ResultPane:
         question and the form need not wait for it.
         """
         note = written(lambda lang: results.published_note(checkpoint, task, lang))
-        guide = Section("beside", guide_comparison_html.section, guide_comparison_html.chart)
-        take = Section("takeaway", takeaway.section, component=takeaway.component)
-        parts = {
-            "fold_why": ([*FOLDS["fold_why"], reruns_html.SECTION, guide], []),
-            "fold_cost": (FOLDS["fold_cost"], []),
-            "fold_take": ([take], ["trace", "package"]),
-        }
         return cls(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
@@ -70,7 +121,11 @@ class ResultPane:
             chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
             chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
             seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT),
-            folds=[Fold.build(name, sections, files) for name, (sections, files) in parts.items()],
+            folds=[
+                Fold.build("fold_why", [*details.FOLDS["fold_why"], "beside"]),
+                Fold.build("fold_cost", details.FOLDS["fold_cost"]),
+                Fold.build("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
+            ],
         )
 
     @property
@@ -114,11 +169,12 @@ class ResultPane:
         `machine` is this one, for what the page may run on it next.
         """
         shown: dict[Any, Any] = {self.share: gr.update(value=share.section(result, stored, lang), visible=True)}
+        parts = {
+            "beside": sections.beside(result, lang),
+            "takeaway": takeaway.section(result, lang, badge=share.badge(result) if stored else ""),
+        } | sections.parts(result, lang)
         for fold in self.folds:
-            shown |= fold.shown(result, files, lang)
-        if stored:
-            badged = takeaway.section(result, lang, badge=share.badge(result))
-            shown[self.folds[-1].html["takeaway"]] = gr.update(value=badged, visible=True)
+            shown |= fold.shown(parts, result, files, lang)
         if result.speedup is None or result.failure is not None:
             return self.only(results.failure(result, lang)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}

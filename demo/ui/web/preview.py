@@ -12,18 +12,17 @@ Not covered: the rate of requests for badges and for cards that are drawn alread
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from gradio import route_utils
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
@@ -45,22 +44,13 @@ DAY, MINUTES = 86_400, 300
 
 _log = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    kind: str
-    body: bytes
-    seconds: int = 0
-    """For which the answer may be kept."""
-
-
-def _refusal(status: int, sentence: str) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", sentence.encode())
+def _response(
+    body: bytes | str, kind: str, seconds: int = 0, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """An answer that may be kept elsewhere for so many seconds."""
+    kept = f"public, max-age={seconds}" if seconds else "no-store"
+    return Response(body, status, {**(headers or {}), "cache-control": kept, "x-content-type-options": "nosniff"}, kind)
 
 
 class Previews:
@@ -74,24 +64,26 @@ class Previews:
         self._rested = 0.0
         """When the next card may be drawn."""
 
-    async def answer(self, path: str) -> Answer | None:
+    async def answer(self, path: str) -> Response | None:
         """What stands at this path; None where that is not for this class to say."""
         if path == ADDRESS:
-            return Answer(200, "image/png", await asyncio.to_thread(PICTURE.read_bytes), DAY)
+            return _response(await asyncio.to_thread(PICTURE.read_bytes), "image/png", DAY)
         asked = _RUN.fullmatch(path)
         if asked is None or (asked[1], asked[3]) not in (("card", "png"), ("badge", "svg")):
             return None
         result = await asyncio.to_thread(self._stored, asked[2])
         if result is None:
-            return _refusal(404, "No stored run has this id.")
+            return _response("No stored run has this id.", "text/plain", status=404)
         if asked[1] == "badge":
             badge = await asyncio.to_thread(link_preview.badge, result)
-            return Answer(200, "image/svg+xml", badge.encode(), MINUTES)
+            # opened by itself an SVG is a document: nothing in it runs or loads
+            nothing = {"content-security-policy": "default-src 'none'; sandbox"}
+            return _response(badge.encode(), "image/svg+xml", MINUTES, headers=nothing)
         if result.id not in self._cards and self._waiting >= MAX_WAITING:
-            return _refusal(503, "Many cards are being asked for. Try again in a minute.")
+            return _response("Many cards are being asked for. Try again in a minute.", "text/plain", status=503)
         self._waiting += 1
         try:
-            return Answer(200, "image/png", self._cards.get(result.id) or await self._drawn(result), MINUTES)
+            return _response(self._cards.get(result.id) or await self._drawn(result), "image/png", MINUTES)
         finally:
             self._waiting -= 1
 
@@ -119,7 +111,7 @@ class Previews:
             return None
         return link_preview.title(result, language), link_preview.description(result, language)
 
-    async def tags(self, scope: Message, language: Language) -> str:
+    async def tags(self, scope: Scope, language: Language) -> str:
         """HTML for the head of the page that answers this request. Its addresses are absolute, also behind a proxy.
 
         An address that names a stored run is told by that run's title, answer and card.
@@ -161,32 +153,17 @@ class Previews:
 class Previewed:
     """ASGI middleware: answers at the addresses of pictures and badges."""
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], previews: Previews) -> None:
+    def __init__(self, app: ASGIApp, previews: Previews) -> None:
         self._app = app
         self._previews = previews
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
         path = scope["path"].removeprefix(scope.get("root_path", "")) if asked else ""
         answer = await self._previews.answer(path) if asked else None
         if answer is None:
             await self._app(scope, receive, send)
             return
-        headers = [
-            (b"content-type", answer.kind.encode()),
-            (b"cache-control", b"public, max-age=%d" % answer.seconds if answer.seconds else b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
-        ]
-        if "svg" in answer.kind:  # opened by itself it is a document: nothing in it runs or loads
-            headers.append((b"content-security-policy", b"default-src 'none'; sandbox"))
-        status, body = answer.status, answer.body
-        if answer.seconds:
-            tag = b'"%s"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
-            headers.append((b"etag", tag))
-            given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
-            if tag in (one.strip().removeprefix(b"W/") for one in given.split(b",")):
-                status, body = 304, b""
-        if status != 304:
-            headers.append((b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body if scope["method"] == "GET" else b""})
+        if scope["method"] == "HEAD":
+            answer.body = b""
+        await answer(scope, receive, send)

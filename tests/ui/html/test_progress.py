@@ -24,7 +24,7 @@ def timed(**changes: Any) -> Progress:
 
 
 def lengths(timing: Progress, spec: RunSpec = SPEC) -> list[float]:
-    """Of eager's bar and of compiled's, in per cent of the lane."""
+    """The length of each bar in per cent of its lane."""
     return [
         float(found)
         for found in re.findall(r'class="bar \w+" style="width:([\d.]+)%', progress.strip(timing, spec, ENGLISH))
@@ -57,11 +57,8 @@ def test_the_counters_are_calls_milliseconds_and_images_of_the_real_batch() -> N
     assert html.count("<b>40</b> calls") == 2
     assert "12.0 ms" in html and "6.00 ms" in html
     assert "<b>333</b> images/s" in html and "<b>667</b> images/s" in html
-
-
-def test_what_was_not_measured_yet_is_a_dash_and_no_zero() -> None:
-    html = progress.strip(Progress("load", 0.0, 0.1), SPEC, ENGLISH)
-    assert html.count("<b>–</b> calls") == 2 and html.count("<b>–</b> images/s") == 2
+    early = progress.strip(Progress("load", 0.0, 0.1), SPEC, ENGLISH)  # what was not measured yet is no zero
+    assert early.count("<b>–</b> calls") == 2 and early.count("<b>–</b> images/s") == 2
 
 
 def test_phases_elapsed_and_remaining_time_are_told() -> None:
@@ -70,17 +67,13 @@ def test_phases_elapsed_and_remaining_time_are_told() -> None:
     assert "5.0 s elapsed · about 2 s left" in html
 
 
-def test_every_code_of_a_worker_has_words_in_every_language() -> None:
+def test_every_code_of_a_worker_has_words_and_an_unknown_one_is_quoted() -> None:
+    newer = Progress("check", 0.9, 1.0, message="a newer phase", code="newer")
+    assert "a newer phase" in progress.doing(newer, ENGLISH)
     for code in PROGRESS_CODES:
         for lang in LANGUAGES.values():
             explaining = Progress("check", 0.9, 1.0, message="the worker's English", code=code)
             assert progress.doing(explaining, lang) == lang.html(f"progress_{code}")
-
-
-def test_a_message_with_an_unknown_code_is_quoted() -> None:
-    assert "a newer phase" in progress.doing(
-        Progress("check", 0.9, 1.0, message="a newer phase", code="newer"), ENGLISH
-    )
 
 
 def test_the_live_strip_keeps_its_elements_so_that_bars_move_instead_of_jumping() -> None:

@@ -16,21 +16,19 @@ from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.result import RunResult
 from demo.core.stats import Interval
-from demo.present import charts, section_texts, sentences
-from demo.present.palette import COMPILED, EAGER
+from demo.present import charts, details, sentences
 from demo.ui.html.elements import ruler
-from demo.ui.html.sections import FOLDS
+from demo.ui.html.sections import CHARTS, parts
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-SECTIONS = [section for parts in FOLDS.values() for section in parts]
 OLD = [FIXTURES / f"{name}.json" for name in ("detection", "result_v1", "segmentation")]
 
 
 def shown(result: RunResult) -> dict[str, str]:
     """The text of every part that has something to tell, by name, without tags."""
-    pieces = {section.name: section.html(result, ENGLISH) for section in SECTIONS}
-    return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items() if html}
+    pieces = parts(result, ENGLISH)
+    return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items()}
 
 
 def compilation(**changes: object) -> RunResult:
@@ -45,11 +43,7 @@ def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> 
         told = shown(result)
         assert {"calls", "compiled", "pays", "machine"} <= set(told)
         assert all("None" not in text and "nan" not in text for text in told.values())
-        assert all(
-            section.figure(result, ENGLISH) is not None
-            for section in SECTIONS
-            if section.figure and section.name in told
-        )
+        assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
 
 
 def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
@@ -99,8 +93,8 @@ NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_second
 
 def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
     loss = full_result(compiled=measurement(0.024))
-    assert "never pays for itself" in section_texts.pays(loss, ENGLISH)[0]
-    assert "pays" not in " ".join(section_texts.pays(NOISY, ENGLISH))
+    assert "never pays for itself" in details.when_it_pays(loss, ENGLISH)[0]
+    assert "pays" not in " ".join(details.when_it_pays(NOISY, ENGLISH))
 
 
 def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
@@ -130,11 +124,10 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
 
 
 def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
-    (section,) = (section for section in SECTIONS if section.name == "another_size")
-    assert "Another size? Not tried" in section.html(ok_result(), ENGLISH)
-    assert re.search(r'another_size=true" data-follow="run"', section.html(ok_result(), ENGLISH))
+    untried = parts(ok_result(), ENGLISH)["another_size"]
+    assert "Another size? Not tried" in untried and re.search(r'another_size=true" data-follow="run"', untried)
     package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
-    assert section.html(package, ENGLISH) == "" == section.html(failed_result(), ENGLISH)
+    assert all("another_size" not in parts(one, ENGLISH) for one in (package, failed_result()))
 
 
 def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
@@ -171,7 +164,7 @@ def test_nothing_from_outside_becomes_html() -> None:
         environment=dataclasses.replace(result.environment, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE),
         machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
     )
-    assert all("<img" not in section.html(result, language) for section in SECTIONS for language in LANGUAGES.values())
+    assert all("<img" not in html for language in LANGUAGES.values() for html in parts(result, language).values())
 
 
 # The break-even chart
@@ -182,15 +175,10 @@ def lines(result: RunResult) -> dict[str, tuple[list[float], list[float]]]:
     return {part.name: (list(part.x), list(part.y)) for part in figure.data if part.mode == "lines"}
 
 
-def test_eager_starts_at_nothing_and_compiled_at_the_seconds_of_its_first_call() -> None:
-    drawn = lines(full_result())
-    assert list(drawn) == ["eager", "compiled, cold", "compiled, warm"]
-    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
-
-
 def test_the_lines_cross_where_the_break_even_says() -> None:
     result = full_result()
     drawn = lines(result)
+    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
     for cache, cost in (("cold", 31.2), ("warm", 3.4)):
         even = result.break_even(cost)
         assert even is not None and even.calls is not None
@@ -206,12 +194,6 @@ def test_a_crossing_carries_its_interval() -> None:
     mark = next(part for part in charts.break_even(result, ENGLISH).data if part.name == "break-even")
     assert even is not None and None not in (even.low, even.high, even.calls)
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
-
-
-def test_eager_and_compiled_keep_their_colours_and_the_filled_cache_is_dashed() -> None:
-    drawn = [part for part in charts.break_even(full_result(), ENGLISH).data if part.mode == "lines"]
-    assert [part.line.color for part in drawn] == [EAGER, COMPILED, COMPILED]
-    assert [part.line.dash for part in drawn] == ["solid", "solid", "dash"]
 
 
 def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:

@@ -118,8 +118,7 @@ def test_the_script_says_what_stands_in_for_a_picture_of_ones_own_and_where_bund
     sentence = "A grey picture of the same size stands in for yours."
     weights = "Start it in the project's folder"
     assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
-    for spec in (SPECS["changed"], dataclasses.replace(ok_result().spec, weights="random")):
-        assert weights not in takeaway.section(ok_result(spec=spec), ENGLISH)
+    assert weights not in takeaway.section(ok_result(spec=SPECS["changed"]), ENGLISH)
 
 
 def test_only_where_the_picture_is_the_visitors_own_the_calls_have_a_place_for_it() -> None:
@@ -134,7 +133,7 @@ def test_curl_pasted_into_an_empty_folder_repeats_the_run(served: Any, run: Any,
     snippet, before = takeaway.curl(result, address), len(asked)
     told = pasted(BASH, snippet, tmp_path)
     if picture is None:
-        assert f"There is no file {takeaway.UPLOADED} here" in told and len(asked) == before
+        assert "curl: (26)" in told and len(asked) == before
         shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
         told = pasted(BASH, snippet, tmp_path)
     assert "event: complete" in told, told
@@ -148,7 +147,6 @@ def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, 
     (address, asked), (result, picture) = served, run
     snippet, before = takeaway.client(result, address), len(asked)
     if picture is None:
-        assert f"There is no file {takeaway.UPLOADED} here" in pasted(PYTHON, snippet, tmp_path)
         shutil.copy(SCENE, tmp_path / takeaway.UPLOADED)
     assert re.search(r"^ok \{.*'verdict': 'faster'", told := pasted(PYTHON, snippet, tmp_path), re.MULTILINE), told
     assert asked[before:] == [(result.spec, (picture or SCENE).read_bytes())]

@@ -109,7 +109,7 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
         ({"checkpoint": "somebody/model"}, "its task must be given too"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
         ({"precision": "nan"}, "precision"),
-        ({"prompt": "A ring"}, "only models that write text take prompt"),
+        ({"prompt": "A ring"}, "cannot use prompt"),
         ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
     ]:
         page = Page(answering(ok_result()))

@@ -27,7 +27,7 @@ from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.shared_tab import shown
 
-NAMES = ("status", "setting", "task", "device", "torch", "map", "table")
+NAMES = ("setting", "task", "device", "torch", "status", "map", "table")
 
 
 def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
@@ -37,7 +37,8 @@ def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
 
 def view(shared: Shared, lang: Language = ENGLISH, **asked: str) -> dict[str, Any]:
     asked = {"setting": "", "task": "", "device": "", "torch": "", "model": ""} | asked
-    return dict(zip(NAMES, shown(shared, **asked, lang=lang), strict=True))
+    lists, outputs = shown(shared, **asked, lang=lang)
+    return dict(zip(NAMES, (*lists, *outputs), strict=True))
 
 
 def lines(table: str) -> list[list[str]]:
@@ -47,9 +48,9 @@ def lines(table: str) -> list[list[str]]:
     return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in line] for line in drawn]
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Shared:
-    return of_rows(tmp_path, plausible())
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    return of_rows(tmp_path_factory.mktemp("shared"), plausible())
 
 
 def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Page, PushedHistory]:
@@ -80,11 +81,11 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     assert looks == []
     with page.queue.join():
         asked = "shared_device=Tesla+T4&shared_model=vit"
-        chosen, status, *_, model, _, _ = select(f"?tab=shared&{asked}", *[""] * 5, from_browser())
+        chosen, *_, model, status, _, _ = select(f"?tab=shared&{asked}", *[""] * 5, from_browser())
         assert "when it has ended" in status and "data-fetching" in status and looks == [False]
         assert (model, chosen) == ("vit", asked)  # a device that may still arrive
     history.shared._thread.join()  # type: ignore[union-attr]
-    *_, model, _, _ = select("", *[""] * 4, "vit", from_browser())
+    *_, model, _, _, _ = select("", *[""] * 4, "vit", from_browser())
     assert model == gr.skip()  # somebody may be typing there
     assert looks == [False, True]
 
@@ -166,20 +167,20 @@ def test_a_prompt_cannot_become_a_tag(tmp_path: Path) -> None:
         assert not Tags(part).runs_script and "img" not in Tags(part).names
 
 
-@pytest.mark.parametrize("lang", LANGUAGES.values(), ids=LANGUAGES)
-def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Shared, lang: Language) -> None:
-    def said(**more: Any) -> str:
+def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Shared) -> None:
+    def said(lang: Language, **more: Any) -> str:
         return html.status(Shared("somebody/runs", shared.rows, 3004, **more), lang)
 
-    bad = {"unreadable": 12, "unreadable_files": 2, "files": 9}
-    old = said(fetched_at="2026-11-23T08:00:00Z", problem="unreachable", cut=True, **bad)
-    assert "2026-11-23 08:00 UTC" in old and lang.html("shared_unreachable") in old
-    assert lang.html("shared_bad_rows", count="12", all=sentences.grouped(3004)) in old
-    assert lang.html("shared_bad_files", count=2, all=9) in old and lang.html("shared_cut", count="360") in old
-    for problem in ("refused", "failed", "slow", "busy"):
-        assert lang.html(f"shared_{problem}") in said(problem=problem)
-    assert "data-fetching" not in old and "data-fetching" in said(fetching=True)
-    assert lang.html("shared_none") in view(Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z"), lang)["map"]
+    bad = {"unreadable": 12, "unreadable_files": 2, "files": 9, "cut": True}
+    for lang in LANGUAGES.values():
+        old = said(lang, fetched_at="2026-11-23T08:00:00Z", problem="unreachable", **bad)
+        assert "2026-11-23 08:00 UTC" in old and lang.html("shared_unreachable") in old
+        assert lang.html("shared_bad_rows", count="12", all=sentences.grouped(3004)) in old
+        assert lang.html("shared_bad_files", count=2, all=9) in old and lang.html("shared_cut", count="360") in old
+        for problem in ("refused", "failed", "slow", "busy"):
+            assert lang.html(f"shared_{problem}") in said(lang, problem=problem)
+        assert "data-fetching" not in old and "data-fetching" in said(lang, fetching=True)
+        assert lang.html("shared_none") in view(Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z"), lang)["map"]
 
 
 def test_figures_of_an_arabic_map_and_table_run_from_left_to_right(shared: Shared) -> None:

@@ -14,7 +14,7 @@ from demo.core.measurement import Prefill
 from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.present import advice, sentences
-from demo.ui.html import answer, outputs_html, takeaway
+from demo.ui.html import outputs_html, takeaway
 
 OTHER = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
 
@@ -66,10 +66,10 @@ def test_each_token_is_played_after_the_time_that_it_took() -> None:
     page = outputs_html.shown(text_result(), ENGLISH)
     times = [float(part.split("s", 1)[0]) for part in page.split("--at:")[1:]]
     eager, compiled = times[:4], times[4:]
-    slowed = answer._slowed(text_result())
+    slowed = outputs_html._slowed(text_result())
     assert f"{slowed} times slower" in page
     assert eager[3] - eager[2] == pytest.approx(2 * (compiled[3] - compiled[2]), rel=0.05)
-    assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * answer.SECONDS
+    assert eager[0] / compiled[0] == pytest.approx(1.6, rel=0.01) and eager[3] >= 0.5 * outputs_html.SECONDS
 
 
 def test_what_a_slower_prompt_loses_may_never_pay() -> None:

@@ -1,0 +1,126 @@
+"""`doctor --gpu`: five checks of what this project measures on a GPU, in two minutes and without a download.
+
+Each would have caught a fault that was found by reading: a clock that counts launches, a rate that is too low, an
+output that a later replay overwrote, memory that is not counted, a number format that is not compiled. Not covered:
+whole models, for which there are `tests/gpu`. Nobody has run these checks on a GPU yet.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+
+import torch
+
+from demo.backend import compilation, compile_model, machine_probe, memory_and_throughput, profiling, settings, timing
+from demo.core import catalog, refusals
+from demo.core import format as fmt
+from demo.core.spec import DTYPES
+
+GPU = torch.device("cuda")
+BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12, "A10G": 6.0e11, "L4": 3.0e11, "T4": 3.2e11}
+"""Bytes a second that a card's memory moves at most, by NVIDIA's data sheets; of several models the fastest."""
+SHARE = (0.4, 1.02)
+"""Of that: what a copy may reach. The slowest A100, H100 and H200 move 0.6 of the fastest."""
+COPIES = 20
+PEAK_BYTES = 256 * 2**20
+
+
+def clocks() -> str:
+    """Events against the wall clock, for copies that are long beside their launches."""
+    source = torch.ones(2**27, device=GPU)
+    target = torch.empty_like(source)
+
+    def long() -> None:
+        for _ in range(COPIES):
+            target.copy_(source)
+
+    clock = timing.WallClock(GPU)
+    clock.time(long)
+    wall = statistics.median(clock.time(long) for _ in range(7))
+    ratio = statistics.median(memory_and_throughput.device_times(long, wall, 7)) / wall
+    return "" if 0.95 < ratio < 1.05 else f"CUDA events tell {ratio:.2f} times the wall time of long copies."
+
+
+def rates() -> str:
+    """The copy rate against the card's memory, and half numbers against whole ones."""
+    copied, name = profiling.copy_rate(GPU), torch.cuda.get_device_name()
+    known = next((rate for card, rate in BANDWIDTH.items() if card in name.replace("-", " ").split()), None)
+    if known is not None and not SHARE[0] < copied / known < SHARE[1]:
+        return f"Copies move {fmt.size(round(copied))} a second, and the memory of the {name} {fmt.size(round(known))}."
+    settings.apply(catalog.make_spec(catalog.DEFAULT), GPU)
+    half, whole = (profiling.matrix_rate(GPU, dtype) for dtype in (torch.float16, torch.float32))
+    return "" if half > whole else f"Products of float16 reach {half / whole:.2f} times the rate of float32's."
+
+
+def replays() -> str:
+    """That a CUDA graph's output is lost with the next replay, and its clone is not."""
+    spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
+    model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
+    compiled, (first, second) = compile_model.compiled(model, spec), torch.randn(2, 8, 64, device=GPU)
+    for _ in range(4):
+        compiled(first)
+    output = compiled(first)
+    kept = compilation.clone_outputs(output)
+    compiled(second)
+    used = log.compilation(spec, GPU, 1.0).cudagraphs
+    if used != "used":
+        return f"CUDA graphs: {used}."
+    if not torch.allclose(kept, model(first), atol=1e-3):
+        return "The clone of a CUDA graph's output changed with the next replay."
+    try:
+        lost = not torch.equal(output, kept)
+    except RuntimeError as error:
+        lost = "overwritten" in str(error)
+    return "" if lost else "A CUDA graph's output outlived the next replay."
+
+
+def peak() -> str:
+    """A call that takes a known size of memory."""
+    before = torch.cuda.memory_allocated()
+    found, _ = memory_and_throughput.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
+    taken = (found or 0) - before
+    return "" if abs(taken - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes 256 MiB shows {fmt.size(taken)}."
+
+
+def formats() -> str:
+    """A compile in each number format that this GPU is not refused."""
+    failed = []
+    for dtype in DTYPES:
+        spec = catalog.make_spec(catalog.DEFAULT, dtype=dtype, device="cuda")
+        if refusals.refusal(spec, machine_probe.host()) is not None:
+            continue
+        settings.apply(spec, GPU)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()).to(GPU, settings.dtype_of(spec))
+        given = torch.randn(8, 64, device=GPU, dtype=settings.dtype_of(spec))
+        log = compilation.CompileLog()
+        compiled = compile_model.compiled(model, spec)(given)
+        graphs, _ = log.captured()
+        if graphs != 1 or log.fallbacks or not torch.allclose(compiled, model(given), atol=0.05):
+            failed.append(dtype)
+    return f"Not compiled, or with other outputs than eager's: {', '.join(failed)}." if failed else ""
+
+
+CHECKS: tuple[Callable[[], str], ...] = (clocks, rates, replays, peak, formats)
+
+
+def main() -> int:
+    """Prints a line for each check. Returns 1 where something is not as expected, else 0, also without a GPU."""
+    if not machine_probe.usable():
+        print(f"Nothing to check: {machine_probe.gpu_problem() or 'this machine has no GPU that torch can use'}.")
+        return 0
+    good = True
+    with torch.no_grad():
+        for check in CHECKS:
+            try:
+                told = check()
+            except Exception as error:
+                told = f"It failed: {compilation.first_line(error)}"
+            good = good and not told
+            print(f"{check.__name__:<10}{told or 'as expected'}", flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

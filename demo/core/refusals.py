@@ -1,0 +1,201 @@
+"""Which settings a machine cannot run: one table over a spec and what a worker reports of its machine.
+
+The worker refuses by it before it loads a model; the form's forecast, `doctor`, the autopilot and the advice read it.
+Covered: what is certain before anything is loaded. What is unknown of a machine refuses nothing. Not covered: memory
+beyond that of the weights, kernels that a model alone needs, and on a CPU everything about GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from demo.core import catalog
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.machine import Environment, HostInfo
+from demo.core.spec import CUDA_GRAPH_MODES, DTYPES, MODES, RunSpec
+
+TRITON, AMPERE = (7, 0), (8, 0)
+"""Compute capabilities: the least that Triton compiles for, and the first with TensorFloat-32 and bfloat16."""
+BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Settings that some machines cannot run. In its sentences {spec}, {machine} and {needs} are filled in."""
+
+    name: str
+    applies: Callable[[RunSpec, HostInfo], bool]
+    what: str
+    remedy: str
+
+
+def below(machine: HostInfo, capability: tuple[int, int]) -> bool:
+    """Whether the GPU's compute capability is known to be lower."""
+    own = machine.compute_capability
+    return own is not None and tuple(map(int, own.split("."))) < capability
+
+
+def weights_bytes(spec: RunSpec) -> int:
+    """Of a checkpoint of the catalogue, in the spec's number format; 0 where the parameters were not counted."""
+    known = catalog.find(spec.checkpoint)
+    return known.parameters * BYTES[spec.dtype] if known is not None else 0
+
+
+def _on_gpu(spec: RunSpec) -> bool:
+    return spec.device == "cuda"
+
+
+RULES = (
+    Rule(
+        "no compiler",
+        lambda spec, machine: machine.compiler is None,
+        "torch.compile needs a C++ compiler and none was found.",
+        "Install one (Debian and Ubuntu: apt-get install build-essential), or set the CXX variable to it.",
+    ),
+    Rule(
+        "no mode",
+        lambda spec, machine: spec.mode not in machine.modes,
+        "This torch ({machine.torch}) has no mode {spec.mode!r}.",
+        "Allowed: {modes}.",
+    ),
+    Rule(
+        "no gpu",
+        lambda spec, machine: _on_gpu(spec) and machine.gpu is None,
+        "Device cuda was asked for, but {problem}.",
+        "Choose device cpu or auto.",
+    ),
+    Rule(
+        "no triton",
+        lambda spec, machine: _on_gpu(spec) and below(machine, TRITON),
+        "torch.compile needs a GPU of compute capability 7.0 or more, and the {machine.gpu} has "
+        "{machine.compute_capability}.",
+        "Choose device cpu.",
+    ),
+    Rule(
+        "no tf32",
+        lambda spec, machine: spec.dtype == "tf32" and (not _on_gpu(spec) or below(machine, AMPERE)),
+        "dtype tf32 is a format of NVIDIA GPUs of compute capability 8.0 or more, and this run uses the {device}.",
+        "Choose dtype float32.",
+    ),
+    # Inductor compiles, and then skips every graph with bfloat16 among its inputs or outputs: nothing is compiled.
+    Rule(
+        "no bfloat16",
+        lambda spec, machine: _on_gpu(spec) and spec.dtype == "bfloat16" and below(machine, AMPERE),
+        "torch.compile leaves bfloat16 to eager on GPUs below compute capability 8.0, and the {machine.gpu} has "
+        "{machine.compute_capability}.",
+        "Choose dtype float16 or float32.",
+    ),
+    # Each layer's call begins a new generation of CUDA graphs, which frees the output that the next layer reads.
+    Rule(
+        "layers with CUDA graphs",
+        lambda spec, machine: _on_gpu(spec) and spec.scope == "layers" and spec.mode in CUDA_GRAPH_MODES,
+        "With scope layers each layer would overwrite the CUDA graph's output that the next one reads, so mode "
+        "{spec.mode} fails there.",
+        "Choose scope model, or mode default.",
+    ),
+    Rule(
+        "no CUDA toolkit",
+        lambda spec, machine: _on_gpu(spec) and spec.compiler == "aot" and machine.cuda_toolkit is None,
+        "A package of AOTInductor for a GPU is built with NVIDIA's CUDA toolkit, and its headers were not found.",
+        "Install the toolkit of CUDA's version that torch was built for, and set CUDA_HOME to it where it is not in "
+        "/usr/local/cuda; or choose compiler jit.",
+    ),
+    Rule(
+        "weights over the GPU's memory",
+        lambda spec, machine: _on_gpu(spec) and 0 < (machine.gpu_memory_bytes or 0) < weights_bytes(spec),
+        "The weights of {spec.checkpoint} take {needs} in {spec.dtype}, more than the {machine.gpu} has.",
+        "Choose another dtype or a smaller checkpoint.",
+    ),
+    Rule(
+        "weights over the memory",
+        lambda spec, machine: 0 < machine.memory_bytes < weights_bytes(spec),
+        "The weights of {spec.checkpoint} take {needs} in {spec.dtype}, more than this machine's memory, through which "
+        "they are loaded.",
+        "Choose another dtype or a smaller checkpoint.",
+    ),
+)
+"""The first one that applies is told."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    name: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}"
+
+
+def refusal(spec: RunSpec, machine: HostInfo) -> Refusal | None:
+    """Why the machine cannot run the spec, whose device is 'cpu' or 'cuda'; None where nothing is in the way."""
+    rule = next((rule for rule in RULES if rule.applies(spec, machine)), None)
+    if rule is None:
+        return None
+    words = {
+        "spec": spec,
+        "machine": machine,
+        "modes": ", ".join(machine.modes),
+        "needs": fmt.size(weights_bytes(spec)),
+        "device": machine.gpu if _on_gpu(spec) else "CPU",
+        "problem": machine.gpu_problem or "this machine has no GPU that torch can use",
+    }
+    return Refusal(rule.name, rule.what.format(**words), rule.remedy.format(**words))
+
+
+def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
+    """The spec with the device that 'auto' means on this machine."""
+    return spec.on("cuda" if machine.gpu else "cpu") if spec.device == "auto" else spec
+
+
+def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
+    """The spec on its device of this machine. Raises BadInput where the machine cannot run it."""
+    placed = on_machine(spec, machine)
+    if refused := refusal(placed, machine):
+        raise BadInput(str(refused))
+    return placed
+
+
+def possible(spec: RunSpec, environment: Environment) -> bool:
+    """Whether a machine that a result was measured on could run the spec, whose device is the result's."""
+    gpu = environment.device_name if _on_gpu(spec) else None
+    machine = HostInfo(
+        torch=environment.torch,
+        transformers=environment.transformers,
+        python=environment.python,
+        cpu=environment.cpu,
+        memory_bytes=0,
+        modes=MODES,
+        compiler=environment.compiler or "not known",
+        gpu=gpu,
+        driver=environment.driver,
+        gpu_problem=None,
+        triton=environment.triton,
+        inductor_cache="",
+        gpu_memory_bytes=environment.memory_bytes if gpu else None,
+        compute_capability=environment.compute_capability,
+        cuda_toolkit=environment.cuda_toolkit,
+    )
+    return refusal(spec, machine) is None
+
+
+def limits_of(machine: HostInfo) -> list[Refusal]:
+    """What a machine on which a plain run works refuses of the further settings, each once."""
+    plain = on_machine(catalog.make_spec(catalog.DEFAULT), machine)
+    asked: list[dict[str, Any]] = [{"dtype": dtype} for dtype in DTYPES] if machine.gpu else []
+    asked += [{"compiler": "aot"}, {"checkpoint": "google/gemma-2b", "prompt": catalog.PROMPT}]
+    specs = [catalog.make_spec(**{"checkpoint": plain.checkpoint, "device": plain.device, **one}) for one in asked]
+    return list(dict.fromkeys(one for spec in specs if (one := refusal(spec, machine))))
+
+
+def on_lent_gpu(spec: RunSpec) -> str:
+    """Why a run does not get a GPU that ZeroGPU lends, as a sentence; '' where it may have one."""
+    if spec.device != "cuda" or spec.compiler == "aot":
+        return ""
+    return (
+        "On ZeroGPU torch.compile is timed on the CPU; its GPU takes packages only. Choose device auto or cpu, or "
+        "compiler aot."
+    )

@@ -1,0 +1,377 @@
+"""What explains an answer: the timed calls, the profile, what torch.compile made of the model, outputs and machine.
+
+Each part is made once, as plain text in the language asked for. A part without data is None: an older result, a machine
+that does not report it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from demo.core import format as fmt
+from demo.core.languages import Language
+from demo.core.machine import Environment, GpuSample
+from demo.core.measurement import Compilation, GraphBreak
+from demo.core.result import RunResult
+from demo.present.same_answer import parity
+from demo.present.sentences import (
+    break_cost,
+    break_reason,
+    captured,
+    compiled_first,
+    count,
+    ends,
+    grouped,
+    timed,
+    times_of,
+    variants,
+    worker_word,
+)
+
+Row = tuple[str, str, str]
+"""A name, its value, and what it means in one line."""
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The heads of the columns, the first one empty, and lines of a name and its values."""
+
+
+@dataclass(frozen=True)
+class Part:
+    title: str
+    """The question of this part with its answer."""
+    sentences: Sequence[str] = ()
+    table: Table | None = None
+    rows: Sequence[Row] = ()
+
+
+def row(key: str, value: str, lang: Language, **why: object) -> Row:
+    """A row named by a text's key; `<key>_why` is the text of its meaning, with the values `why`."""
+    return lang.plain(key), value, lang.plain(f"{key}_why", **why)
+
+
+# The timed calls
+
+
+def calls(result: RunResult, lang: Language) -> Part | None:
+    """All timed calls of each variant; of a text model its prompt and its whole answer, too."""
+    if result.speedup is None:
+        return None
+    sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
+    batch, rate = result.spec.batch_size, lang.plain(f"head_rate_{result.spec.unit}")
+    queued = [side.back_to_back for side in sides.values()]
+    joules = [run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued]
+    clocks = [side.median_device_seconds for side in sides.values()]
+    lines: dict[str, list[Any]] = {
+        lang.plain("head_median"): [fmt.latency(side.median_seconds) for side in sides.values()],
+        lang.plain("head_p95"): [fmt.latency(side.p95_seconds) for side in sides.values()],
+        lang.plain("head_fastest"): [fmt.latency(min(side.wall_seconds)) for side in sides.values()],
+        lang.plain("head_slowest"): [fmt.latency(max(side.wall_seconds)) for side in sides.values()],
+        rate: [fmt.rate(batch / side.median_seconds) for side in sides.values()],
+        lang.composed("head_queue", rate=rate): [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
+        lang.plain("head_energy"): joules,
+        lang.plain("head_gpu"): [fmt.latency(seconds) if seconds else "" for seconds in clocks],
+    }
+    heads = ["", *(lang.plain(f"variant_{name}") for name in sides)]
+    number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
+    rows = [*_of_text(result, lang), *_processes(result, lang)]
+    if not result.interleaved:
+        rows.append(row("row_order", lang.plain("row_order_value"), lang))
+    table = [[name, *(lang.plain_value(one or "–") for one in ones)] for name, ones in lines.items() if any(ones)]
+    return Part(lang.composed("section_calls", calls=number), [launch_overhead(result, lang)], (heads, table), rows)
+
+
+LITTLE = 0.1
+"""Share of eager's time below which launch overhead counts as small."""
+
+
+def launch_overhead(result: RunResult, lang: Language) -> str:
+    """'58 % of eager's time is launching kernels: CUDA graphs can remove it.'; '' without the GPU's own clock."""
+    shares = {
+        name: measured.launch_seconds / measured.median_seconds
+        for name, _, measured in variants(result, lang)
+        if measured.launch_seconds is not None
+    }
+    if "eager" not in shares:
+        return ""
+    key = "launch_both" if "compiled" in shares else "launch_eager"
+    overhead = lang.plain(key, **{name: fmt.percent(share) for name, share in shares.items()})
+    if shares["eager"] < LITTLE:
+        return lang.composed("launch_little", overhead=overhead)
+    return lang.composed("launch_removed" if _graphs_used(result) else "launch_removable", overhead=overhead)
+
+
+def _graphs_used(result: RunResult) -> bool:
+    return result.compilation is not None and result.compilation.cudagraphs_used
+
+
+def _of_text(result: RunResult, lang: Language) -> list[Row]:
+    """What a text model's run tells beside the time of a token: first token, whole answer, generate(), the cache."""
+    first, answer, asked = result.prefill_latencies, result.answer_seconds, result.generation
+    found: list[Row] = []
+    if first is not None and asked is not None:
+        values = [lang.plain_value(times_of(first))]
+        if (known := result.prefill_speedup) is not None:
+            low, high = ends(known.low, known.high)
+            values.append(lang.plain("row_speedup_value", ratio=fmt.ratio(known.ratio), low=low, high=high))
+        found.append(row("row_first_token", lang.listed(values), lang, tokens=asked.prompt_tokens))
+    if answer is not None:
+        found.append(row("row_answer", lang.plain_value(times_of(answer)), lang, steps=result.spec.tokens - 1))
+    if asked is None:
+        return found
+    size = lang.plain_value(fmt.size(asked.cache_bytes))
+    found.append(row("row_key_values", size, lang, places=asked.cache_tokens))
+    if asked.generate_seconds is not None:
+        key = "row_generate_why" if asked.automatic_seconds is None else "row_generate_automatic_why"
+        seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
+        found.append((lang.plain("row_generate"), lang.plain_value(times_of(seconds)), lang.plain(key)))
+    return found
+
+
+def _processes(result: RunResult, lang: Language) -> list[Row]:
+    """The speed-up of each process that the answer rests on, with the interval of its own calls."""
+    repeats = result.as_processes()
+    if len(repeats) == 1 and result.speedup is not None and result.speedup.basis == "within one process":
+        return []  # the answer says it
+    return [
+        (
+            lang.plain("row_process", number=number),
+            lang.plain("row_speedup_value", ratio=fmt.ratio(one.within.ratio), low=low, high=high),
+            lang.plain("row_process_why", id=one.id),
+        )
+        for number, one in enumerate(repeats, 1)
+        for low, high in [ends(one.within.low, one.within.high)]
+    ]
+
+
+# The profile
+
+LAUNCH_BOUND, GPU_BOUND = 0.6, 0.9
+"""Busy shares of the GPU: below the first a call is launch-bound, above the second bound by the GPU's work."""
+
+
+def why(result: RunResult, lang: Language) -> Part | None:
+    """The profiler's kernels or operators, and the roofline."""
+    phrases = [phrase for phrase in (bound(result, lang), ceiling(result, lang)) if phrase]
+    if not phrases:
+        return None
+    rows = [
+        (
+            lang.composed("row_longest", variant=variant, number=lang.plain_value(number)),
+            lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
+            lang.plain("row_longest_why", kernel=kernel.name, launches=grouped(round(kernel.launches))),
+        )
+        for _, variant, measured in variants(result, lang)
+        if measured.profile is not None
+        for number, kernel in enumerate(measured.profile.longest, 1)
+    ]
+    if roofline := result.roofline:
+        figures = {
+            "operations": f"{roofline.operations / 1e9:.3g} G",
+            "matrix": f"{roofline.matrix_rate / 1e12:.3g} T",
+            "bytes": fmt.size(roofline.least_bytes),
+            "copied": fmt.size(roofline.copy_rate),
+        }
+        rows.append(row("row_roofline", lang.plain_value(fmt.latency(roofline.least_seconds)), lang, **figures))
+    return Part(lang.plain("section_why"), list(map(lang.sentence, phrases)), rows=rows)
+
+
+def bound(result: RunResult, lang: Language) -> str:
+    """'launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %'.
+
+    On a CPU only the operators are counted. '' without a profile.
+    """
+    told = []
+    for name, _, measured in variants(result, lang):
+        if measured.profile is None:
+            break
+        number, busy = round(measured.profile.kernels), measured.busy_share
+        if busy is None:
+            key = "why_operators" if name == "eager" else "why_compiled_operators"
+            told.append(lang.plain(key, operators=grouped(number)))
+            continue
+        if name == "compiled":
+            key = "why_compiled_graphs" if _graphs_used(result) else "why_compiled_kernels"
+        elif LAUNCH_BOUND <= busy <= GPU_BOUND:
+            key = "why_kernels"
+        else:
+            key = "why_launch_bound" if busy < LAUNCH_BOUND else "why_gpu_bound"
+        share = lang.plain_value(fmt.percent(busy))
+        told.append(lang.composed(key, kernels=count(number, "kernel", lang), busy=share))
+    return lang.texts["semicolon"].join(told)
+
+
+def ceiling(result: RunResult, lang: Language) -> str:
+    """'at least 1.2 ms a call here for the matrix products: eager reaches 12 %, compiled 31 % of that speed'."""
+    roofline = result.roofline
+    if roofline is None:
+        return ""
+    key = "ceiling_products" if roofline.compute_seconds >= roofline.memory_seconds else "ceiling_weights"
+    shares = [
+        lang.plain(f"ceiling_{name}", share=fmt.percent(share))
+        for name, _, measured in variants(result, lang)
+        if (share := result.roofline_share(measured)) is not None
+    ]
+    needed = lang.plain(key, time=fmt.latency(roofline.least_seconds))
+    return lang.composed("ceiling_shares", ceiling=needed, shares=lang.listed(shares)) if shares else needed
+
+
+# What torch.compile made of the model
+
+
+def compiled(result: RunResult, lang: Language) -> Part | None:
+    """Graphs, breaks, recompiles, kernels, CUDA graphs; the title says whether the model was really compiled."""
+    found = result.compilation
+    if found is None:
+        return None
+    cost = break_cost(result, lang)
+    texts = [*([lang.sentence(cost)] if cost else []), *compiled_first(result, lang)]
+    if result.prefill is not None and found.recompiles:
+        texts.append(lang.plain("compiled_two_lengths"))
+    answer, rows = _really_compiled(result, found, lang), _places("row_break", found.graph_breaks, lang)
+    if (first := found.compiled_first) is not None:
+        answer = lang.composed("compiled_after_eager", answer=answer)
+        rows += [row("row_compiled_first", captured(first, lang), lang)]
+        rows += _places("row_first_break", first.graph_breaks, lang)
+    rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
+    if found.recompiles_while_timing:
+        rows.append(row("row_recompiles", lang.plain_value(found.recompiles_while_timing), lang))
+    if found.cudagraphs_skipped is not None:
+        reason = lang.plain_quoted(found.cudagraphs_skipped)
+        rows.append((lang.plain("row_cudagraphs"), lang.plain("no_cudagraphs"), reason))
+    elif found.cudagraphs_partly is not None:
+        reason = lang.plain_quoted(found.cudagraphs_partly)
+        rows.append((lang.plain("row_cudagraphs"), lang.plain("some_cudagraphs"), reason))
+    elif found.cudagraphs != "not asked":
+        rows.append(row("row_cudagraphs", worker_word("cudagraphs", found.cudagraphs, lang), lang))
+    if found.kernels is not None:
+        counted = {"generated": found.kernels, "libraries": found.extern_kernels}
+        rows.append(row("row_kernels", lang.plain("row_kernels_value", **counted), lang))
+    if found.cache_hits or found.cache_misses:
+        value = lang.plain("row_cache_value", found=found.cache_hits, missing=found.cache_misses)
+        rows.append(row("row_cache", value, lang))
+    return Part(lang.composed("section_compiled", answer=answer), texts, rows=rows)
+
+
+def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -> str:
+    """'Yes: the whole model is one graph'."""
+    if compiled.graphs == 0:
+        return lang.plain("compiled_none")
+    if compiled.fallbacks:
+        return lang.composed("compiled_fallbacks", frames=count(len(compiled.fallbacks), "frame", lang))
+    counted = count(compiled.graphs, "graph", lang)
+    if compiled.graph_breaks:
+        breaks = count(len(compiled.graph_breaks), "break", lang)
+        return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
+    if compiled.recompiles_while_timing:
+        return lang.plain("compiled_void")
+    if compiled.package_bytes is not None:
+        return lang.plain("compiled_package")
+    if result.spec.scope == "layers":
+        return lang.composed("compiled_layers", graphs=counted)
+    return lang.plain("compiled_whole") if compiled.graphs == 1 else lang.composed("compiled_graphs", graphs=counted)
+
+
+def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
+    """Where and why, in torch's words."""
+    return [
+        (
+            lang.plain(key, number=number),
+            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
+            lang.plain_quoted(break_reason(one)),
+        )
+        for number, one in enumerate(places, 1)
+    ]
+
+
+def outputs(result: RunResult, lang: Language) -> Part | None:
+    """How far the numbers of both outputs lie apart."""
+    compared = result.parity
+    if compared is None:
+        return None
+    error = compared.max_abs_error
+    rows = [] if error is None else [row("row_difference", lang.plain_value(f"{error:.2g}"), lang)]
+    title = lang.composed("section_outputs", answer=parity(result, lang))
+    return Part(title, [lang.plain_quoted(compared.reason)], rows=rows)
+
+
+# The machine
+
+NOTICEABLE = 0.05
+"""Share of the machine's CPU that other programs have to use before it is mentioned."""
+
+
+def machine(result: RunResult, lang: Language) -> Part | None:
+    """Processor, memory, versions, settings in force, and what else ran while it was timed."""
+    known = result.environment
+    if known is None:
+        return None
+    threads = count(known.threads, "thread", lang)
+    cores = lang.composed("row_cpu_why", cores=lang.plain_value(known.cpu_count), threads=threads)
+    libraries = f"torch {known.torch}, transformers {known.transformers}, Python {known.python}"
+    rows = [
+        (lang.plain("row_cpu"), lang.plain_value(known.cpu), cores),
+        row("row_memory", lang.plain_value(fmt.size(known.memory_bytes)), lang),
+        (lang.plain("row_versions"), lang.plain_value(libraries), lang.listed(_further_versions(known, lang))),
+    ]
+    if known.settings:
+        settings = lang.listed([lang.plain_value(f"{name} {value}") for name, value in known.settings.items()])
+        rows.append(row("row_settings", settings, lang))
+    rows += _machine_states(result, lang)
+    took = result.timing_seconds
+    timing = lang.plain("row_timing_why", time=fmt.duration(took)) if took is not None else ""
+    rows.append((lang.plain("row_whole_run"), lang.plain_value(fmt.duration(result.elapsed_seconds)), timing))
+    title = lang.composed("section_machine", answer=_disturbed(result, lang.plain_value(known.device_name), lang))
+    return Part(title, rows=rows)
+
+
+def _further_versions(machine: Environment, lang: Language) -> list[str]:
+    """'CUDA 13.0', 'driver 580.95' on a GPU; then Triton, the compiler and the platform."""
+    gpu = [lang.plain_value(f"CUDA {machine.cuda}")] if machine.cuda else []
+    gpu += [lang.plain("driver", version=machine.driver)] if machine.driver else []
+    more = [f"Triton {machine.triton}" if machine.triton else "", machine.compiler or "", machine.platform]
+    return gpu + [lang.plain_value(one) for one in more if one]
+
+
+def _disturbed(result: RunResult, machine: str, lang: Language) -> str:
+    """The machine's name, and what disturbed the run: throttling, other GPU processes, other programs."""
+    foreign = [state.foreign_cpu for state in result.machine_states if state.foreign_cpu is not None]
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
+    if reasons := _throttle_reasons(gpus, lang):
+        return lang.composed("machine_throttled", name=machine, reasons=reasons)
+    if any(gpu.foreign_processes for gpu in gpus):
+        return lang.composed("machine_shared", name=machine)
+    if not foreign:
+        return machine
+    mean = sum(foreign) / len(foreign)
+    if mean > NOTICEABLE:
+        return lang.composed("machine_used", name=machine, share=lang.plain_value(fmt.percent(mean)))
+    return lang.composed("machine_idle", name=machine)
+
+
+def _throttle_reasons(gpus: Sequence[GpuSample], lang: Language) -> str:
+    """Each reason for a lowered GPU clock once, in alphabetical order."""
+    reasons = sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
+    return lang.listed([worker_word("throttled", reason, lang) for reason in reasons])
+
+
+def _machine_states(result: RunResult, lang: Language) -> list[Row]:
+    """The range of each figure sampled between the blocks, and throttling; only what the machine reports."""
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
+    sampled: dict[str, tuple[list[float | None], Callable[[float], str]]] = {
+        "row_foreign": ([state.foreign_cpu for state in result.machine_states], fmt.percent),
+        "row_clock": ([gpu.sm_clock_hz for gpu in gpus], lambda hertz: f"{hertz / 1e6:.0f} MHz"),
+        "row_temperature": ([gpu.temperature_celsius for gpu in gpus], lambda degrees: f"{degrees:.0f} °C"),
+        "row_power": ([gpu.power_watts for gpu in gpus], lambda watts: f"{watts:.0f} W"),
+    }
+    rows: list[Row] = []
+    for key, (values, show) in sampled.items():
+        if reported := [value for value in values if value is not None]:
+            low, high = show(min(reported)), show(max(reported))
+            span = lang.plain_value(low) if low == high else lang.plain("between", low=low, high=high)
+            rows.append(row(key, span, lang))
+    if gpus:
+        rows.append(row("row_throttled", _throttle_reasons(gpus, lang) or lang.plain("row_throttled_no"), lang))
+        others = lang.plain_value(max(gpu.foreign_processes for gpu in gpus))
+        rows.append(row("row_gpu_others", others, lang))
+    return rows

@@ -1,0 +1,124 @@
+"""Every way to compile with CUDA graphs, over a double of theirs on this CPU.
+
+The double is a backend of dynamo. As with inductor's CUDA graphs, the outputs of the calls before are lost as soon as
+another call of something compiled begins (torch's own count of these calls says so): a graph that is given one raises,
+and who reads one otherwise finds NaN or -1, which parity tells. Not covered: what inductor decides, such as which
+graphs are skipped.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.mutation_guard import GenerationTracker
+
+from demo.backend import timing
+from demo.backend.events import Events
+from demo.backend.job import Job
+from demo.backend.run_steps import Run
+from demo.backend.workload import tensors
+from demo.core import catalog
+from demo.core.result import RunResult
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
+COMPILE = torch.compile
+
+
+class CudaGraphs:
+    def __init__(self) -> None:
+        self.generation = -1
+        self.replays = 0
+        self.given: list[torch.Tensor] = []
+        """The outputs of this generation, which lie in the graphs' memory."""
+        self.lost: list[torch.Tensor] = []
+
+    def compile(self, model: Any, backend: Any = None, mode: str = "default", **options: Any) -> Any:
+        """In place of `torch.compile`."""
+        return COMPILE(model, backend=backend or self.graph, **options)
+
+    def graph(self, module: torch.fx.GraphModule, example: list[Any]) -> Any:
+        def replay(*inputs: Any) -> Any:
+            if self.generation != GenerationTracker.generation:
+                self.generation = GenerationTracker.generation
+                for tensor in self.given:
+                    tensor.fill_(torch.nan if tensor.is_floating_point() else -1)
+                self.lost, self.given = self.lost + self.given, []
+            read = storages(inputs)
+            if read & storages(self.lost):
+                raise RuntimeError(OVERWRITTEN)
+            outputs = module(*inputs)
+            self.given += [one for one in tensors(outputs) if not storages([one]) & read]
+            self.replays += 1
+            return outputs
+
+        return replay
+
+
+def storages(values: Iterable[Any]) -> set[int]:
+    return {one.untyped_storage()._cdata for one in tensors(values)}
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> CudaGraphs:
+    torch._dynamo.reset()
+    double = CudaGraphs()
+    monkeypatch.setattr(torch, "compile", double.compile)
+    return double
+
+
+def run(checkpoint: str = "shapes-vit", **asked: Any) -> RunResult:
+    spec = catalog.make_spec(checkpoint, device="cpu", mode="reduce-overhead", iterations=10, **asked)
+    return Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
+
+
+def test_an_output_that_the_next_call_overwrote_cannot_be_read(graphs: CudaGraphs) -> None:
+    compiled = graphs.compile(torch.nn.Linear(2, 2))
+    with torch.no_grad():
+        first = compiled(torch.ones(1, 2))
+        assert first.sum().isfinite()
+        second = compiled(torch.ones(1, 2))
+        assert first.isnan().all() and second.sum().isfinite()
+        with pytest.raises(RuntimeError, match="overwritten"):
+            compiled(first)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "asked"),
+    [
+        ("shapes-vit", {"graph_break": True, "another_size": True}),
+        ("shapes-vit", {"protocol": "as published", "iterations": None}),
+        ("shapes-rtdetr", {}),
+        ("shapes-gemma", {"prompt": "The picture shows", "tokens": 4}),
+    ],
+    ids=str,
+)
+def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
+    checkpoint: str, asked: dict[str, Any], graphs: CudaGraphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo.backend.protocols.PUBLISHED_CALLS", 20)
+    result = run(checkpoint, **asked)
+    assert (result.status, result.failure) == ("ok", None)
+    assert graphs.replays > 20
+    told = " ".join(result.warnings)
+    assert "overwritten" not in told and "Not all could be examined" not in told
+    assert result.parity.verdict == "match"
+
+
+def test_nor_does_one_whose_variants_are_timed_apart(graphs: CudaGraphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise RuntimeError("CUDA error: out of memory")  # of the driver's own, which is no torch.OutOfMemoryError
+
+    monkeypatch.setattr(timing, "time_interleaved", full)
+    result = run()
+    assert (result.status, result.interleaved, result.parity.verdict) == ("ok", False, "match")
+
+
+def test_layers_that_are_compiled_one_by_one_read_what_the_next_one_overwrites(graphs: CudaGraphs) -> None:
+    """So a GPU is refused this: see `demo.core.refusals`."""
+    result = run(scope="layers")
+    assert result.status == "compile_failed" and "overwritten" in result.failure.message

@@ -1,0 +1,130 @@
+"""The refusal matrix: which settings each kind of machine refuses, and that all who ask are told the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from samples import GPU, MACHINE, ok_result
+
+from demo.core import catalog, refusals
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
+from demo.core.machine import HostInfo
+from demo.core.speedup import Gain
+from demo.present import advice
+from demo.sweep import autopilot
+
+
+def machine(gpu: str | None, capability: str | None = None, **more: Any) -> HostInfo:
+    facts = {"gpu_memory_bytes": 24 * 2**30 if gpu else None, "cuda_toolkit": "/usr/local/cuda", **more}
+    return dataclasses.replace(MACHINE, gpu=gpu, compute_capability=capability, **facts)
+
+
+NO_CODE = "torch 2.13.0 for CUDA 13.0 has no code for the Tesla V100 (compute capability 7.0)"
+MACHINES = {
+    "CPU": machine(None),
+    "no compiler": machine(None, compiler=None),
+    "P100, torch for CUDA 12.6": machine("Tesla P100", "6.0"),
+    "V100, torch for CUDA 13": machine(None, gpu_problem=NO_CODE),
+    "V100, torch for CUDA 12.6": machine("Tesla V100", "7.0"),
+    "T4 small": machine("Tesla T4", "7.5", cuda_toolkit=None, memory_bytes=15 * 10**9, gpu_memory_bytes=15 * 10**9),
+    "T4 in 8 GB of memory": machine("Tesla T4", "7.5", memory_bytes=8 * 10**9),
+    "A100": machine("NVIDIA A100", "8.0"),
+    "a tenth of an A100 (MIG)": machine("NVIDIA A100 MIG 1g.5gb", "8.0", gpu_memory_bytes=5 * 10**9),
+    "H100 from pip alone": machine("NVIDIA H100", "9.0", cuda_toolkit=None),
+    "RTX 5090": machine("NVIDIA GeForce RTX 5090", "12.0"),
+    "a driver that says nothing": machine("NVIDIA GPU", None, gpu_memory_bytes=None),
+    "an old torch": machine("NVIDIA A100", "8.0", modes=("default",)),
+}
+GEMMA = {"checkpoint": "google/gemma-2b", "prompt": "A"}
+ASKED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "cuda": {"device": "cuda"},
+    "tf32": {"dtype": "tf32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "float16": {"dtype": "float16"},
+    "layers": {"scope": "layers"},
+    "layers with graphs": {"scope": "layers", "mode": "reduce-overhead"},
+    "aot": {"compiler": "aot"},
+    "autotune": {"mode": "max-autotune"},
+    "gemma": GEMMA,
+    "gemma bfloat16": {**GEMMA, "dtype": "bfloat16"},
+}
+MATRIX: dict[str, dict[str, str]] = {
+    "CPU": {"cuda": "no gpu", "tf32": "no tf32"},
+    "no compiler": dict.fromkeys(ASKED, "no compiler"),
+    "P100, torch for CUDA 12.6": dict.fromkeys(ASKED, "no triton"),
+    "V100, torch for CUDA 13": {"cuda": "no gpu", "tf32": "no tf32"},
+    "V100, torch for CUDA 12.6": {
+        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
+        "layers with graphs": "layers with CUDA graphs",
+    },
+    "T4 small": {
+        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
+        "layers with graphs": "layers with CUDA graphs", "aot": "no CUDA toolkit",
+    },
+    "T4 in 8 GB of memory": {
+        "tf32": "no tf32", "bfloat16": "no bfloat16", "gemma bfloat16": "no bfloat16",
+        "layers with graphs": "layers with CUDA graphs", "gemma": "weights over the memory",
+    },
+    "A100": {"layers with graphs": "layers with CUDA graphs"},
+    "a tenth of an A100 (MIG)": {
+        "layers with graphs": "layers with CUDA graphs",
+        "gemma": "weights over the GPU's memory", "gemma bfloat16": "weights over the GPU's memory",
+    },
+    "H100 from pip alone": {"layers with graphs": "layers with CUDA graphs", "aot": "no CUDA toolkit"},
+    "RTX 5090": {"layers with graphs": "layers with CUDA graphs"},
+    "a driver that says nothing": {"layers with graphs": "layers with CUDA graphs"},
+    "an old torch": {"layers with graphs": "no mode", "autotune": "no mode"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_machine_refuses_what_it_cannot_run_and_nothing_else(name: str) -> None:
+    found = {}
+    for what, asked in ASKED.items():
+        spec = refusals.on_machine(catalog.make_spec(**{"checkpoint": "shapes-vit", **asked}), MACHINES[name])
+        if refused := refusals.refusal(spec, MACHINES[name]):
+            found[what] = refused.name
+            assert "{" not in str(refused) and str(refused).count(". ") >= 1
+            with pytest.raises(BadInput):
+                refusals.checked(spec, MACHINES[name])
+        else:
+            assert refusals.checked(spec, MACHINES[name]) == spec
+    assert found == MATRIX[name]
+
+
+def test_why_the_gpu_cannot_be_used_stands_in_the_refusal() -> None:
+    spec = catalog.make_spec("shapes-vit", device="cuda")
+    assert NO_CODE in str(refusals.refusal(spec, MACHINES["V100, torch for CUDA 13"]))
+
+
+def test_the_autopilot_leaves_out_what_its_machine_refuses() -> None:
+    def tried(name: str) -> set[str]:
+        return {one.dtype for one in autopilot.candidates(catalog.make_spec("shapes-vit"), MACHINES[name])}
+
+    assert tried("T4 small") == {"float32", "float16"}
+    assert tried("A100") == {"float32", "tf32", "float16", "bfloat16"}
+    assert tried("CPU") == {"float32", "float16", "bfloat16"}
+
+
+def test_the_advice_offers_nothing_that_the_result_s_machine_refuses() -> None:
+    spec = catalog.make_spec("shapes-vit", device="cuda", mode="reduce-overhead")
+    gains = (Gain("scope", "layers", 2.0, ("shapes-vit",)), Gain("compiler", "aot", 2.0, ("shapes-vit",)))
+
+    def offered(toolkit: str | None, **asked: Any) -> set[str]:
+        one = ok_result(spec=dataclasses.replace(spec, **asked), environment=GPU, gains=gains)
+        one = dataclasses.replace(one, environment=dataclasses.replace(GPU, cuda_toolkit=toolkit))
+        return {step.option for step in advice.next_steps(one, ENGLISH)} & {"scope", "compiler"}
+
+    assert offered(None) == set()
+    assert offered(None, mode="default") == {"scope"}
+    assert offered("/usr/local/cuda", mode="default") == {"scope", "compiler"}
+
+
+def test_the_doctor_tells_what_a_gpu_refuses() -> None:
+    told = [one.name for one in refusals.limits_of(MACHINES["T4 small"])]
+    assert told == ["no tf32", "no bfloat16", "no CUDA toolkit"]
+    assert refusals.limits_of(MACHINES["A100"]) == refusals.limits_of(MACHINES["CPU"]) == []

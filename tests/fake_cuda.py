@@ -1,0 +1,55 @@
+"""Stands in for `torch.cuda`: a GPU that works through a queue on a simulated clock, and torch's allocator."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import torch
+
+
+class FakeCuda:
+    """Times in seconds, memory in bytes. What is not simulated: several streams, and a clock that moves."""
+
+    LAUNCH, WAIT, CYCLES = 4e-6, 6e-6, 1.5e9
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.busy_until = 100.0
+        self.allocated = self.peak = 0
+        self.pools: list[dict[str, Any]] = []
+        """Segments as in `torch.cuda.memory_snapshot()`."""
+        fake = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                fake.run(0.0)
+                self.at = fake.busy_until
+
+            def elapsed_time(self, end: Event) -> float:
+                return (end.at - self.at) * 1e3
+
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        for name, answer in {
+            "Event": Event,
+            "synchronize": self.synchronize,
+            "_sleep": lambda cycles: self.run(cycles / self.CYCLES),
+            "empty_cache": lambda: None,
+            "reset_peak_memory_stats": lambda: setattr(self, "peak", self.allocated),
+            "max_memory_allocated": lambda: self.peak,
+            "max_memory_reserved": lambda: self.peak + 100,
+            "memory_snapshot": lambda: [{"segment_pool_id": (0, 0), "total_size": 7, "allocated_size": 7}, *self.pools],
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+
+    def run(self, seconds: float, memory: int = 0) -> None:
+        """Launches a kernel of so many seconds, which needs so much memory while it runs."""
+        self.now += self.LAUNCH
+        self.busy_until = max(self.busy_until, self.now) + seconds
+        self.peak = max(self.peak, self.allocated + memory)
+
+    def synchronize(self) -> None:
+        self.now = max(self.now, self.busy_until) + self.WAIT

@@ -1,0 +1,59 @@
+"""Runs of the command line as a process: a refusal, a full-size architecture, and an empty compile cache."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import pytest
+from test_end_to_end import run
+
+from demo.core import catalog
+from demo.core.result import RunResult
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+
+
+def test_a_picture_that_the_worker_refuses_is_a_sentence_and_exit_2(tmp_path: Path):
+    (tmp_path / "empty.png").touch()
+    done = run(tmp_path, "--checkpoint", "shapes-vit", "--image", str(tmp_path / "empty.png"), "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "empty" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_full_size_architecture_runs_with_random_weights_and_says_so(tmp_path: Path):
+    arguments = ["--checkpoint", "google/vit-base-patch16-224", "--weights", "random", "--mode", "lite"]
+    done = run(tmp_path, *arguments, "--image", str(SCENE), "--iterations", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    result = RunResult.from_json(json.loads(done.stdout))
+    assert result.predictions is None
+    assert result.compilation.graphs == 1
+    assert any("Random weights" in warning for warning in result.warnings)
+
+
+def test_an_empty_cache_measures_a_cold_and_a_warm_first_call_and_a_later_run_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    arguments = ["--checkpoint", "shapes-vit", "--image", str(SCENE), "--iterations", "10", "--json"]
+    with monkeypatch.context() as probing:
+        probing.delenv("TORCHINDUCTOR_VEC_ISA_OK")
+        first = run(tmp_path, *arguments, "--cache", "empty")
+    assert first.returncode == 0, first.stderr
+    emptied = RunResult.from_json(json.loads(first.stdout))
+    cold, warm = emptied.compilation.cold, emptied.compilation.warm
+    assert (emptied.compilation.cache, cold.run_id, warm.run_id) == ("cold", "", "")
+    assert cold.parts["inductor"] > 0
+    assert warm.parts["inductor"] == warm.parts["backend compile"] == 0
+    if platform.machine() in ("x86_64", "AMD64"):  # elsewhere inductor may know the instructions without trying
+        assert cold.parts["instruction probe"] > warm.parts["instruction probe"] > 0
+    for cost in (cold, warm):
+        assert sum(cost.parts.values()) == pytest.approx(cost.first_call_seconds)
+
+    again = run(tmp_path, *arguments)
+    assert again.returncode == 0, again.stderr
+    kept = RunResult.from_json(json.loads(again.stdout)).compilation
+    own = kept.cold if kept.cache == "cold" else kept.warm
+    borrowed = kept.warm if kept.cache == "cold" else kept.cold
+    assert own.run_id == ""
+    assert borrowed.run_id == emptied.id
