@@ -138,6 +138,16 @@ def drop_page_parameter(scope: MutableMapping[str, Any]) -> None:
         scope["query_string"] = urlencode([pair for pair in query if pair[0] != "page"]).encode()
 
 
+# ---- Whoever asks for the answer of a call twice, or of none, waits for ever. No upstream issue found.
+
+
+def has_answer(page: gr.Blocks, event: str) -> bool:
+    """Whether a call of this id is waited for, runs, or has an answer that nobody has fetched."""
+    queue = page._queue
+    fetched_never = any(event in events for events in queue.pending_event_ids_session.values())
+    return event in queue.event_ids_to_events or fetched_never
+
+
 # ---- The front end takes its language from the browser; the server cannot set it. No upstream issue found.
 
 

@@ -6,8 +6,7 @@ not exist, and values that the page's fields do not send; the total size of an u
 becomes a sentence, and a traceback in the log.
 
 Not covered: who sends a request, as there is no log-in; the rate of requests; the size of each uploaded file, which
-gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits;
-a wrong id of a call, to which gradio answers with an error event without a reason.
+gradio limits; what a picture holds, which the worker reads; a visitor's share of the queue, which `jobs.queue` limits.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from starlette.requests import ClientDisconnect, Request
 from demo.core import limits
 from demo.ui.web import allowed_routes
 from demo.ui.web.calls import arguments, misfit, no_room
-from demo.ui.web.gradio_workarounds import drop_page_parameter
+from demo.ui.web.gradio_workarounds import drop_page_parameter, has_answer
 
 _log = logging.getLogger(__name__)
 
@@ -119,10 +118,14 @@ class Guard:
                 )
         if not allowed_routes.is_open(scope["method"], path):
             raise Refused(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
-        if called := re.match(r"/gradio_api/call/(?:v2/)?([^/]+)", path):
+        if called := re.fullmatch(r"/gradio_api/call/(?:v2/)?([^/]+)(?:/([^/]+))?/?", path):
             endpoints = [f"/{name}" for name in arguments(self._page)]
             if f"/{called[1]}" not in endpoints:
                 raise Refused(404, f"There is no endpoint {called[1][:80]!r}. There are {', '.join(endpoints)}.")
+            if called[2] and not has_answer(self._page, called[2]):
+                raise Refused(
+                    404, f"No result waits under {called[2][:80]!r}: each is given once, for the id of a call."
+                )
 
     async def _checked(self, scope: Message, path: str, receive: Receive) -> Receive:
         """What gradio is to read the request's body from. Raises Refused where it may not read it."""
