@@ -27,7 +27,7 @@ from demo.core.measurement import Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ASSUMED
-from demo.present import section_texts, sentences
+from demo.present import sentences, why_parts
 from demo.store import csv_text, measured
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -364,7 +364,7 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        told = "; ".join(filter(None, (section_texts.why(result, ENGLISH), section_texts.ceiling(result, ENGLISH))))
+        told = "; ".join(filter(None, (why_parts.bound(result, ENGLISH), why_parts.ceiling(result, ENGLISH))))
         if told:
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
     return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
