@@ -84,8 +84,7 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
 
 
 def _asked(result: RunResult, lang: Language) -> str:
-    where = result.environment.device_name if result.environment else result.spec.device
-    return f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(where)}"
+    return f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(sentences.where(result))}"
 
 
 def _warnings(result: RunResult, lang: Language) -> Markup:
