@@ -27,7 +27,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.present import markdown
-from demo.present.sentences import asked as sentence
+from demo.present.sentences import settings_line as sentence
 from demo.present.script import script
 from demo.sweep.grid import read_grid
 from fake_runner import FakeRunner
