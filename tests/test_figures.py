@@ -305,12 +305,6 @@ def test_a_report_ends_with_one_line_that_can_be_quoted() -> None:
         assert "compiled ran" not in terminal.report(ok_result(eager=measurement(0.002, blocks=1)))
 
 
-def test_a_report_tells_what_was_asked_when_and_of_which_picture() -> None:
-    text = terminal.report(ok_result())
-    for said in ("shapes-vit · batch 1 · default · float32", "2026-11-21 09:00 UTC", "scene.png, 320 × 240"):
-        assert said in text
-
-
 # What the interval rests on
 
 FULL = run("faster")

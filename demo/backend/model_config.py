@@ -1,19 +1,69 @@
-"""The config.json of a checkpoint as a config of the installed transformers."""
+"""Where a checkpoint's files come from, and its config.json as a config of the installed transformers."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from demo.backend import model_limits
 from demo.backend.load_errors import OTHER, named
-from demo.backend.model_source import Source
+from demo.core import catalog, hub
 from demo.core import format as fmt
+from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
+from demo.core.key_mappings import KEY_MAPPINGS
+from demo.core.spec import RunSpec
 
 MAX_LABEL = 200
+MAX_NUMBER = 10_000_000
+"""The largest whole number in a config. Some become lists and loops before the first parameter is made."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Arguments of `from_pretrained`.
+
+    Pass `trust_remote_code=False` as well: without it transformers would ask on standard input.
+    """
+
+    name: str
+    config_name: str
+    options: dict[str, Any]
+    """For config, processor, tokenizer and weights."""
+    weights_options: dict[str, Any]
+
+
+def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
+    """`entry` is the checkpoint's in the catalogue; None where somebody named the checkpoint.
+
+    Raises BadInput for a folder without a config.
+    """
+    folder = None
+    if entry is not None and (entry.bundled or spec.weights == "random"):
+        folder = str(catalog.config_folder(entry))
+    elif catalog.is_folder(spec.checkpoint):
+        folder = os.path.abspath(spec.checkpoint)
+        if not Path(folder, "config.json").is_file():
+            raise BadInput(
+                f"The folder {Path(folder).name!r} holds no config.json. Give one written by save_pretrained."
+            )
+    if folder is not None:
+        return Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
+    options: dict[str, Any] = {"revision": entry.revision} if entry and entry.revision else {}
+    if not hub.reachable():
+        options["local_files_only"] = True
+    if entry is None:
+        return Source(spec.checkpoint, spec.checkpoint, options, {"use_safetensors": True})
+    # Without use_safetensors a .bin of the catalogue's checkpoints is read, too, with weights_only=True.
+    mapping = KEY_MAPPINGS.get(spec.checkpoint)
+    if mapping is None:
+        return Source(spec.checkpoint, spec.checkpoint, options, {})
+    # The published config asks for timm; ours builds the same backbone from transformers and renames the keys.
+    return Source(spec.checkpoint, str(catalog.config_folder(entry)), options, {"key_mapping": mapping})
 
 
 def read(source: Source) -> Any:
@@ -31,7 +81,8 @@ def read(source: Source) -> Any:
             raise FileNotFoundError("it has no config.json")
         given = entries.get("model_type")
         raise ValueError(f"transformers {transformers.__version__} does not know its config's model_type, {given!r}")
-    model_limits.refuse_large_numbers(entries, source.name)
+    if _is_gigantic(entries):
+        raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model; {OTHER}.")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)
     config = kind.from_dict(_fitted(kind, entries))
@@ -41,6 +92,16 @@ def read(source: Source) -> Any:
     if config.id2label is not None:
         config.id2label = {number: _label(label) for number, label in config.id2label.items()}
     return config
+
+
+def _is_gigantic(part: Any) -> bool:
+    """Whether a part of a config holds a whole number beyond the limit, apart from the base of its rotary embeddings,
+    which nothing is as long as."""
+    if isinstance(part, dict):
+        return any(_is_gigantic(value) for name, value in part.items() if name != "rope_theta")
+    if isinstance(part, list):
+        return any(map(_is_gigantic, part))
+    return isinstance(part, int) and abs(part) > MAX_NUMBER
 
 
 def _label(label: Any) -> str:

@@ -1,7 +1,7 @@
 """What a checkpoint that somebody named may ask of this machine; each check raises BadInput beyond a limit.
 
-Covered: the sizes of its files before one is fetched, parts of its weights that are no safetensors, the numbers in its
-config, its parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the
+Covered: the sizes of its files before one is fetched, parts of its weights that are no safetensors, its
+parameters (counted without allocating any), and the pictures that its processor makes. Not covered: the
 memory that a call takes, which depends on the batch and the input.
 """
 
@@ -17,15 +17,13 @@ import torch
 from transformers.utils import cached_file
 
 from demo.backend.load_errors import OTHER, named
-from demo.backend.model_source import Source
+from demo.backend.model_config import Source
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.errors import BadInput
 
 MAX_TENSORS = 20_000
 """Weight tensors of a model that somebody named. The largest vision models have about two thousand."""
-MAX_IN_CONFIG = 10_000_000
-"""The largest whole number in a config. Some become lists and loops before the first parameter is made."""
 MAX_TEXT_BYTES = 50_000_000
 """Bytes of a file beside the weights. The largest one is tokenizer.json, which lists the words: Gemma 3's has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -68,22 +66,6 @@ def refuse_pickled_parts(source: Source) -> None:
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
     if not all(str(part).endswith(".safetensors") for part in parts):
         raise BadInput(f"{named(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
-
-
-def refuse_large_numbers(entries: dict[str, Any], checkpoint: str) -> None:
-    """Refuses the entries of a config that ask for gigantic lists or loops."""
-    if _is_gigantic(entries):
-        raise BadInput(f"{named(checkpoint)} has a config that asks for a gigantic model; {OTHER}.")
-
-
-def _is_gigantic(part: Any) -> bool:
-    """Whether a part of a config holds a whole number beyond the limit, apart from the base of its rotary embeddings,
-    which nothing is as long as."""
-    if isinstance(part, dict):
-        return any(_is_gigantic(value) for name, value in part.items() if name != "rope_theta")
-    if isinstance(part, list):
-        return any(map(_is_gigantic, part))
-    return isinstance(part, int) and abs(part) > MAX_IN_CONFIG
 
 
 def refuse_large_model(kind: Any, config: Any, checkpoint: str) -> None:

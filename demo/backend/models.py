@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import torch
 import transformers
 
-from demo.backend import model_config, model_limits, model_source, model_task, settings
+# By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
+from transformers.models.auto.image_processing_auto import AutoImageProcessor
+
+from demo.backend import model_config, model_limits, model_task, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
-from demo.backend.model_source import Source
+from demo.backend.model_config import Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
@@ -48,7 +52,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
-        source = model_source.find(spec, entry)
+        source = model_config.find(spec, entry)
         if entry is None:
             model_limits.refuse_large_files(source)
             model_limits.refuse_pickled_parts(source)
@@ -60,11 +64,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         model, missing = _model(spec, kind, source, config)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, config) if reads_text and _has_tokenizer(spec, entry) else None
-        processor = None
-        if spec.sees_picture:
-            processor = transformers.AutoImageProcessor.from_pretrained(
-                source.name, config=config, backend="pil", trust_remote_code=False, **source.options
-            )
+        processor = _processor(source, config) if spec.sees_picture else None
         model_limits.refuse_large_inputs(processor, spec.checkpoint)
         warnings = _missing_weights(missing)
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
@@ -119,3 +119,23 @@ def _tokenizer(source: Source, config: Any) -> Any:
         # Where the files are missing, transformers makes one without words: every query would be the same.
         raise BadInput(f"{named(source.name)} has no tokenizer (tokenizer.json) to read a text; {OTHER}.")
     return tokenizer
+
+
+def _processor(source: Source, config: Any) -> Any:
+    """The image processor over Pillow, which needs no torchvision."""
+    try:
+        return AutoImageProcessor.from_pretrained(
+            source.name, config=config, backend="pil", trust_remote_code=False, **source.options
+        )
+    except ValueError:
+        # transformers 5.17 hides SegFormer's PIL processor where torchvision is missing, although it needs none.
+        kind = config.model_type
+        try:
+            home = importlib.import_module(f"transformers.models.{kind}.image_processing_pil_{kind}")
+        except ImportError:
+            home = None
+        name = f"{kind.replace('_', '')}imageprocessorpil"
+        hidden = next((getattr(home, one) for one in dir(home) if one.lower() == name), None)
+        if hidden is None:
+            raise
+        return hidden.from_pretrained(source.name, **source.options)

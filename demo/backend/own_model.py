@@ -66,7 +66,9 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 def _check_plain(model: torch.nn.Module, called: str) -> None:
     """Raises BadInput where the module, or one within it, is compiled already: eager would be compiled, too."""
     for name, module in model.named_modules():
-        if isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None:
+        forward = getattr(module, "forward", None)
+        wrapped = hasattr(forward, "_torchdynamo_orig_callable") and not hasattr(forward, "_torchdynamo_disable")
+        if wrapped or isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None:
             which = f"whose submodule {name}" if name else "that"
             raise BadInput(
                 f"{called} returned a module {which} is compiled already, so eager would be compiled, too. Return it "

@@ -14,7 +14,9 @@ from PIL import Image
 from demo.backend import models, predictions, timing
 from demo.backend.workload import Change, OtherSize, Workload
 from demo.core import images
+from demo.core.errors import BadInput
 from demo.core.outputs import EndToEnd, Predictions
+from demo.core.spec import RunSpec
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
 
@@ -73,6 +75,14 @@ class PictureWorkload(Workload):
             copy_seconds=timing.median_of_few(self.make_batch, self.clock),
             postprocess_seconds=timing.median_of_few(lambda: self.find(outputs), CPU_CLOCK),
         )
+
+
+def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file: Path | None) -> PictureWorkload:
+    """Raises BadInput where there is no picture, and what `models.load` raises."""
+    if picture is None or file is None:
+        raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
+    loaded = models.load(spec, device)
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

@@ -190,9 +190,14 @@ class TextWorkload(Workload):
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
         """Logits of one call over prompt and answer, without a cache, which comes to the same.
 
-        Not covered: longrope, where a text beyond the original length is read in another way from its first token on.
+        Raises ValueError where it does not: with longrope a text beyond the original length is read in another way
+        from its first token on, and the steps had read the prompt as a shorter one.
         """
         assert self.decoding.eager is not None
+        rope = getattr(self.model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+        prompt, original = self.ids.shape[1], rope.get("original_max_position_embeddings")
+        if rope.get("rope_type") == "longrope" and original and prompt <= original < prompt + self.spec.tokens:
+            raise ValueError(f"the answer crosses {original:,} tokens, from where longrope turns positions otherwise")
         answer = self.decoding.eager[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}

@@ -7,11 +7,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from demo.backend import compile_model, machine_probe, models, own_model, settings, text_workload
-from demo.backend.picture_workload import PictureWorkload
+from demo.backend import compile_model, machine_probe, own_model, picture_workload, settings, text_workload
 from demo.backend.workload import Workload
 from demo.core import images, refusals
-from demo.core.errors import BadInput
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
 
 
@@ -27,11 +25,8 @@ def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file:
         workload = own_model.load(spec, device)
     elif spec.task == TEXT_GENERATION:
         workload = text_workload.load(spec, device)
-    elif picture is not None and file is not None:
-        loaded = models.load(spec, device)
-        workload = PictureWorkload(spec, device, loaded.model, loaded, picture, file)
     else:
-        raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
+        workload = picture_workload.load(spec, device, picture, file)
     if spec.scope == "layers":
         compile_model.require_layers(workload.model, spec.checkpoint)
     return workload

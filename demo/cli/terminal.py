@@ -218,7 +218,7 @@ def history_table(results: Sequence[RunResult]) -> str:
             result.started_at.replace("T", " ").rstrip("Z"),
             result.spec.checkpoint,
             sentences.settings(result.spec, ENGLISH),
-            result.environment.device_name if result.environment else result.spec.device,
+            sentences.where(result),
             result.status,
             sentences.answer(result, ENGLISH),
             result.id,

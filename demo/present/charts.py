@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -21,19 +20,23 @@ from demo.present.figure import (
     SIGN_WIDTH,
     TEXT,
     WAITING,
+    bar_axes,
     bars,
     directed,
     dressed,
+    error_bar,
+    name_at_end,
     provenance,
     room,
     scale_of,
     shortened,
+    spread,
     titled,
 )
+from demo.present.guide_comparison import GPUS
 from demo.present.palette import COMPILED, EAGER
 from demo.store.tables import PublishedRow
 
-GPUS = ("A100", "V100", "T4")
 SLOWEST_SHOWN = 3.0
 """The scale of `trace` ends at this multiple of the slower median."""
 NO_TIMES = ("ok", "failed")
@@ -81,13 +84,9 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language
     shown = [by_gpu[gpu] for gpu in GPUS if gpu in by_gpu]
     if not shown:
         return None
-    names, seconds, texts = [], [], []
-    for row in shown:
-        names += [f"<b>{row.gpu}</b>  {sentences.variant('eager', lang)}", sentences.variant("compiled", lang)]
-        seconds += [row.eager_seconds, row.compiled_seconds]
-        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in seconds[-2:]]
-        if row.speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
+    names, seconds, texts = pairs(
+        [(row.gpu, (row.eager_seconds, row.compiled_seconds), row.speedup) for row in shown], lang
+    )
     return bars(
         title=lang.plain("chart_title"),
         names=names,
@@ -105,6 +104,24 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language
     )
 
 
+Pair = tuple[str, Sequence[float | None], float | None]
+"""What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
+
+
+def pairs(shown: Iterable[Pair], lang: Language) -> tuple[list[str], list[float | None], list[str]]:
+    """Names, seconds and texts of `bars`, two for each of `shown`; the speed-up stands at the compiled bar."""
+    names: list[str] = []
+    seconds: list[float | None] = []
+    texts: list[str] = []
+    for name, pair, speedup in shown:
+        names += [f"<b>{name}</b>  {sentences.variant('eager', lang)}", sentences.variant("compiled", lang)]
+        seconds += pair
+        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
+        if speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
+    return names, seconds, texts
+
+
 def trace(result: RunResult, lang: Language) -> go.Figure:
     """Every timed call of both variants in the order timed, which shows drift, steps and outliers.
 
@@ -114,8 +131,8 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     """
     sides = {
         name: (side, colour)
-        for name, side, colour in zip(("eager", "compiled"), _timed(result), (EAGER, COMPILED), strict=True)
-        if side is not None
+        for name, side, colour in (("eager", result.eager, EAGER), ("compiled", result.compiled, COMPILED))
+        if side is not None and side.wall_seconds
     }
     medians = {name: side.median_seconds for name, (side, _) in sides.items()}
     slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
@@ -125,6 +142,7 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     hover = directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
     figure = go.Figure()
     beyond = 0
+    shifts = dict(zip(medians, spread([median / end * PLOT_HEIGHT for median in medians.values()]), strict=True))
     for name, (side, colour) in sides.items():
         times = np.asarray(side.wall_seconds)
         far = times > end
@@ -148,17 +166,7 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
                 cliponaxis=False,
             )
         )
-        nudge = 0 if len(medians) < 2 else _nudge(medians, name, end)
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=10,
-            y=medians[name] * scale,
-            yshift=nudge,
-            text=f'<span style="color:{colour}">{sign}</span> {names[name]}',
-            showarrow=False,
-        )
+        name_at_end(figure, names[name], medians[name] * scale, sign, colour, shifts[name])
     source = [lang.plain("chart_trace_why"), *provenance(result)]
     if beyond:
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
@@ -206,16 +214,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
                 hoverinfo="skip",
             )
         )
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=8,
-            y=end * scale,
-            yshift=shift,
-            text=f'<span style="color:{colour}">{"┄" if name == "warm" else "━"}</span> {names[name]}',
-            showarrow=False,
-        )
+        name_at_end(figure, names[name], end * scale, "┄" if name == "warm" else "━", colour, shift)
     for even in crossings.values():
         at = even.calls or 0
         high = calls if even.high is None else min(calls, even.high)
@@ -226,15 +225,7 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
                 y=[(even.seconds or 0.0) * scale],
                 mode="markers",
                 marker={"color": TEXT, "size": 11, "line": {"width": 0}},
-                error_x={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [max(0.0, high - at)],
-                    "arrayminus": [max(0, at - (even.low or at))],
-                    "color": TEXT,
-                    "thickness": 2,
-                    "width": 6,
-                },
+                error_x=error_bar([max(0.0, high - at)], [max(0, at - (even.low or at))]),
                 hoverinfo="skip",
             )
         )
@@ -246,7 +237,6 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
-            showarrow=False,
         )
     meaning = lang.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
@@ -260,16 +250,6 @@ def _long_scale(longest: float) -> tuple[float, str]:
     if longest >= 2 * 3600:
         return 1 / 3600, "hours"
     return (1 / 60, "minutes") if longest >= 2 * 60 else (1.0, "seconds")
-
-
-def spread(heights: Sequence[float], least: float = 20) -> list[float]:
-    """Pixels by which each of the labels at these heights moves so that no two are nearer than `least`."""
-    order = sorted(range(len(heights)), key=lambda place: heights[place])
-    moved = list(heights)
-    for below, above in itertools.pairwise(order):
-        moved[above] = max(moved[above], moved[below] + least)
-    excess = max(0.0, moved[order[-1]] - max(heights[order[-1]], PLOT_HEIGHT))
-    return [moved[place] - excess - height for place, height in enumerate(heights)]
 
 
 def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
@@ -302,14 +282,8 @@ def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
             )
         )
     for place, (_, _, share, seconds) in enumerate(sides):
-        figure.add_annotation(
-            x=seconds * scale,
-            y=place,
-            text=directed(lang.plain("chart_busy_share", share=fmt.percent(share))),
-            xanchor="left",
-            xshift=8,
-            showarrow=False,
-        )
+        text = directed(lang.plain("chart_busy_share", share=fmt.percent(share)))
+        figure.add_annotation(x=seconds * scale, y=place, text=text, xanchor="left", xshift=8)
     source = [lang.plain("chart_busy_why")]
     if result.roofline is not None:
         least = result.roofline.least_seconds * scale
@@ -317,16 +291,8 @@ def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
         source.append(lang.plain("chart_least", time=fmt.latency(result.roofline.least_seconds)))
     names = [sentences.variant(name, lang) for name, *_ in sides]
     figure.update_layout(barmode="stack")
-    figure.update_yaxes(
-        tickvals=list(range(len(sides))),
-        ticktext=names,
-        range=[len(sides) - 0.4, -0.6],
-        ticks="",
-        showgrid=False,
-        zeroline=False,
-    )
     longest = max(seconds for *_, seconds in sides)
-    figure.update_xaxes(range=[0, longest * scale], nticks=5, showgrid=True, zeroline=True)
+    bar_axes(figure, range(len(sides)), names, [len(sides) - 0.4, -0.6], [0, longest * scale])
     return dressed(
         figure,
         titled("chart_busy", unit, lang),
@@ -335,20 +301,6 @@ def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
         right=128,
         plot=round(34 * (len(sides) + 0.2)),
     )
-
-
-def _nudge(medians: dict[str, float], name: str, end: float) -> int:
-    """Pixels by which a name moves away from the other one where the two medians nearly coincide."""
-    if abs(medians["eager"] - medians["compiled"]) > 0.1 * end:
-        return 0
-    slower = max(medians, key=lambda key: medians[key])
-    return 10 if name == slower else -10
-
-
-def _timed(result: RunResult) -> tuple[Measurement | None, Measurement | None]:
-    """Both measurements; None for one without a single timed call."""
-    eager, compiled = (side if side and side.wall_seconds else None for side in (result.eager, result.compiled))
-    return eager, compiled
 
 
 def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:

@@ -9,9 +9,11 @@ that the same figure serves a phone of 390 pixels and a projector of 1920.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -77,7 +79,8 @@ def bars(
     """
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // group) for bar in range(len(names))]
-    ends = [max(value or 0.0, span[1] if span else 0.0) for value, span in zip(seconds, ranges, strict=True)]
+    spans = [span or (value or 0.0, value or 0.0) for value, span in zip(seconds, ranges, strict=True)]
+    ends = [max(value or 0.0, high) for value, (_, high) in zip(seconds, spans, strict=True)]
     figure = go.Figure(
         go.Bar(
             orientation="h",
@@ -89,27 +92,55 @@ def bars(
                 "opacity": [0.6 if bar % group == 2 else 1.0 for bar in range(len(names))],
                 "line": {"width": 0},
             },
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [_above(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
-                "arrayminus": [_below(value, span) * scale for value, span in zip(seconds, ranges, strict=True)],
-                "color": TEXT,
-                "thickness": 2,
-                "width": 6,
-                "visible": any(ranges),
-            },
+            error_x=error_bar(
+                [max(0.0, high - (value or 0.0)) * scale for value, (_, high) in zip(seconds, spans, strict=True)],
+                [max(0.0, (value or 0.0) - low) * scale for value, (low, _) in zip(seconds, spans, strict=True)],
+            )
+            | {"visible": any(ranges)},
             hoverinfo="skip",
         )
     )
     for place, end, text in zip(places, ends, texts, strict=True):
-        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8, showarrow=False)
-    figure.update_yaxes(
-        tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], ticks="", showgrid=False, zeroline=False
-    )
-    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+        figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
+    bar_axes(figure, places, names, [places[-1] + 0.6, -0.6], [0, max(ends) * scale or 1])
     title = lang.listed([title, lang.plain_value(unit)])
     return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
+
+
+def bar_axes(
+    figure: go.Figure, places: Sequence[float], names: Sequence[str], down: Sequence[float], across: Sequence[float]
+) -> None:
+    """Axes of horizontal bars: `names` at `places` down the left side, and a grid across. `down` and `across` are the
+    ranges of the axes."""
+    names_at = {"tickvals": list(places), "ticktext": list(names)}
+    figure.update_yaxes(**names_at, range=list(down), ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=list(across), nticks=5, showgrid=True, zeroline=True)
+
+
+def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
+    """A line on each bar or point, so far to its right and to its left."""
+    line = {"color": TEXT, "thickness": 2, "width": 6}
+    return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
+
+
+def spread(heights: Sequence[float], sizes: Sequence[float] = ()) -> list[float]:
+    """Pixels by which texts at these heights move up or down so that none overlap.
+
+    `sizes` are the texts' own heights, 20 pixels unless they are given.
+    """
+    sizes = sizes or [20] * len(heights)
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    free = list(heights)
+    for before, place in itertools.pairwise(order):
+        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
+    moved = (sum(free) - sum(heights)) / max(1, len(heights))
+    return [new - old - moved for new, old in zip(free, heights, strict=True)]
+
+
+def name_at_end(figure: go.Figure, name: str, y: float, sign: str, colour: str, yshift: float) -> None:
+    """A line's name with its sign on the right of the plot, at height `y`, moved up by `yshift` pixels."""
+    text = f'<span style="color:{colour}">{sign}</span> {name}'
+    figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=8, y=y, yshift=yshift, text=text)
 
 
 def titled(key: str, unit: str, lang: Language) -> str:
@@ -144,7 +175,7 @@ def dressed(
     figure.update_yaxes(**axis)
     if figure.data and figure.data[0].type == "bar":
         figure.update_yaxes(tickfont={"size": NAMES})
-    figure.update_annotations(font={"size": NAMES})
+    figure.update_annotations(font={"size": NAMES}, showarrow=False)
     figure.add_annotation(
         text="<br>".join(html.escape(line, quote=False) for line in lines),
         align="left",
@@ -241,14 +272,6 @@ def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
     if max((value for value in seconds if value is not None), default=0.0) >= 1:
         return 1.0, "s"
     return fmt.milliseconds(1.0), "ms"
-
-
-def _above(value: float | None, span: tuple[float, float] | None) -> float:
-    return 0.0 if value is None or span is None else max(0.0, span[1] - value)
-
-
-def _below(value: float | None, span: tuple[float, float] | None) -> float:
-    return 0.0 if value is None or span is None else max(0.0, value - span[0])
 
 
 def provenance(result: RunResult) -> list[str]:

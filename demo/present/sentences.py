@@ -140,8 +140,7 @@ def summary(result: RunResult) -> str:
         answer = f"compiled ran {figure} times {verdict} than eager"
     else:
         answer = f"{speedup_in_full(result, ENGLISH)}, compiled against eager"
-    where = result.environment.device_name if result.environment else result.spec.device
-    return f"{result.spec.checkpoint} on {where}: {answer} ({basis(result, ENGLISH)})"
+    return f"{result.spec.checkpoint} on {where(result)}: {answer} ({basis(result, ENGLISH)})"
 
 
 def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
@@ -164,6 +163,11 @@ def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | Non
 def short(checkpoint: str) -> str:
     """A Hub id without its owner, for sentences."""
     return checkpoint.rsplit("/", 1)[-1]
+
+
+def where(result: RunResult) -> str:
+    """The name of the device that ran it; without one, the device that was asked for."""
+    return result.environment.device_name if result.environment else result.spec.device
 
 
 def status(result: RunResult, lang: Language) -> str:

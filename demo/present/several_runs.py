@@ -14,15 +14,17 @@ from demo.core.languages import Language
 from demo.core.measurement import Measurement
 from demo.core.result import RunResult
 from demo.present import sentences
-from demo.present.charts import SLOWEST_SHOWN, spread
+from demo.present.charts import SLOWEST_SHOWN
 from demo.present.figure import (
     PLOT_HEIGHT,
     SIGN_WIDTH,
     directed,
     dressed,
+    name_at_end,
     provenance,
     room,
     scale_of,
+    spread,
     titled,
 )
 from demo.present.palette import VARIANTS, Variant
@@ -78,16 +80,8 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
     for line, value, shift in zip(lines, ends, shifts, strict=True):
         figure.add_trace(_drawn(line, np.minimum(line.seconds, end) * scale, lang))
         sign = ("●" if line.variant == "eager" else "◆") + ("━" if line.letter == LETTERS[0] else "┄")
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=8,
-            y=math.log10(value * scale) if far else value * scale,
-            yshift=shift,
-            text=f'<span style="color:{VARIANTS[line.variant]}">{sign}</span> {line.name(lang)}',
-            showarrow=False,
-        )
+        height = math.log10(value * scale) if far else value * scale
+        name_at_end(figure, line.name(lang), height, sign, VARIANTS[line.variant], shift)
     first, second = LETTERS
     source = [lang.plain("chart_both_runs_why", first=first, second=second), lang.plain("chart_by_seconds")]
     if far:

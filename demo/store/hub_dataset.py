@@ -92,10 +92,10 @@ class PushedHistory(History):
             return super().append(result)
         finally:
             try:
+                self._start()
                 self._write(result)
             except Exception as error:  # no failure of the dataset may harm the run
                 _log.warning("a result was not prepared for the dataset %s: %s", self._dataset, error)
-            self._start()
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes results here. Those that were pushed stay in the dataset; the others are not pushed any more.

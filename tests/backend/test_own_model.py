@@ -82,6 +82,18 @@ def failing():
     raise ValueError("no such size\\nmore")
 def leaving(): raise SystemExit("bye")
 no_function = 5
+
+class Decorated(torch.nn.Module):
+    forward = torch.compile(lambda self, x: x + 1)
+class Undecorated(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x): return x + 1
+def decorated(): return Outer(Decorated()), X
+def by_assignment():
+    model = Net()
+    model.forward = torch.compile(model.forward)
+    return model, X
+def not_compiled(): return Undecorated(), X
 """
 
 
@@ -129,6 +141,8 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
         ("wrapped", "returned a module that is compiled already, so eager would be compiled, too"),
         ("in_place", "returned a module that is compiled already"),
         ("within", "returned a module whose submodule inner is compiled already"),
+        ("decorated", "returned a module whose submodule inner is compiled already"),
+        ("by_assignment", "returned a module that is compiled already"),
         ("half", "holds weights in bfloat16, and this run is in float32"),
         ("failing", "failed: ValueError: no such size (mine.py, line 62)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 63)"),
@@ -138,6 +152,10 @@ def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: st
     with pytest.raises(BadInput) as refused:
         loaded(file, function)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_forward_that_torch_compile_leaves_alone_is_plain(file: Path) -> None:
+    assert loaded(file, "not_compiled").eager() is not None
 
 
 @pytest.mark.parametrize(

@@ -144,10 +144,9 @@ def after_text(tab: Any) -> None:
 
 def _unfold(tab: Any) -> None:
     """Every section of the result."""
-    for fold in tab.locator("#stage .fold > .label-wrap:not(.open)").all():
-        fold.click()
-    for fold in tab.locator("#stage details:not([open]) > summary").all():
-        fold.click()
+    for closed in ("#stage .fold > .label-wrap:not(.open)", "#stage details:not([open]) > summary"):
+        tab.locator(closed).evaluate_all("titles => titles.forEach(title => title.click())")
+        tab.wait_for_timeout(200)
     tab.locator("#figure-calls .main-svg").first.wait_for()
 
 

@@ -74,12 +74,6 @@ def test_a_break_even_is_a_range_of_two_digits_in_calls_or_tokens() -> None:
         assert ("tokens" in advice.worth(text, ENGLISH)) and "calls" not in advice.worth(text, ENGLISH)
 
 
-def test_a_start_costs_what_the_kept_cache_leaves_of_it() -> None:
-    assert advice.start_seconds(result()) == 20.0
-    assert advice.start_seconds(result(compilation=Compilation(20.0, "cold", 1, cold=COLD, warm=WARM))) == 2.0
-    assert advice.start_seconds(result(compilation=None)) is None
-
-
 OTHER = ("microsoft/resnet-50", "shapes-segformer")
 
 

@@ -14,7 +14,7 @@ from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import canvas, fonts, palette
 from demo.present.canvas import MAX_ASPECT, MIN_SIDE
 from demo.present.drawing import difference, draw, draw_boxes, draw_labels, draw_segments
-from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, text_on
+from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, rgb, text_on
 
 GREY = (120, 120, 120)
 SHAPES = [(1, 1), (20, 1), (1, 20), (96, 96), (640, 32), (32, 640), (640, 480), (480, 640)]
@@ -48,10 +48,6 @@ def half(width: int = 640, height: int = 480, right: bool = False) -> np.ndarray
     mask[:, width // 2 :] = right
     mask[:, : width // 2] = not right
     return mask
-
-
-def rgb(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
 
 
 def has(image: Image.Image, colour: str) -> bool:
@@ -207,9 +203,11 @@ def test_the_caption_of_a_segment_lies_inside_it_though_its_middle_is_empty(writ
 # Differences
 
 
-def test_equal_boxes_have_no_difference() -> None:
+def test_equal_boxes_and_segments_have_no_difference() -> None:
     seen = boxes(box("cat", 10, 10, 90, 90), box("cat", 10, 10, 90, 90), box("point", 5, 5, 5, 5))
     assert difference(preview(), info(), seen, seen) is None
+    sky, again = (Predictions(segments=(segment("sky", half(), score),)) for score in (0.5, 0.6))
+    assert difference(preview(), info(), sky, again) is None
 
 
 def test_a_box_that_only_one_variant_saw_is_drawn_in_that_variant_s_colour(written: list[Written]) -> None:
@@ -224,12 +222,6 @@ def test_a_box_that_changed_its_label_is_drawn_for_both(written: list[Written]) 
     assert image is not None
     assert {mark.text for mark in written} == {"only eager: cat 90 %", "only compiled: dog 90 %"}
     assert not overlapping(written)
-
-
-def test_equal_segments_have_no_difference() -> None:
-    seen = Predictions(segments=(segment("sky", half(), 0.5),))
-    again = Predictions(segments=(segment("sky", half(), 0.6),))
-    assert difference(preview(), info(), seen, again) is None
 
 
 def test_changed_pixels_are_highlighted_and_counted(written: list[Written]) -> None:

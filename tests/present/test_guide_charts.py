@@ -146,18 +146,15 @@ def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path)
     assert "dashed: measured by this project" in source(figure)
 
 
-@pytest.mark.parametrize(
-    ("subset", "mode", "joined"),
-    [
+def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
+    for subset, mode, joined in [
         ("measured", "default", True),
         ("measured reduce-overhead", "reduce-overhead", False),
         ("measured float16", "default", False),
-    ],
-)
-def test_only_what_was_measured_alike_joins_a_table(own: Path, subset: str, mode: str, joined: bool) -> None:
-    write(own / "h200.csv", {"subset": subset, "mode": mode})
-    table = published.tables().rows
-    assert (table[-1] in comparable_rows(table[0], table)) is joined
+    ]:
+        write(own / "h200.csv", {"subset": subset, "mode": mode})
+        table = published.tables().rows
+        assert (table[-1] in comparable_rows(table[0], table)) is joined
 
 
 def test_names_from_a_measured_table_are_text_and_not_markup(own: Path) -> None:

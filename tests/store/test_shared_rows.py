@@ -137,8 +137,9 @@ def test_only_equal_versions_and_settings_are_compared_on_any_model_and_device(t
         {"checkpoint": "microsoft/resnet-50"}, {"device": "cuda", "device_name": "Tesla T4"}, {"threads": 8},
         {"precision": 0.05}, {"most_seconds": 30.0}, {"repeats": 3},
     ]  # fmt: skip
-    for other in (*apart, *together):
-        assert (only_row(tmp_path, **other).setting == only_row(tmp_path).setting) is (other in together), other
+    rows = [cells(id=str(number), **other) for number, other in enumerate(({}, *apart, *together))]
+    first, *others = (row.setting for row in shared_rows.read(write(tmp_path, rows)).rows)
+    assert [setting == first for setting in others] == [False] * len(apart) + [True] * len(together)
 
 
 def test_threads_tell_apart_cpus_and_not_gpus(tmp_path: Path) -> None:

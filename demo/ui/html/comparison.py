@@ -43,7 +43,7 @@ def listing(results: Sequence[RunResult], stored: int, search: str, lang: Langua
 
 def _row(result: RunResult, lang: Language) -> dict[str, object]:
     """A line of the list, as plain text."""
-    spec, machine, when = result.spec, result.environment, lang.plain_value(_minute(result))
+    spec, when = result.spec, lang.plain_value(_minute(result))
     asked = sentences.settings_apart(spec, lang)
     name = lang.listed([lang.plain_value(spec.checkpoint), *asked, when])
     known = result.speedup if sentences.outcome(result) is not None else None
@@ -54,7 +54,7 @@ def _row(result: RunResult, lang: Language) -> dict[str, object]:
         "when": when,
         "checkpoint": spec.checkpoint,
         "asked": " · ".join(asked),
-        "where": machine.device_name if machine else spec.device,
+        "where": sentences.where(result),
         "times": sentences.times(result),
         "outcome": _outcome(result, lang),
         "interval": _span(known, lang) if known is not None else "",
@@ -117,8 +117,8 @@ def _untimed(results: Sequence[RunResult], letters: str, lang: Language) -> str:
 
 def _differences(results: Sequence[RunResult], lang: Language) -> str:
     """The names of the settings and machine facts in which the runs differ."""
-    facts = {name: [value(result) for result in results] for name, value in _FACTS.items()}
-    different = [lang.plain(name).lower() for name, values in facts.items() if len(set(values)) > 1]
+    facts = list(map(_facts, results))
+    different = [lang.plain(name).lower() for name in facts[0] if len({each[name] for each in facts}) > 1]
     if not different:
         return lang.plain("compared_same" if _agree(results) else "compared_not_same")
     return lang.composed("compared_differ", names=lang.listed(different))
@@ -131,7 +131,7 @@ def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
 
     The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
     """
-    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, _FACTS["row_machine"](one)) for one in results}
+    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, sentences.where(one)) for one in results}
     known = [one.speedup is not None and one.failure is None and one.compilation is not None for one in results]
     if len(work) > 1 or not all(known):
         return ""
@@ -175,34 +175,30 @@ def _agree(results: Sequence[RunResult]) -> bool:
     return overlap and len({result.status for result in results}) == 1
 
 
-def _setting(name: str) -> Callable[[RunResult], str]:
-    def value(result: RunResult) -> str:
-        if name in without_meaning(result.spec.task):
-            return ""
-        asked = getattr(result.spec, name)
-        if isinstance(asked, bool):
-            return "✓" if asked else "–"
-        text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
-        return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
-
-    return value
-
-
-def _machine_fact(name: str) -> Callable[[RunResult], str]:
-    return lambda result: (getattr(result.environment, name) or "") if result.environment else ""
+def _facts(result: RunResult) -> dict[str, str]:
+    """Settings and machine of a run, by the key of their name; a field of a spec has its name in the form."""
+    image, machine = result.image, result.environment
+    return {field.name: _setting(result.spec, field.name) for field in dataclasses.fields(RunSpec)} | {
+        "picture": f"{image.name}, {image.sha256[:8]}" if image else "",
+        "row_machine": sentences.where(result),
+        "row_cpu": machine.cpu if machine else "",
+        "compared_torch": machine.torch if machine else "",
+        "compared_transformers": machine.transformers if machine else "",
+        "compared_driver": (machine.driver or "") if machine else "",
+    }
 
 
-_FACTS: dict[str, Callable[[RunResult], str]] = {
-    field.name: _setting(field.name) for field in dataclasses.fields(RunSpec)
-} | {
-    "picture": lambda result: f"{result.image.name}, {result.image.sha256[:8]}" if result.image else "",
-    "row_machine": lambda result: result.environment.device_name if result.environment else result.spec.device,
-    "row_cpu": _machine_fact("cpu"),
-    "compared_torch": _machine_fact("torch"),
-    "compared_transformers": _machine_fact("transformers"),
-    "compared_driver": _machine_fact("driver"),
-}
-"""Settings and machine of a run, by the key of their name; a field of a spec has its name in the form."""
+def _setting(spec: RunSpec, name: str) -> str:
+    """'' where the setting has no meaning for the task."""
+    if name in without_meaning(spec.task):
+        return ""
+    asked = getattr(spec, name)
+    if isinstance(asked, bool):
+        return "✓" if asked else "–"
+    text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
 _ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "row_machine", "compared_torch")
 """The facts that the table always shows. Others appear where the runs differ."""
 
@@ -259,8 +255,9 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
         return lang.plain_value(text) if text else ""
 
     yield line(lang.plain("history_started"), lambda one: value(_minute(one)))
-    for name, read in _FACTS.items():
-        values = [read(result) for result in results]
+    facts = list(map(_facts, results))
+    for name in facts[0]:
+        values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
             yield lang.plain(name), list(map(value, values))
     yield line(lang.plain("compared_outcome"), lambda one: _outcome(one, lang))

@@ -24,11 +24,6 @@ def intro(checkpoint: str, lang: Language) -> str:
     return drawn("results.intro", lang, sentences.short(checkpoint), catalog.refusal(checkpoint))
 
 
-_RELATIVES = {
-    "shapes-vit": "google/vit-base-patch16-224",
-    "shapes-segformer": "nvidia/segformer-b0-finetuned-ade-512-512",
-    "shapes-rtdetr": "facebook/detr-resnet-50",
-}
 _RELATIVE_OF_TASK = {
     "image-classification": "google/vit-base-patch16-224",
     "image-segmentation": "nvidia/segformer-b0-finetuned-ade-512-512",
@@ -42,8 +37,8 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
         return checkpoint, lang.plain("published_own", model=sentences.short(checkpoint), year=2023)
     if task == TEXT_GENERATION:
         return "", lang.plain("published_none")
-    relative = _RELATIVES.get(checkpoint) or _RELATIVE_OF_TASK[task]
-    kin = "published_kin" if checkpoint in _RELATIVES else "published_best_known"
+    relative, known = _RELATIVE_OF_TASK[task], catalog.find(checkpoint)
+    kin = "published_kin" if known is not None and known.bundled else "published_best_known"
     return relative, lang.plain(kin, model=sentences.short(checkpoint), relative=sentences.short(relative), year=2023)
 
 
@@ -89,8 +84,7 @@ def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
 
 
 def _asked(result: RunResult, lang: Language) -> str:
-    where = result.environment.device_name if result.environment else result.spec.device
-    return f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(where)}"
+    return f"{sentences.settings_line(result.spec, lang)} · {lang.plain_value(sentences.where(result))}"
 
 
 def _warnings(result: RunResult, lang: Language) -> Markup:

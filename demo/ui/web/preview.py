@@ -15,7 +15,6 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
@@ -45,12 +44,10 @@ DAY, MINUTES = 86_400, 300
 _log = logging.getLogger(__name__)
 
 
-def _response(
-    body: bytes | str, kind: str, seconds: int = 0, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
+def _response(body: bytes | str, kind: str, seconds: int = 0, status: int = 200) -> Response:
     """An answer that may be kept elsewhere for so many seconds."""
     kept = f"public, max-age={seconds}" if seconds else "no-store"
-    return Response(body, status, {**(headers or {}), "cache-control": kept, "x-content-type-options": "nosniff"}, kind)
+    return Response(body, status, {"cache-control": kept, "x-content-type-options": "nosniff"}, kind)
 
 
 class Previews:
@@ -77,8 +74,9 @@ class Previews:
         if asked[1] == "badge":
             badge = await asyncio.to_thread(link_preview.badge, result)
             # opened by itself an SVG is a document: nothing in it runs or loads
-            nothing = {"content-security-policy": "default-src 'none'; sandbox"}
-            return _response(badge.encode(), "image/svg+xml", MINUTES, headers=nothing)
+            answer = _response(badge, "image/svg+xml", MINUTES)
+            answer.headers["content-security-policy"] = "default-src 'none'; sandbox"
+            return answer
         if result.id not in self._cards and self._waiting >= MAX_WAITING:
             return _response("Many cards are being asked for. Try again in a minute.", "text/plain", status=503)
         self._waiting += 1

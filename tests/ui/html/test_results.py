@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -21,10 +19,10 @@ from demo.core import catalog
 from demo.core.languages import ENGLISH
 from demo.core.measurement import GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions
-from demo.core.result import Failure, Progress, RunResult
+from demo.core.result import Failure, Progress
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.ui.html import outputs_html, progress, results, sections, takeaway
+from demo.ui.html import outputs_html, progress, results, sections
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -122,10 +120,3 @@ def test_random_weights_draw_nothing_and_say_why() -> None:
     html = outputs_html.shown(ok_result(spec=spec, predictions=None), ENGLISH)
     assert "predictions are meaningless" in html
     assert "<img" not in html
-
-
-def test_the_result_can_be_taken_away_as_json() -> None:
-    html = takeaway.section(ok_result(), ENGLISH)
-    found = re.search(r'download="shapes-vit-[\w.-]+\.json" href="data:application/json;base64,([^"]+)"', html)
-    assert found is not None
-    assert RunResult.from_json(json.loads(base64.b64decode(found[1]))) == ok_result()

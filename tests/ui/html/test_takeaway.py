@@ -12,12 +12,12 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
+from page_support import Tags
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
@@ -152,49 +152,21 @@ def test_gradio_client_pasted_into_an_empty_folder_repeats_the_run(served: Any, 
     assert asked[before:] == [(result.spec, (picture or SCENE).read_bytes())]
 
 
-class Parts(HTMLParser):
-    """Tags, links to download, texts by the id of their element, and whether anything would run as a script."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: dict[str, str] = {}
-        self.texts: dict[str, str] = {}
-        self.copies: list[str] = []
-        self.events = False
-        self._inside = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attributes}
-        self.tags.append(tag)
-        self.events |= any(name.startswith("on") for name in given)
-        self._inside = given.get("id", "")
-        if "download" in given:
-            self.links[given["download"]] = given["href"]
-        if "data-copies" in given:
-            self.copies.append(given["data-copies"])
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        self.texts[self._inside] = self.texts.get(self._inside, "") + data
-
-
-def test_the_script_is_a_file_to_download() -> None:
+def test_script_and_json_are_files_to_download() -> None:
     result = ok_result()
-    links = Parts(takeaway.section(result, ENGLISH)).links
-    ((name, link),) = ((name, link) for name, link in links.items() if name.endswith(".py"))
-    assert re.fullmatch(r"[A-Za-z0-9.-]+", name)
-    assert base64.b64decode(link.removeprefix("data:text/x-python;base64,")).decode() == script(result)
+    html = takeaway.section(result, ENGLISH)
+    files = dict(
+        re.findall(r'download="shapes-vit-[A-Za-z0-9.-]+\.(json|py)" href="data:[a-z/-]+;base64,([^"]+)"', html)
+    )
+    assert base64.b64decode(files["py"]).decode() == script(result)
+    assert RunResult.from_json(json.loads(base64.b64decode(files["json"]))) == result
 
 
 def test_text_from_outside_is_shown_as_text() -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
-    parts = Parts(takeaway.section(ok_result(spec=OWL, environment=environment, id=HOSTILE), ENGLISH))
-    assert "img" not in parts.tags
-    assert not parts.events
+    hostile = ok_result(spec=OWL, environment=environment, id=HOSTILE)
+    tags = Tags(takeaway.section(hostile, ENGLISH, badge=HOSTILE))
+    assert "img" not in tags.names and not tags.runs_script
 
 
 def test_the_markdown_table_has_the_figures_and_no_markup_from_outside() -> None:

@@ -156,11 +156,7 @@ def test_three_folds_are_filled_under_an_answer_and_a_failure_leaves_what_is_kno
     titles = [last[fold.accordion]["label"] for fold in folds if last[fold.accordion]["visible"]]
     assert titles == [ENGLISH.plain(name) for name in ("fold_why", "fold_cost", "fold_take")]
     for fold in folds:
-        for section in fold.sections:
-            html = section.html(full_result(), ENGLISH)
-            assert last[fold.html[section.name]]["visible"] is bool(html) is (section.name != "reruns")
-            if section.figure is not None:
-                assert last[fold.figures[section.name]]["visible"] is bool(html)
+        assert all(last[part]["visible"] and last[part]["value"] for part in (fold.html | fold.figures).values())
     page = Page(answering(failed_result()))
     *_, last = pressed(page)
     assert [last[fold.accordion]["visible"] for fold in page.run_tab.pane.folds] == [True, False, True]
