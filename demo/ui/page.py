@@ -121,7 +121,7 @@ class Page:
         history: History | None = None,
         precompiler: Precompiler | None = None,
     ) -> None:
-        """`runner`, `choice` and `history` are those of `build`; `precompiler` compiles a sweep's next cells in advance."""
+        """The first three are those of `build`; `precompiler` compiles a sweep's next cells in advance."""
         self._runner = runner
         history = history or History()
         self.queue = queue = RunQueue()
