@@ -84,7 +84,7 @@ def _autopilot(options: argparse.Namespace) -> int:
 
 
 def _chosen(candidates: Sequence[RunSpec], **only: list[str] | None) -> list[RunSpec]:
-    """Those with one of the values that `only` gives for a field. Raises BadInput for one that no candidate has."""
+    """The candidates with one of the values that `only` gives for a field. Raises BadInput for a value of none."""
     chosen = list(candidates)
     for name, values in only.items():
         offered = dict.fromkeys(getattr(one, name) for one in candidates)

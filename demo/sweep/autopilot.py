@@ -237,7 +237,7 @@ class _Search:
     def rung(
         self, reference: RunResult, settings: Sequence[RunSpec], budget: float
     ) -> Generator[Step, None, list[RunSpec]]:
-        """Those that agree with `reference`, the fastest first; none at all when the search was cancelled."""
+        """The settings that agree with `reference`, the fastest first; none when the search was cancelled."""
         self.rungs += 1
         cells = self.cells(dataclasses.replace(one, most_seconds=budget) for one in settings)
         cells = yield from self.measure(f"rung {self.rungs}: {len(settings)} settings", cells, self.precompiler)

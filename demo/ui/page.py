@@ -121,7 +121,7 @@ class Page:
         history: History | None = None,
         precompiler: Precompiler | None = None,
     ) -> None:
-        """As for `build`; `precompiler` compiles the next cells of a sweep in advance."""
+        """The first three are those of `build`; `precompiler` compiles a sweep's next cells in advance."""
         self._runner = runner
         history = history or History()
         self.queue = queue = RunQueue()

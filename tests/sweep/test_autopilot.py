@@ -100,10 +100,11 @@ class Made:
         yield made
 
 
-def found(seconds: Any, tmp_path: Path, modes: tuple[str, ...] = autopilot.CPU_MODES) -> tuple[Answer, Made]:
+def found(seconds: Any, tmp_path: Path, ran_into: str = "history") -> tuple[Answer, Made]:
+    """The answer of a search that knows `history.sqlite3`, and its runner, which stores into the file named."""
     history = History(tmp_path / "history.sqlite3")
-    runner = Made(history, seconds)
-    chosen = [one for one in autopilot.candidates(SPEC, MACHINE) if one.mode in modes]
+    runner = Made(History(tmp_path / f"{ran_into}.sqlite3"), seconds)
+    chosen = autopilot.candidates(SPEC, MACHINE)
     steps = autopilot.run(SPEC, chosen, runner, MACHINE, history.all(), PICTURE, threading.Event())
     while True:
         try:
@@ -224,22 +225,8 @@ def test_plain_eager_is_not_beaten_by_what_is_slower(tmp_path: Path) -> None:
 
 def test_a_search_that_is_asked_again_runs_only_the_last_comparison(tmp_path: Path) -> None:
     found(speed, tmp_path)
-    _, runner = found_again(tmp_path)
+    _, runner = found(speed, tmp_path, ran_into="other")  # ids start anew
     assert len(runner.ran) == 2 * autopilot.ROUNDS
-
-
-def found_again(tmp_path: Path) -> tuple[Answer, Made]:
-    history = History(tmp_path / "history.sqlite3")
-    runner = Made(history, speed)
-    runner.ran = []
-    runner.history = History(tmp_path / "other.sqlite3")  # ids start anew
-    chosen = autopilot.candidates(SPEC, MACHINE)
-    steps = autopilot.run(SPEC, chosen, runner, MACHINE, history.all(), PICTURE, threading.Event())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stopped:
-            return stopped.value, runner
 
 
 def test_the_report_names_the_winner_its_interval_every_try_and_the_command(tmp_path: Path) -> None:

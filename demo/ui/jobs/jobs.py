@@ -41,7 +41,7 @@ class WaitingForQuiet:
     """It is this run's turn, and other programs keep the machine busy."""
 
     share: float
-    """Of the cores, that they use."""
+    """The part of the cores that they use, from 0 to 1."""
 
 
 @dataclass(frozen=True)

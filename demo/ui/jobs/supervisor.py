@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+from demo.core import format as fmt
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.store.history import HistoryError
@@ -26,9 +27,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Refused:
-    """The work was not possible as requested; `sentence` gives the reason."""
+    """The work was not possible as requested."""
 
     sentence: str
+    """The reason, fit for a browser."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Work:
         try:
             outcome = self._work()
         except (BadInput, HistoryError) as refused:
-            outcome = Refused(str(refused))
+            outcome = Refused(fmt.redact(str(refused)))
         except Exception:
             _log.exception("a run or a sweep failed inside the page")
             outcome = Broken()

@@ -28,7 +28,7 @@ class Preset:
     title: str
     """In English."""
     values: dict[str, Any] = field(default_factory=dict)
-    """Of the form's fields, by name. All other fields get their first value."""
+    """Values of the form's fields, by name. All other fields get their first value."""
 
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:

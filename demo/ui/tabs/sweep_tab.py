@@ -169,7 +169,7 @@ class SweepTab:
             new = self._sweep(values, name)
             self.sweeps.start(name, lambda: new)
         except (BadInput, HistoryError) as refused:
-            return self._refused(Refused(str(refused)), lang)
+            return self._refused(Refused(fmt.redact(str(refused))), lang)
         except Exception:
             _log.exception("a sweep could not be started")
             return self._refused(Broken(), lang)
@@ -233,7 +233,7 @@ class SweepTab:
 
     def _refused(self, problem: Refused | Broken, lang: Language) -> dict[Any, Any]:
         if isinstance(problem, Refused):
-            html = results.refusal("cannot_be_run", fmt.redact(problem.sentence), lang)
+            html = results.refusal("cannot_be_run", problem.sentence, lang)
         else:
             html = results.unexpected(lang)
         return self._ready | {self.status: html, self.watched: None}

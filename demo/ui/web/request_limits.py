@@ -242,7 +242,7 @@ def _no_number(name: str) -> Any:
 
 
 def _at_most(most: int, receive: Receive) -> Receive:
-    """Like `receive`, but after `most` bytes the client seems to have left."""
+    """A `receive` to which the client seems to have left after `most` bytes."""
     received = 0
 
     async def counted() -> Message:
