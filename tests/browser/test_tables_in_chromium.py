@@ -15,7 +15,6 @@ from samples import failed_result, measurement, ok_result
 from shared_tables import plausible, write
 from troubles import heard
 
-from demo.core import hub
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
@@ -54,8 +53,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         patch.setenv(FOLDER_VARIABLE, str(folder))
         patch.setenv("HF_ENDPOINT", endpoint)
-        patch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
-        patch.setattr(hub, "_answers", {})
+        patch.setattr(constants, "HF_ASSETS_CACHE", str(folder / "cache"))
         page = build(HeldRunner(answer, 0.2), history=PushedHistory(DATASET, lambda **_: None))
         _, url, _ = launch(page, prevent_thread_lock=True)
         yield url

@@ -184,8 +184,7 @@ def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Sh
 
 
 def test_figures_of_an_arabic_map_and_table_run_from_left_to_right(shared: Shared) -> None:
-    from test_language import loose
-
     drawn = view(shared, LANGUAGES["ar"])
     for part in ("map", "table"):
-        assert not re.search(r"\d", loose(drawn[part])), loose(drawn[part])
+        loose = re.sub(r'<(\w+)[^>]*\bdir="ltr"[^>]*>.*?</\1>', "", drawn[part])
+        assert not re.search(r"\d", re.sub("<[^>]*>", " ", loose))
