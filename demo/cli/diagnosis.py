@@ -106,7 +106,11 @@ def _results(notes: list[Finding]) -> tuple[str, int]:
     """The file of the results, and how many it holds; ('', 0) where it cannot be read."""
     history = History()
     try:
-        return str(history.path), history.count()
+        stored = history.count()
+        folder = next(parent for parent in history.path.parents if os.path.exists(parent))
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise HistoryError(f"Results cannot be stored in {history.path}: {folder} does not allow writing.")
+        return str(history.path), stored
     except HistoryError as error:
         notes.append(Finding(str(error), f"Set {FOLDER_VARIABLE} to a folder that can be written."))
         return "", 0

@@ -52,6 +52,9 @@ READER_LEFT = 128 + signal.Signals["SIGPIPE"].value if hasattr(signal, "SIGPIPE"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An expected error is one sentence on standard error."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # a closed one: `print` would write errors to standard output
+            setattr(sys, name, open(os.devnull, mode))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # UTF-8 whatever the locale, and a broken file name as its escape
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

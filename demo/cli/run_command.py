@@ -29,11 +29,14 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
-from demo.core.spec import TASKS, TEXT_GENERATION
+from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
 from demo.runs.outcome import Files
 from demo.store.history import History
+
+GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "kfd", "dxg")
+"""Below /dev, where there is a GPU that torch calls cuda: of NVIDIA or AMD, or in Windows' subsystem for Linux."""
 
 
 def add_to(commands: Any) -> None:
@@ -86,8 +89,10 @@ def _run(options: argparse.Namespace) -> int:
         spec = catalog.make_spec(folders=True, **given)
     else:
         spec = catalog.own_model_spec(options.model, **given)
+    _check_device(spec)
     image = picture(options.image, [spec])
-    trace = _new_file(options.trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
+    asked_trace = options.trace and options.trace.removesuffix(".gz").removesuffix(".json")
+    trace = _new_file(asked_trace, ".json.gz", "trace")  # Perfetto knows a packed trace by its name
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
@@ -110,6 +115,12 @@ def _run(options: argparse.Namespace) -> int:
     if received:
         return 128 + received[0]
     return OK if result.status == "ok" and stored else FAILED
+
+
+def _check_device(spec: RunSpec) -> None:
+    """Raises BadInput where Linux shows no GPU to a run on one: torch would say so too, but takes seconds to load."""
+    if spec.device == "cuda" and sys.platform == "linux" and not any(any(Path("/dev").glob(one)) for one in GPU_FILES):
+        raise BadInput("Device cuda was asked for, but this machine shows no GPU. Choose device cpu or auto.")
 
 
 def _followed(history: History, *run: Any) -> RunResult:

@@ -165,6 +165,8 @@ def own_model_spec(model: str, **asked: Any) -> RunSpec:
         raise BadInput(f"There is no folder for {shown(str(file))}: {error}") from error
     if not os.path.isfile(file):
         raise BadInput(f"There is no file {shown(str(file))}. Check the path before the colon.")
+    if not _may_define(file, function):
+        raise BadInput(f"{file.name} has no function {function}. Give the name of one that it has after the colon.")
     return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_read(asked))
 
 
@@ -212,6 +214,15 @@ def own_model_parts(checkpoint: str) -> tuple[Path, str]:
     """The file and the function of `FILE.py:FUNCTION`."""
     file, _, function = checkpoint.rpartition(":")
     return Path(file), function
+
+
+def _may_define(file: Path, function: str) -> bool:
+    """False where the name stands nowhere in the file: only running the file tells more."""
+    try:
+        text = file.read_bytes().decode(errors="replace")
+    except OSError:
+        return True  # the worker says why
+    return any(part in text for part in ("import *", "globals(")) or bool(re.search(rf"\b{function}\b", text))
 
 
 def is_hub_id(named: str) -> bool:

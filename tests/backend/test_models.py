@@ -82,9 +82,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return online | outcomes(home, endpoint, asked)
 
 
-@pytest.mark.parametrize(
-    ("case", "begins", "says"),
-    [
+def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: dict[str, str]):
+    for case, begins, says in [
         ("stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
         ("stub/pickle", "refused", "model.safetensors"),
         ("stub/damaged", "refused", "damaged"),
@@ -108,12 +107,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("offline stub/never", "refused", "cannot be reached"),
         ("offline microsoft/resnet-50", "refused", "weights: random"),
         ("offline random microsoft/resnet-50", "loaded: ResNetForImageClassification", ""),
-    ],
-)
-def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: dict[str, str], case: str, begins: str, says: str):
-    assert answers[case].startswith(begins), answers[case]
-    assert says in answers[case]
-    assert "Traceback" not in answers[case] and len(answers[case]) < 500
+    ]:
+        told = answers[case]
+        assert told.startswith(begins) and says in told, (case, told)
+        assert "Traceback" not in told and len(told) < 500
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path):

