@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
