@@ -72,7 +72,8 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> CudaGraphs:
 
 
 def run(checkpoint: str = "shapes-vit", **asked: Any) -> RunResult:
-    spec = catalog.make_spec(checkpoint, device="cpu", mode="reduce-overhead", iterations=10, **asked)
+    options = {"device": "cpu", "mode": "reduce-overhead", "iterations": 10, **asked}
+    spec = catalog.make_spec(checkpoint, **options)
     return Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
 
 
