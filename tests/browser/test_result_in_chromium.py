@@ -63,6 +63,7 @@ def shown(new_tab: Any, address: str) -> Iterator[Any]:
     tab = new_tab()
     troubles = heard(tab)
     tab.goto(address)
+    tab.locator("#forecast .forecast").wait_for()
     run(tab)
     tab.locator("#top .headline").wait_for()
     yield tab
