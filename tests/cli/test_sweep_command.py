@@ -67,7 +67,7 @@ def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path
         (("--preset", "smoke", "--out", "table.txt"), ".parquet"),
         (("--preset", "smoke", "--out", "/no/such/folder/t.csv"), "does not exist"),
         (("--preset", "smoke", "--out", "{folder}"), "is a folder"),
-        (("--preset", "smoke", "--image", "/no/such.png"), "no picture file"),
+        (("--preset", "smoke", "--image", "/no/such.png"), "cannot be opened: No such file"),
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
         (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
