@@ -19,7 +19,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE
 from demo.store.hub_dataset import PushedHistory
-from demo.ui.page import build, launch
+from demo.ui.page import Page, launch
 from tests import hub_stub
 
 DATASET = "somebody/worth-compiling-runs"
@@ -54,7 +54,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv(FOLDER_VARIABLE, str(folder))
         patch.setenv("HF_ENDPOINT", endpoint)
         patch.setattr(constants, "HF_ASSETS_CACHE", str(folder / "cache"))
-        page = build(HeldRunner(answer, 0.2), history=PushedHistory(DATASET, lambda **_: None))
+        # without a precompiler: a sweep would compile its cells for minutes
+        page = Page(HeldRunner(answer, 0.2), history=PushedHistory(DATASET, lambda **_: None)).blocks
         _, url, _ = launch(page, prevent_thread_lock=True)
         yield url
         GO_ON.set()
