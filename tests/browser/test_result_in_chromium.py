@@ -216,6 +216,8 @@ def test_a_refusal_stands_above_the_result_that_was_there(shown: Any) -> None:
 
 
 def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(shown: Any) -> None:
+    shown.emulate_media(media="screen")  # as the tests before may not have left it
+    shown.set_viewport_size({"width": 1440, "height": 600})
     shown.locator("#top .headline").wait_for()
     shown.locator("#chart .main-svg").first.wait_for()
     shown.wait_for_function("(window.scrollTo(0, 700), window.scrollY > 600)")
