@@ -159,7 +159,7 @@ def test_the_address_decides_then_the_switch_then_the_browser() -> None:
     for query, cookie, accepted, code in [
         (None, None, None, "en"),
         (None, None, "ja,en;q=0.8", "ja"),
-        (None, None, "fr-CH, fr;q=0.9, ar-EG;q=0.4, ja;q=0.7", "ja"),
+        (None, None, "fr-CH, fr;q=0.9, ja;q=0.7, ar-EG;q=0.4", "ja"),
         (None, None, "zh-TW", "zh-CN"),
         (None, "ar", "ja", "ar"),
         ("ja", "ar", "zh-CN", "ja"),
