@@ -223,3 +223,4 @@ def test_a_run_begun_from_far_down_an_answer_is_shown_from_its_beginning(shown: 
     shown.wait_for_function("(window.scrollTo(0, 700), window.scrollY > 600)")
     run(shown)
     shown.wait_for_function("window.scrollY === 0")
+    assert shown.locator("#live").is_visible() or shown.locator("#top .headline").is_visible()
