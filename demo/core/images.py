@@ -62,7 +62,7 @@ def look_over(path: Path, name: str | None = None) -> None:
     """
     shown = _shown(name or Path(path).name)
     data = _bytes(Path(path), shown)
-    if data[8:12] == b"WEBP" or data[4:8] == b"ftyp":
+    if data[8:12] in (b"WEBP", b"avif", b"avis", b"mif1", b"msf1"):
         return
     with _opened(data, shown, tuple(kind for kind in FORMATS if kind not in ("WEBP", "AVIF"))) as image:
         image.verify()  # the checksums of a PNG
