@@ -303,7 +303,7 @@ def _best(book: Book) -> str:
     ]
     title = "## The best of the settings tried, against plain eager float32\n"
     note = (
-        "Not the autopilot's search but a fixed choice: the settings of the tables (with max-autotune where it was "
+        "Not a search but a fixed choice: the settings of the tables (with max-autotune where it was "
         f"measured), and {'; '.join(settings)}. Medians of different processes, so without an interval. Outputs were "
         "compared with eager's in the same number format, not with float32's; settings in which they differ, or cannot "
         "be compared, are left out.\n"

@@ -68,9 +68,8 @@ class Run:
     """One job: make it, and call `execute` once."""
 
     def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds` is how long this process has taken to import what it needs; None where it is not known."""
-        self.job = job
-        self.import_seconds = import_seconds
+        """`import_seconds` is how long this process took for its imports; None where it is not known."""
+        self.job, self.import_seconds = job, import_seconds
         self.events = events
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)

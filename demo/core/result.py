@@ -49,16 +49,7 @@ PHASE_DOING = {
 }
 """What a sentence says of a phase, 'Cancelled while compiling.', in the order of the phases."""
 PHASES = tuple(PHASE_DOING)
-PROGRESS_CODES = (
-    "fewer_threads",
-    "prefill",
-    "generate",
-    "explain",
-    "another_size",
-    "capture",
-    "compile_again",
-    "unclear",
-)
+PROGRESS_CODES = tuple("fewer_threads prefill generate explain another_size capture compile_again unclear".split())
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 
 

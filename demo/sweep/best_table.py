@@ -118,8 +118,10 @@ class BestTable:
     crossover: Crossover | None = None
 
     @property
-    def eager(self) -> Row:
-        return next(row for row in self.rows if row.way.name == EAGER)
+    def disturbed(self) -> bool:
+        """Whether other programs took the cores in the run of a way that might have won otherwise."""
+        runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
+        return any(run.oversubscribed for run in runs)
 
 
 def best_table(
@@ -130,7 +132,9 @@ def best_table(
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in run.as_processes()]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
-    eager = statistics.median(eagers) if eagers else None
+    # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
+    shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
+    eager = statistics.median(shown) if shown else None
     rows = [_row(way, results.get(way.name), refused.get(way.name, ""), eagers, eager, reference) for way in ways]
     rows = [_eager_row(row, plain_runs, eager) if row.way.name == EAGER else row for row in rows]
     return _ranked(rows, goal)
@@ -264,9 +268,10 @@ def _carried(row: Row, goal: Goal) -> bool:
 
 
 def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:
-    """The simplest of the ways of the first rank that are close to the best one, and all others of that rank."""
+    """Eager, where no way is known to be better; else the simplest of those of the first rank that are close to the
+    best one. And all others of that rank."""
     least = costs[first[0].way.name].ratio
-    close = [row for row in first if costs[row.way.name].ratio <= least * CLOSE]
+    close = [row for row in first if costs[row.way.name].ratio <= least * CLOSE or row.way.name == EAGER]
     winner = min(close, key=lambda row: row.way.simplicity)
     return winner, tuple(row for row in first if row is not winner)
 

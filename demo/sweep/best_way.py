@@ -101,11 +101,11 @@ class Search:
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
         before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
-        spent, began = self._spent, None
+        spent, began = self._spent, time.monotonic()
         for event in run_cells([Cell(spec, earlier=before)], runner, self._picture, stop, turn=turn):
-            if not isinstance(event, Waiting):
-                began = began or time.monotonic()
-                self._spent = spent + time.monotonic() - began
+            if isinstance(event, Waiting):
+                began = time.monotonic()
+            self._spent = spent + time.monotonic() - began
             if cancel.is_set() or self._spent > self.seconds:
                 stop.set()
             if isinstance(event, Done):

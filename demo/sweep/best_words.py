@@ -6,12 +6,15 @@ the refusal of a machine says it.
 
 from __future__ import annotations
 
+from typing import Any
+
+from demo.core import codec
 from demo.core import format as fmt
-from demo.core.languages import Language
-from demo.core.spec import DTYPES, MODES
+from demo.core.languages import ENGLISH, Language
+from demo.core.spec import DTYPES, MODES, OPTIONS
 from demo.present import sentences
 from demo.sweep.best_table import BestTable, Crossover, Row
-from demo.sweep.ways import DEFAULT, EAGER, Way
+from demo.sweep.ways import DEFAULT, EAGER, WAYS, Way
 
 COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
 """The columns of the table, each with a text `best_column_<name>`."""
@@ -23,7 +26,10 @@ def name(way: Way, lang: Language) -> str:
     """'Freezing', 'mode lite', 'bfloat16'."""
     if way.name in MODES and way.name != DEFAULT:
         return lang.plain("best_way_mode", mode=way.name)
-    return lang.plain_value(way.name) if way.name in DTYPES else lang.plain(f"best_way_{way.name}")
+    if way.name in (EAGER, *DTYPES):
+        return lang.plain_value(way.name)
+    key = f"asked_{way.name}" if way.name in OPTIONS else f"best_way_{way.name}"
+    return lang.plain(key)
 
 
 def speedup(row: Row) -> str:
@@ -66,6 +72,8 @@ def answer(table: BestTable, lang: Language) -> list[str]:
     if winner is None:
         return [lang.plain("best_nothing")]
     known = {"way": name(winner.way, lang)}
+    if winner.way.name == EAGER and table.equals:
+        return [lang.plain("best_eager"), *_best_guess(table, lang), *_disturbed(table, lang)]
     if table.goal.name == "steady":
         first = lang.plain("best_eager") if winner.way.name == EAGER else _steady(winner, table.crossover, lang)
     elif table.goal.name == "soonest":
@@ -77,7 +85,20 @@ def answer(table: BestTable, lang: Language) -> list[str]:
         first = lang.composed("best_traffic", time=month, **known)
     equals = [name(row.way, lang) for row in table.equals]
     more = [lang.composed("best_equals", ways=lang.listed(equals))] if equals else []
-    return [lang.capital(first), *more]
+    return [lang.capital(first), *more, *_disturbed(table, lang)]
+
+
+def _disturbed(table: BestTable, lang: Language) -> list[str]:
+    return [lang.plain("best_disturbed")] if table.disturbed else []
+
+
+def _best_guess(table: BestTable, lang: Language) -> list[str]:
+    """What was measured of the way that looks best and cannot be told from eager."""
+    guess = table.rows[0]
+    if guess.way.name == EAGER or guess.speedup is None:
+        return []
+    known = {"ratio": lang.plain_value(speedup(guess)), "interval": lang.plain_value(interval(guess))}
+    return [lang.composed("best_guess", way=name(guess.way, lang), **known)]
 
 
 def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:
@@ -102,3 +123,37 @@ def _calls(crossover: Crossover, lang: Language) -> str:
         return lang.composed("at_least", low=low)
     high = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.high)))
     return low if low == high else lang.composed("between", low=low, high=high)
+
+
+def as_json(table: BestTable) -> dict[str, Any]:
+    """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
+    crossover = table.crossover
+    return {
+        "goal": codec.plain(table.goal),
+        "answer": answer(table, ENGLISH),
+        "winner": table.winner and table.winner.way.name,
+        "equals": [row.way.name for row in table.equals],
+        "crossover": crossover
+        and {
+            "rival": crossover.rival.way.name,
+            "calls": crossover.calls,
+            "low": crossover.low,
+            "high": crossover.high,
+        },
+        "rows": [_row_json(row) for row in table.rows],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    return {
+        "way": row.way.name,
+        "settings": WAYS[row.way.name],
+        "rank": row.rank,
+        "speedup": codec.plain(row.speedup),
+        "seconds": row.seconds,
+        "first_answers": row.first_answers,
+        "memory_bytes": row.memory_bytes,
+        "out": row.out,
+        "processes": len(row.result.as_processes()) if row.result is not None else 0,
+        "id": row.result.id if row.result is not None else None,
+    }
