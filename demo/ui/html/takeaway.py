@@ -75,6 +75,12 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
     )
 
 
+def code(result: RunResult, title: str, lang: Language) -> Markup:
+    """The lines of code that load, compile and call the run's model, below a title that opens them."""
+    words = Markup(lang.html("take_code_folder")) if needs_folder(result.spec) else Markup()
+    return drawn("takeaway.piece", lang, "best", title, words, snippet(result), lang.plain("take_code_lines"))
+
+
 def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 

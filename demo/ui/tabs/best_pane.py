@@ -16,7 +16,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.sweep.best_way import Search
 from demo.sweep.grid import PICTURE
-from demo.ui.html import best_html, results, sections
+from demo.ui.html import best_charts, best_html, results, sections, takeaway
 from demo.ui.html.heatmap import OPEN_ON_CLICK
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.searches import BestSearch
@@ -56,6 +56,12 @@ class BestPane:
                 self.calls = gr.Number(first.calls, label=label("traffic_calls"), minimum=0, visible=False)
                 self.restarts = gr.Number(first.restarts, label=label("traffic_restarts"), minimum=0, visible=False)
             self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+            self.code = takeaway.component("best-code")
+            with gr.Row(elem_id="best-charts"):
+                self.charts = {
+                    draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
+                    for draw in (best_charts.crossover, best_charts.ladder)
+                }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self.watched = gr.State(None)
         """The search that this page shows."""
@@ -71,7 +77,12 @@ class BestPane:
         """What the beginning of a search changes."""
         tab, pane = self._tab, self._tab.pane
         shown = [pane.best, pane.notice, pane.live, *tab.form.buttons, tab.has_run, tab.opened]
-        return [*shown, self.head, self.table, self.opened, self.goal, self.calls, self.restarts, self.watched]
+        return [*shown, *self._by_goal, self.opened, self.goal, self.watched]
+
+    @property
+    def _by_goal(self) -> list[Any]:
+        """What depends on the goal."""
+        return [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
 
     def _wire(self) -> None:
         form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
@@ -88,7 +99,7 @@ class BestPane:
             [self.goal.input, self.calls.input, self.restarts.input],
             self._choose,
             [self.watched, *goals],
-            [self.head, self.table, self.calls, self.restarts],
+            self._by_goal,
             trigger_mode="always_last",
             **AT_ONCE,
         )
@@ -98,7 +109,7 @@ class BestPane:
         """Connects what is shown once `event` has made this page watch a search."""
         shown = [self.head, self.table]
         event.then(self._follow, self.watched, shown, **AT_ONCE).then(
-            self._over, self.watched, [*shown, *self._tab.form.buttons, self._tab.pane.notice], **AT_ONCE
+            self._over, self.watched, [*self._by_goal, *self._tab.form.buttons, self._tab.pane.notice], **AT_ONCE
         )
 
     # ---- a search
@@ -142,13 +153,18 @@ class BestPane:
         )
 
     def _shown(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        """Answer and table by the goal, and the fields of the goal."""
+        """Answer and table by the goal, and the fields of the goal; of a search that has ended its charts and code."""
         goal, table = going.goal, going.search.table(going.goal)
+        run = table.winner.result if table.winner is not None and going.ended else None
+        code = takeaway.code(run, lang.plain("best_code"), lang) if run is not None else ""
+        figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
         return {
             self.head: best_html.head(going, table, lang),
             self.table: best_html.table_of(going, table, lang),
             self.calls: gr.update(visible=goal.name == "traffic"),
             self.restarts: gr.update(visible=goal.name == "traffic"),
+            self.code: gr.update(value=code, visible=bool(code)),
+            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
@@ -179,9 +195,7 @@ class BestPane:
         if going is None or not going.ended:
             return {self.head: gr.skip()}
         lang, problem = request_language(request), going.outcome()
-        updates = self._tab.form.pressable(running=False)
-        shown = self._shown(going, lang)
-        updates |= {self.head: shown[self.head], self.table: shown[self.table]}
+        updates = self._tab.form.pressable(running=False) | self._shown(going, lang)
         if problem is not None:
             refused = isinstance(problem, Refused)
             html = results.refusal("cannot_be_run", problem.sentence, lang) if refused else results.unexpected(lang)
