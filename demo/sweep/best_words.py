@@ -6,12 +6,15 @@ the refusal of a machine says it.
 
 from __future__ import annotations
 
+from typing import Any
+
+from demo.core import codec
 from demo.core import format as fmt
-from demo.core.languages import Language
+from demo.core.languages import ENGLISH, Language
 from demo.core.spec import DTYPES, MODES
 from demo.present import sentences
 from demo.sweep.best_table import BestTable, Crossover, Row
-from demo.sweep.ways import DEFAULT, EAGER, Way
+from demo.sweep.ways import DEFAULT, EAGER, WAYS, Way
 
 COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
 """The columns of the table, each with a text `best_column_<name>`."""
@@ -102,3 +105,37 @@ def _calls(crossover: Crossover, lang: Language) -> str:
         return lang.composed("at_least", low=low)
     high = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.high)))
     return low if low == high else lang.composed("between", low=low, high=high)
+
+
+def as_json(table: BestTable) -> dict[str, Any]:
+    """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
+    crossover = table.crossover
+    return {
+        "goal": codec.plain(table.goal),
+        "answer": answer(table, ENGLISH),
+        "winner": table.winner and table.winner.way.name,
+        "equals": [row.way.name for row in table.equals],
+        "crossover": crossover
+        and {
+            "rival": crossover.rival.way.name,
+            "calls": crossover.calls,
+            "low": crossover.low,
+            "high": crossover.high,
+        },
+        "rows": [_row_json(row) for row in table.rows],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    return {
+        "way": row.way.name,
+        "settings": WAYS[row.way.name],
+        "rank": row.rank,
+        "speedup": codec.plain(row.speedup),
+        "seconds": row.seconds,
+        "first_answers": row.first_answers,
+        "memory_bytes": row.memory_bytes,
+        "out": row.out,
+        "processes": len(row.result.as_processes()) if row.result is not None else 0,
+        "id": row.result.id if row.result is not None else None,
+    }
