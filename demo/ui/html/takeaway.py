@@ -62,10 +62,8 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
         in_folder=needs_folder(result.spec),
         uploads=uploads(result),
         uploaded=UPLOADED,
-        steps=[
-            (step.words, actions.again(result.spec, {step.option: step.value}, lang))
-            for step in next_steps(result, lang)
-        ],
+        known=next((step.words for step in next_steps(result, lang)), ""),
+        search=actions.find_best(result.spec, lang) if timed else "",
         snippet=snippet(result) if timed else "",
         traffic=_traffic(result, lang),
         table=markdown.of_run(result) if timed else "",

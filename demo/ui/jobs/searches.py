@@ -7,10 +7,23 @@ from pathlib import Path
 
 from demo.core.spec import RunSpec
 from demo.runs.any_runner import AnyRunner
+from demo.store.history import History
 from demo.sweep.best_way import STEADY, Search
+from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Event
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.sweeps import Series, turn
+from demo.ui.jobs.sweeps import Series, machine_of, turn
+
+MAX_STORED = 500
+"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
+
+
+def make_search(
+    runner: AnyRunner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
+) -> Search:
+    """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
+    stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
+    return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
 
 
 class BestSearch(Series):

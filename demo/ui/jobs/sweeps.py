@@ -59,11 +59,15 @@ class Series(Work):
         with closing(self._events()) as events:
             for event in events:
                 self.doing = event
-                result = event.cell.result if isinstance(event, Done) else None
-                closing_down = result is not None and result.status == "interrupted"  # further runs would only be ended
                 unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-                if closing_down or (unwatched and limits.on_space()):
+                if is_closing(event) or (unwatched and limits.on_space()):
                     self.cancel()
+
+
+def is_closing(event: Event) -> bool:
+    """Whether the app is closing: each further run would start only to be ended."""
+    result = event.cell.result if isinstance(event, Done) else None
+    return result is not None and result.status == "interrupted"
 
 
 class Sweep(Series):

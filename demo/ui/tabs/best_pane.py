@@ -14,23 +14,17 @@ from demo.core.languages import Language
 from demo.runs.any_runner import AnyRunner
 from demo.store.history import History, HistoryError
 from demo.sweep.best_table import GOALS, BestTable, Goal
-from demo.sweep.best_way import Search
-from demo.sweep.grid import PICTURE
 from demo.ui.html import best_charts, best_html, results, sections, takeaway
 from demo.ui.html.heatmap import OPEN_ON_CLICK
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.searches import BestSearch
+from demo.ui.jobs.searches import BestSearch, make_search
 from demo.ui.jobs.supervisor import Refused
-from demo.ui.jobs.sweeps import machine_of
 from demo.ui.look.scripts import TO_STAGE
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE, UNREAD
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language
-
-MAX_STORED = 500
-"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,11 +126,7 @@ class BestPane:
     def _search(self, visitor: str, minutes: Any, other_formats: bool, values: tuple[Any, ...]) -> BestSearch:
         """The search that the form asks for. Raises BadInput and HistoryError."""
         spec, image = read(dict(zip(self._tab.form.inputs, values, strict=True)))
-        if isinstance(minutes, bool) or not isinstance(minutes, int | float):
-            raise BadInput(f"The minutes of a search must be a number. Given: {str(minutes)[:80]}.")
-        stored = self._history.all(MAX_STORED, checkpoints={spec.checkpoint})
-        machine = machine_of(self._runner)
-        search = Search(spec, machine, stored, image or PICTURE, other_formats, minutes)
+        search = make_search(self._runner, self._history, spec, image, other_formats, minutes)
         return BestSearch(search, spec, image, self._runner, self._queue, visitor)
 
     def _not_begun(self, refusal: str) -> dict[Any, Any]:

@@ -92,7 +92,8 @@ class RunTab:
     def showing(self) -> list[gr.components.Component]:
         """The components that `open` and `follow` may change."""
         form = self.form
-        return [*self.pane.components, *form.inputs.values(), form.picture_note, self.has_run, self.opened]
+        fields = [*form.inputs.values(), form.minutes, form.other_formats]
+        return [*self.pane.components, *fields, form.picture_note, self.has_run, self.opened]
 
     # ---- events
 
@@ -400,8 +401,9 @@ class RunTab:
         A refused link fills the form as far as possible, so that Run does not time another model than the link names.
         """
         first = self._choice.checkpoint
-        spec, problem = links.read(query, first)
-        fields = links.filled(self.form, spec) if spec is not None else {}
+        spec, fields, problem = links.read(query, first, self.form)
+        if links.SEARCH in query:
+            fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
         if not problem:
