@@ -154,13 +154,13 @@ class Page:
                 api_name="benchmark",
                 concurrency_limit=None,  # `RunQueue` keeps the order
             )
+            gr.api(published_table, api_name="published", concurrency_limit=None)
+            gr.api(api.stored(history), api_name="history", concurrency_limit=None)
             gr.api(
                 api.best(runner, queue, history, choice or default_choice(None, hub_ok=False)),
                 api_name="best",
                 concurrency_limit=None,
             )
-            gr.api(published_table, api_name="published", concurrency_limit=None)
-            gr.api(api.stored(history), api_name="history", concurrency_limit=None)
             limit_texts(self.blocks)
 
     def _wire(self) -> None:

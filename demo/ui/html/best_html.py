@@ -59,7 +59,7 @@ def _doing(going: BestSearch, lang: Language) -> Markup:
 
 
 def table_of(going: BestSearch, table: BestTable, lang: Language) -> Markup:
-    """A row a way, the best first; a way whose run is stored has a button that opens it."""
+    """A row a way, the best first; a way whose run is stored has a link that opens it."""
     columns = [(f"best_column_{name}", KINDS.get(name, "figure")) for name in best_words.COLUMNS]
     ranks = Counter(row.rank for row in table.rows)
     lines = [_line(going, table, row, ranks[row.rank] > 1, lang) for row in table.rows]
@@ -71,9 +71,9 @@ def _line(going: BestSearch, table: BestTable, row: Row, shared: bool, lang: Lan
     rank = ""
     if row.rank is not None:
         rank = lang.plain("best_rank_shared" if shared else "best_rank", rank=row.rank)
-    place = going.search.ways.index(row.way) if row.result is not None else None
+    place, run = going.search.ways.index(row.way), row.result.id if row.result is not None else ""
     wins = table.winner is not None and row.way == table.winner.way
     kind = "wins" if wins else "out" if row.out else ""
     cells = {name: lang.marked(text) for name, text in best_words.cells(row, lang).items()}
-    cells["way"] = drawn("best.way", lang, best_words.cells(row, lang)["way"], place, rank, kind)
+    cells["way"] = drawn("best.way", lang, best_words.cells(row, lang)["way"], place, run, rank, kind)
     return [cells[name] for name in best_words.COLUMNS]
