@@ -486,7 +486,7 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         ("call/v2/benchmark", {"nonsense": 1}, 400, "takes no argument 'nonsense'. It takes"),
         ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
         ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
-        ("call/v2/nothing", {}, 404, "There is no endpoint 'nothing'. There are /benchmark, /published, /history."),
+        ("call/v2/nothing", {}, 404, "'nothing'. There are /benchmark, /published, /history, /best."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
         ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),

@@ -50,8 +50,10 @@ class Goal:
             raise BadInput(f"The goal is one of {', '.join(GOALS)}. Given: {self.name!r}.")
         for name in ("calls", "restarts"):
             value = getattr(self, name)
-            if not 0 <= value <= PLENTY:  # false for NaN, too
-                raise BadInput(f"{name.capitalize()} a day are a number from 0 to {PLENTY:.0e}. Given: {value}.")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value <= PLENTY:  # false for NaN, too
+                given = str(value)[:80]
+                raise BadInput(f"{name.capitalize()} a day are a number from 0 to {PLENTY:.0e}. Given: {given}.")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,13 @@ FIRST_SHARE = 0.6
 STEADY = Goal("steady")
 
 
+def check_minutes(minutes: object) -> None:
+    """Raises BadInput for anything but a number of minutes that a search may take."""
+    number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
+    if not number or not MIN_MINUTES <= minutes <= MAX_MINUTES:  # type: ignore[operator]
+        raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
+
+
 class Search:
     """One search. Its rows can be read at any time, from any thread; `run` is called once."""
 
@@ -53,8 +60,7 @@ class Search:
         minutes: float = MINUTES,
     ) -> None:
         """`stored` are earlier results, newest first. Raises BadInput where nothing can be run."""
-        if not MIN_MINUTES <= minutes <= MAX_MINUTES:
-            raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {minutes:g}.")
+        check_minutes(minutes)
         self.ways = tuple(ways(spec, machine, other_formats))
         self.seconds = 60 * minutes
         self.doing: Event | None = None

@@ -12,6 +12,7 @@ from samples import MACHINE, measurement, ok_result
 
 from demo.cli.main import main
 from demo.core.machine import HostInfo
+from demo.core.measurement import StartUp
 from demo.core.spec import RunSpec
 
 

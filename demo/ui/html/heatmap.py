@@ -20,8 +20,10 @@ FULL_COLOUR_AT = 3.0
 """A cell has its full colour from this speed-up or slow-down on."""
 
 OPEN_ON_CLICK = """element.addEventListener('click', (event) => {
-  const cell = event.target.closest('button[data-place]');
-  if (cell) trigger('select', {place: Number(cell.dataset.place)});
+  const cell = event.target.closest('[data-place]');
+  if (!cell || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  trigger('select', {place: Number(cell.dataset.place)});
 });"""
 
 

@@ -148,7 +148,11 @@ def _note(plain: str, lang: Language) -> str:
 
 def public_note(what: str, lang: Language) -> str:
     """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
-    return _note(lang.plain(f"{what}_public"), lang)
+    return note(f"{what}_public", lang)
+
+
+def note(key: str, lang: Language) -> str:
+    return _note(lang.plain(key), lang)
 
 
 def picture_refused(sentence: str, lang: Language) -> str:
