@@ -658,7 +658,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if name == "machine" and name not in book.records:
                 facts = look_at_machine("cpu" if quick else "cuda") | {"commit": commit}
                 book.add({"key": name, "step": name, "facts": facts})
-                (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
             elif name == "tests" and name not in book.records:
                 run_tests(book, folder / "noise.txt")
             for _ in _measured(order.get(name, ()), book, folder, again):

@@ -99,7 +99,10 @@ def gpu_problem() -> str | None:
 
 
 def _other_torch(driver: str | None, capability: tuple[int, int] = TURING) -> str:
-    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing."""
+    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing.
+
+    Torch 2.14 is the last of the index cu126 (pytorch issue 190385).
+    """
     new = driver is None or int(driver.partition(".")[0]) >= CUDA_13_DRIVER
     build = "cu130" if new and capability >= TURING else "cu126"
     return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{build}"

@@ -96,7 +96,7 @@ def failure(result: RunResult, lang: Language) -> str:
     """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
     message = lang.plain_quoted(failed.message) if failed else lang.plain("no_figures")
-    remedy = lang.plain_quoted(failed.remedy) if failed else lang.plain("run_again")
+    remedy = sentences.remedy(failed.remedy, lang) if failed else lang.plain("run_again")
     way_out = Markup(lang.marked(remedy)) + actions.again(result.spec, failed.change if failed else {}, lang)
     title = sentences.status(result, lang)
     return _card(title, message, way_out, _asked(result, lang), lang) + _warnings(result, lang)

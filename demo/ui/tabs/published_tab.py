@@ -16,7 +16,7 @@ from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, further_settings, settings_of, without_further
+from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, Measured, PublishedRow
 from demo.ui.html import actions, row_table
 from demo.ui.html.elements import esc
@@ -177,7 +177,7 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
     unread = "".join(status(lang.quoted(problem), "unread") for problem in problems)
     made_up = any(row.measured is not None and row.measured.weights == "random" for row in rows)
     random = status(lang.html("published_random")) if made_up else ""
-    lines = (_line(row, without_further(row, every), lang) for row in rows)
+    lines = (_line(row, gain(row, every), lang) for row in rows)
     body = row_table.table(_COLUMNS, lines, count, lang) if rows else ""
     return (
         f'<section class="explorer"><div class="above"><h3>{lang.marked(count)}</h3>'
@@ -198,8 +198,8 @@ _COLUMNS = (
 )
 
 
-def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> tuple[str, ...]:
-    """`plain` is the row without the further settings of this one, whose compiled call is compared."""
+def _line(row: PublishedRow, brought: float | None, lang: Language) -> tuple[str, ...]:
+    """`brought` is what the row's further settings brought: see `gain`."""
     own = row.measured
     how = f"torch {row.torch}, {row.mode}"
     if own:
@@ -213,20 +213,20 @@ def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> tupl
         lang.value(row.gpu),
         lang.value(row.batch_size),
         lang.value(milliseconds(row.eager_seconds, OOM)),
-        lang.value(milliseconds(row.compiled_seconds, OOM)) + _against(row, plain, lang),
+        lang.value(milliseconds(row.compiled_seconds, OOM)),
         lang.value(fmt.ratio(row.speedup) if row.speedup is not None else OOM)
-        + (between(own.low, own.high, lang) if own else ""),
+        + (between(own.low, own.high, lang) if own else "")
+        + _against(row, brought, lang),
         lang.value(saved),
         lang.value(how) + "".join(f"<small>{words}</small>" for words in _conditions(own, lang)),
     )
 
 
-def _against(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> str:
-    """'0.36× as fast as without freezing', of two compiled calls."""
-    if plain is None or not row.compiled_seconds or not plain.compiled_seconds:
+def _against(row: PublishedRow, brought: float | None, lang: Language) -> str:
+    """'0.36× as fast as without freezing'."""
+    if brought is None:
         return ""
-    ratio = fmt.ratio(plain.compiled_seconds / row.compiled_seconds)
-    told = lang.html("published_against", ratio=ratio, settings=", ".join(further_settings(row)))
+    told = lang.html("published_against", ratio=fmt.ratio(brought), settings=", ".join(further_settings(row)))
     return f'<small class="against">{told}</small>'
 
 
