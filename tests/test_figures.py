@@ -24,7 +24,7 @@ from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import Spread
 from demo.core.stats import Interval
-from demo.present import charts, guide_charts, guide_comparison, markdown, sentences, why_parts
+from demo.present import charts, guide_comparison, markdown, sentences, why_parts
 from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
@@ -111,7 +111,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
     "compare": lambda result: "".join(comparison.comparison([result, result], ENGLISH)),
     "guide": lambda result: " ".join(guide_comparison.terminal_lines(guide(result))),
-    "guide's chart": lambda result: figure(guide_charts.run_and_guide(result, guide(result), ENGLISH)),
+    "guide's chart": lambda result: figure(charts.run_and_guide(result, guide(result), ENGLISH)),
     "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
     "trace chart": lambda result: figure(charts.trace(result, ENGLISH)),
     "break-even chart": lambda result: figure(charts.break_even(result, ENGLISH)),

@@ -1,4 +1,4 @@
-"""The charts of one result: latency, every timed call, break-even, GPU use; and the guide's bars for a checkpoint."""
+"""The charts of one result: latency, every timed call, break-even; and the guide's bars, alone or beside a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS
 from demo.present import sentences
 from demo.present.figure import (
-    LINE,
+    NAMES,
     PLOT_HEIGHT,
     SIGN_WIDTH,
     TEXT,
-    WAITING,
-    bar_axes,
     bars,
     directed,
     dressed,
@@ -33,7 +31,7 @@ from demo.present.figure import (
     spread,
     titled,
 )
-from demo.present.guide_comparison import GPUS
+from demo.present.guide_comparison import GPUS, GuideComparison, versions
 from demo.present.palette import COMPILED, EAGER
 from demo.store.tables import PublishedRow
 
@@ -120,6 +118,52 @@ def pairs(shown: Iterable[Pair], lang: Language) -> tuple[list[str], list[float 
         if speedup is not None:
             texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
     return names, seconds, texts
+
+
+def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language) -> go.Figure:
+    """This run's two bars, then the guide's for each GPU; the speed-up stands at the compiled bar.
+
+    A row's batch size stands at its GPU's name where it differs from the run's.
+    """
+    spec, machine = result.spec, result.environment
+    shown: list[Pair] = [
+        (lang.plain("chart_here"), [result.latencies.get(side) for side in ("eager", "compiled")], comparison.ratio)
+    ]
+    for row in comparison.rows:
+        batch = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
+        name = directed(lang.listed([lang.plain_value(row.gpu), *batch]))
+        shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
+    names, seconds, texts = pairs(shown, lang)
+    size = NAMES if all(row.batch_size == spec.batch_size for row in comparison.rows) else NAMES - 2
+    setting = [
+        lang.plain("asked_batch", size=spec.batch_size),
+        lang.plain("beside_mode", mode=spec.mode),
+        lang.plain_value(spec.dtype),
+        lang.plain("asked_weights" if spec.weights == "random" else "beside_pretrained"),
+    ]
+    source = [
+        lang.composed("chart_here_setting", setting=lang.listed(setting)),
+        shortened(f"torch {machine.torch}, {machine.device_name}") if machine else "",
+        lang.composed(
+            "chart_there",
+            gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
+            calls=lang.plain_value(PUBLISHED_CALLS),
+            versions=lang.listed(list(dict.fromkeys(versions([row], lang) for row in comparison.rows))),
+        ),
+        lang.plain("chart_source"),
+    ]
+    figure = bars(
+        title=lang.plain("chart_beside"),
+        names=names,
+        seconds=seconds,
+        texts=texts,
+        ranges=[None] * len(names),
+        source=source,
+        left=room(names, size),
+        right=148,  # '43.7 ms  1.00×' beside the longest bar
+        lang=lang,
+    )
+    return figure.update_yaxes(tickfont={"size": size})
 
 
 def trace(result: RunResult, lang: Language) -> go.Figure:
@@ -250,57 +294,6 @@ def _long_scale(longest: float) -> tuple[float, str]:
     if longest >= 2 * 3600:
         return 1 / 3600, "hours"
     return (1 / 60, "minutes") if longest >= 2 * 60 else (1.0, "seconds")
-
-
-def busy_bars(result: RunResult, lang: Language) -> go.Figure | None:
-    """A bar for each variant, as long as a call: full for the share in which the GPU works, faint for the rest.
-
-    A dotted line marks the roofline. None without a GPU profile, as on a CPU.
-    """
-    sides = [
-        (name, colour, side.busy_share, result.latencies[name])
-        for name, colour, side in (("eager", EAGER, result.eager), ("compiled", COMPILED, result.compiled))
-        if side is not None and side.busy_share is not None
-    ]
-    if not sides:
-        return None
-    scale, unit = scale_of([seconds for *_, seconds in sides])
-    figure = go.Figure()
-    for faint in (False, True):
-        figure.add_trace(
-            go.Bar(
-                orientation="h",
-                y=list(range(len(sides))),
-                x=[seconds * (1 - share if faint else share) * scale for _, _, share, seconds in sides],
-                width=0.74,
-                marker={
-                    "color": [colour for _, colour, *_ in sides],
-                    "opacity": WAITING if faint else 1.0,
-                    "line": {"width": 0},
-                },
-                hoverinfo="skip",
-            )
-        )
-    for place, (_, _, share, seconds) in enumerate(sides):
-        text = directed(lang.plain("chart_busy_share", share=fmt.percent(share)))
-        figure.add_annotation(x=seconds * scale, y=place, text=text, xanchor="left", xshift=8)
-    source = [lang.plain("chart_busy_why")]
-    if result.roofline is not None:
-        least = result.roofline.least_seconds * scale
-        figure.add_vline(x=least, line={"dash": "dot", "width": 2, "color": LINE})
-        source.append(lang.plain("chart_least", time=fmt.latency(result.roofline.least_seconds)))
-    names = [sentences.variant(name, lang) for name, *_ in sides]
-    figure.update_layout(barmode="stack")
-    longest = max(seconds for *_, seconds in sides)
-    bar_axes(figure, range(len(sides)), names, [len(sides) - 0.4, -0.6], [0, longest * scale])
-    return dressed(
-        figure,
-        titled("chart_busy", unit, lang),
-        [*source, *provenance(result)],
-        left=room(names),
-        right=128,
-        plot=round(34 * (len(sides) + 0.2)),
-    )
 
 
 def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:

@@ -6,7 +6,7 @@ Every setting in which the run and a row differ has a sentence of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from demo.core import catalog
@@ -143,6 +143,12 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
     )
     if spec.protocol != "as published":
         yield lang.plain("beside_protocol", calls=PUBLISHED_CALLS)
+
+
+def versions(rows: Sequence[PublishedRow], lang: Language) -> str:
+    """'torch 2.0.1, mode default', of rows in one mode."""
+    torch = _each(dict.fromkeys(row.torch for row in rows), lang)
+    return lang.composed("chart_versions", torch=torch, mode=lang.plain_value(rows[0].mode))
 
 
 def _each(values: Iterable[object], lang: Language) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,8 +28,6 @@ from demo.present.figure import (
 )
 from demo.present.palette import VARIANTS, Variant
 
-FAR_APART = 5.0
-"""In `calls_over_time` the scale is logarithmic where one median is so many times another."""
 MARKS = 6
 """Signs on a line of `calls_over_time`: they tell the variants apart where colours do not."""
 LETTERS = ("A", "B")
@@ -69,29 +66,19 @@ def calls_over_time(results: Sequence[RunResult], lang: Language) -> go.Figure |
     ]
     if not lines:
         return None
-    medians = [float(np.median(line.seconds)) for line in lines]
-    slowest, least = max(float(line.seconds.max()) for line in lines), min(float(line.seconds.min()) for line in lines)
-    far = least > 0 and max(medians) > FAR_APART * min(medians)
-    low, end = (least / 1.1, slowest * 1.1) if far else (0.0, min(SLOWEST_SHOWN * max(medians), slowest * 1.05))
+    slowest = max(float(line.seconds.max()) for line in lines)
+    end = min(SLOWEST_SHOWN * max(float(np.median(line.seconds)) for line in lines), slowest * 1.05)
     scale, unit = scale_of([min(end, slowest)])
     ends = [min(float(line.seconds[-1]), end) for line in lines]
-    shifts = spread([PLOT_HEIGHT * _share(value, low, end, far) for value in ends])
+    shifts = spread([PLOT_HEIGHT * value / end for value in ends])
     figure = go.Figure()
     for line, value, shift in zip(lines, ends, shifts, strict=True):
         figure.add_trace(_drawn(line, np.minimum(line.seconds, end) * scale, lang))
         sign = ("●" if line.variant == "eager" else "◆") + ("━" if line.letter == LETTERS[0] else "┄")
-        height = math.log10(value * scale) if far else value * scale
-        name_at_end(figure, line.name(lang), height, sign, VARIANTS[line.variant], shift)
+        name_at_end(figure, line.name(lang), value * scale, sign, VARIANTS[line.variant], shift)
+    figure.update_yaxes(range=[0, end * scale], nticks=5, showgrid=True)
     first, second = LETTERS
     source = [lang.plain("chart_both_runs_why", first=first, second=second), lang.plain("chart_by_seconds")]
-    if far:
-        source.append(lang.plain("chart_log"))
-        axis = [math.log10(low * scale), math.log10(end * scale)]
-        ticks = _log_ticks(low * scale, end * scale)
-        figure.update_yaxes(type="log", range=axis, tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
-        figure.update_yaxes(showgrid=True)
-    else:
-        figure.update_yaxes(range=[0, end * scale], nticks=5, showgrid=True)
     if beyond := sum(int((line.seconds > end).sum()) for line in lines):
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     for letter, result in zip(LETTERS, results, strict=True):
@@ -126,13 +113,6 @@ def _drawn(line: _Line, heights: np.ndarray, lang: Language) -> go.Scatter:
     )
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each power of ten within the axis; over two powers the ones alone."""
-    steps = (1, 2, 5) if high < 100 * low else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
-
-
 def timeline(result: RunResult) -> dict[Variant, tuple[np.ndarray, np.ndarray]]:
     """For each variant with a whole block of timed calls: when each block was over, and its median call, in seconds.
 
@@ -159,10 +139,3 @@ def _block_seconds(side: Measurement) -> np.ndarray:
     blocks = len(side.blocks)
     times = np.asarray(side.wall_seconds[: blocks * side.calls_per_block])
     return times.reshape(blocks, side.calls_per_block).sum(axis=1)
-
-
-def _share(value: float, low: float, high: float, far: bool) -> float:
-    """Where a value lies on its axis, 0 at the lower end and 1 at the upper."""
-    if far:
-        return math.log(value / low) / math.log(high / low)
-    return (value - low) / (high - low)

@@ -25,7 +25,7 @@ from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import charts, why_parts
+from demo.present import why_parts
 
 CPU = torch.device("cpu")
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -234,7 +234,6 @@ def test_a_gpu_that_always_works_is_called_the_limit() -> None:
 def test_on_a_cpu_only_operators_are_told_and_there_is_no_chart() -> None:
     result = ok_result(eager=profiled(0.01, 326, None), compiled=profiled(0.005, 41, None))
     assert why_parts.bound(result, ENGLISH) == "326 operators a call; compiled 41, not counting what inductor fused"
-    assert charts.busy_bars(result, ENGLISH) is None
 
 
 def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:

@@ -194,7 +194,7 @@ def history(tab: Any) -> None:
 
 def published(tab: Any) -> None:
     _room(tab, 2)
-    for chart in ("durations", "improvements", "by-batch"):
+    for chart in ("durations", "by-batch"):
         tab.locator(f"#published-{chart} .plot-container").wait_for()
     tab.locator(".explorer table").wait_for()
 

@@ -13,7 +13,8 @@ from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import guide_charts
-from demo.present.guide_charts import by_batch, comparable_rows, durations, improvements, run_and_guide
+from demo.present.charts import run_and_guide
+from demo.present.guide_charts import by_batch, comparable_rows, durations
 from demo.present.guide_comparison import compare_with_guide
 from demo.present.palette import COMPILED, EAGER, contrast
 from demo.store import measured, published
@@ -38,18 +39,6 @@ def source(figure: go.Figure) -> str:
     return texts(figure)[-1].replace("<br>", " ")
 
 
-def figures() -> list[go.Figure]:
-    result = detr()
-    drawn = [
-        durations(rows(), ENGLISH),
-        durations(rows("T4", 16), ENGLISH),
-        improvements(rows(), ENGLISH),
-        by_batch(published.select(published.rows(), "release"), ENGLISH),
-        run_and_guide(result, compare_with_guide(result, published.rows(), ENGLISH), ENGLISH),
-    ]
-    return [figure for figure in drawn if figure is not None]
-
-
 # The figures are the table's
 
 
@@ -58,19 +47,11 @@ def test_the_durations_are_the_tables() -> None:
         table = rows(gpu, batch_size)
         figure = durations(table, ENGLISH)
         scale = 1 if figure.layout.title.text.endswith(", s</b>") else 1e3
-        eager, compiled = figure.data
-        assert eager.x == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
-        assert compiled.x == pytest.approx([(row.compiled_seconds or 0) * scale for row in table])
-        assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext] == [row.model for row in table]
-        assert (eager.marker.color, compiled.marker.color) == (EAGER, COMPILED)
-
-
-def test_the_improvements_are_the_tables() -> None:
-    for gpu, batch_size in SETTINGS:
-        table = rows(gpu, batch_size)
-        figure = improvements(table, ENGLISH)
-        assert figure.data[0].x == pytest.approx([(row.saved or 0) * 100 for row in table])
-        assert len(texts(figure)) == len(table) + 1
+        (bars,) = figure.data
+        assert bars.x[::2] == pytest.approx([(row.eager_seconds or 0) * scale for row in table])
+        assert bars.x[1::2] == pytest.approx([(row.compiled_seconds or 0) * scale for row in table])
+        assert [name.removesuffix(" †") for name in figure.layout.yaxis.ticktext[::2]] == [row.model for row in table]
+        assert bars.marker.color == (EAGER, COMPILED) * len(table)
 
 
 def test_the_lines_are_the_tables_geometric_means() -> None:
@@ -88,17 +69,8 @@ def test_out_of_memory_stands_in_words_where_a_bar_would() -> None:
     table = rows("T4", 16)
     place = [row.model for row in table].index("DETR")
     figure = durations(table, ENGLISH)
-    assert figure.data[0].x[place] == figure.data[1].x[place] == 0
+    assert figure.data[0].x[2 * place : 2 * place + 2] == (0, 0)
     assert texts(figure).count("out of memory") == 2
-    assert texts(improvements(table, ENGLISH)).count("out of memory") == 1
-
-
-def test_a_loss_goes_to_the_left_of_zero() -> None:
-    row = rows()[0]
-    slow = PublishedRow(**{**vars(row), "compiled_seconds": row.eager_seconds * 2})
-    figure = improvements([slow], ENGLISH)
-    assert figure.data[0].x == pytest.approx([-100]) and figure.layout.xaxis.range[0] == pytest.approx(-100)
-    assert texts(figure)[0] == "−100 %"
 
 
 # What stands around the figures
@@ -161,7 +133,7 @@ def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
 def test_names_from_a_measured_table_are_text_and_not_markup(own: Path) -> None:
     write(own / "h200.csv", {"gpu": "<a href=x>y</a>", "model": "<b>m</b>"})
     table = list(published.tables().rows[136:])
-    for figure in (durations(table, ENGLISH), improvements(table, ENGLISH), by_batch(table, ENGLISH)):
+    for figure in (durations(table, ENGLISH), by_batch(table, ENGLISH)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.present import charts, details, guide_charts
+from demo.present import charts, details
 from demo.present.guide_comparison import compare_with_guide
 from demo.store import published
 from demo.ui.html import actions, outputs_html, results
@@ -18,10 +18,10 @@ from demo.ui.html.elements import drawn
 def guide_chart(result: RunResult, lang: Language) -> Any:
     """What `beside` says as bars; None where that is ''."""
     found = compare_with_guide(result, published.rows(), lang)
-    return None if found is None else guide_charts.run_and_guide(result, found, lang)
+    return None if found is None else charts.run_and_guide(result, found, lang)
 
 
-CHARTS = {"calls": charts.trace, "why": charts.busy_bars, "pays": charts.break_even, "beside": guide_chart}
+CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": guide_chart}
 """The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
 
 

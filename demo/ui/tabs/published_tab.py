@@ -44,11 +44,10 @@ class PublishedTab:
             scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
             with gr.Row(elem_id="published-charts", equal_height=False):
                 durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
-                improvements = gr.Plot(show_label=False, elem_id="published-improvements", min_width=320)
-            by_batch = gr.Plot(show_label=False, elem_id="published-by-batch")
+                by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
             table = gr.HTML(elem_id="published-table", apply_default_css=False)
         # filled when it is opened, which also reads new measured tables
-        self._filters.wire(tab, self._show, [scope, durations, improvements, by_batch, table])
+        self._filters.wire(tab, self._show, [scope, durations, by_batch, table])
 
     def _show(
         self, query: str, subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request
@@ -61,7 +60,7 @@ class PublishedTab:
 
 
 def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request) -> list[Any]:
-    """Updates for the four lists, the line of the scope, the three charts and the table.
+    """Updates for the four lists, the line of the scope, the two charts and the table.
 
     A choice that the chosen table does not have becomes "all".
     """
@@ -74,11 +73,10 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
         refusal = status(lang.quoted(str(refused)))
-        return [*lists, refusal, nothing, nothing, nothing, _table([], tables.problems, lang)]
+        return [*lists, refusal, nothing, nothing, _table([], tables.problems, lang)]
     one = one_setting(rows)
-    figures = [guide_charts.durations(one, lang), guide_charts.improvements(one, lang)]
-    first = one[0] if one else None
-    figures.append(guide_charts.by_batch(guide_charts.comparable_rows(first, lines), lang) if first else None)
+    comparable = guide_charts.comparable_rows(one[0], lines) if one else []
+    figures = [guide_charts.durations(one, lang), guide_charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
     return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables.problems, lang)]
 

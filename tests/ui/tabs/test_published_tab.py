@@ -36,7 +36,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def view(**changes: str) -> dict[str, Any]:
     asked = {**FIRST} | changes
-    names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "improvements", "by_batch", "table")
+    names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "by_batch", "table")
     return dict(zip(names, shown(**asked, request=from_browser()), strict=True))
 
 
@@ -58,8 +58,9 @@ def test_the_charts_show_the_rows_of_the_table() -> None:
     for asked in [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}]:
         now = view(**asked)
         chart = now["durations"]["value"]
-        assert len(lines(now["table"])) == len(chart.data[0].x) == len(now["improvements"]["value"].data[0].x)
-        for line, eager, compiled in zip(lines(now["table"]), chart.data[0].x, chart.data[1].x, strict=True):
+        bars = chart.data[0].x
+        assert 2 * len(lines(now["table"])) == len(bars)
+        for line, eager, compiled in zip(lines(now["table"]), bars[::2], bars[1::2], strict=True):
             scale = 1e3 if chart.layout.title.text.endswith(", s</b>") else 1
             assert [0.0 if cell == "OOM" else float(cell) for cell in line[4:6]] == pytest.approx(
                 [eager * scale, compiled * scale], abs=1e-3
@@ -142,7 +143,7 @@ def test_a_search_without_a_hit_is_a_sentence_and_no_chart() -> None:
     for asked in [{"model": "gpt"}, {"model": HOSTILE}, {"model": "owl", "batch_size": "4"}]:
         empty = view(**asked)
         assert re.search(r"No (model|row)", empty["scope"]) and "<script" not in empty["scope"]
-        assert not any(empty[chart]["visible"] for chart in ("durations", "improvements", "by_batch"))
+        assert not any(empty[chart]["visible"] for chart in ("durations", "by_batch"))
         assert lines(empty["table"]) == []
 
 
