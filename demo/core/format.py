@@ -110,6 +110,11 @@ def rate(per_second: float) -> str:
     return _significant(per_second)
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning with an ellipsis where it has more than `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def without_folders(text: str) -> str:
     """`text` with every absolute path cut down to its last part, so that it shows no folder of this machine."""
     return _PATH.sub(lambda path: path[1] or "…", text)

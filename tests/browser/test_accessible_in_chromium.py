@@ -95,8 +95,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         folder = str(tmp_path_factory.mktemp("data"))
         patch.setenv(FOLDER_VARIABLE, folder)
         history = PushedHistory("somebody/runs", lambda **_: None)
-        read, _ = shared_rows.newest([shared_rows.read(shared_tables.write(Path(folder), shared_tables.plausible(60)))])
-        shown = Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", problem="unreachable")
+        read, _ = shared_rows.read(shared_tables.write(Path(folder), shared_tables.plausible(60)))
+        shown = Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", problem="failed")
         patch.setattr(history.shared, "look", lambda busy: shown)
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)

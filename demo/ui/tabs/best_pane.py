@@ -15,10 +15,10 @@ from demo.runs.any_runner import AnyRunner
 from demo.store.history import History, HistoryError
 from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.ui.html import best_charts, best_html, results, sections, takeaway
-from demo.ui.html.heatmap import OPEN_ON_CLICK
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.searches import BestSearch, make_search
 from demo.ui.jobs.supervisor import Refused
+from demo.ui.look import source
 from demo.ui.look.scripts import TO_STAGE
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE, UNREAD
@@ -49,7 +49,7 @@ class BestPane:
                 )
                 self.calls = gr.Number(first.calls, label=label("traffic_calls"), minimum=0, visible=False)
                 self.restarts = gr.Number(first.restarts, label=label("traffic_restarts"), minimum=0, visible=False)
-            self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+            self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=source("open_run.js"))
             self.code = takeaway.component("best-code")
             with gr.Row(elem_id="best-charts"):
                 self.charts = {

@@ -26,10 +26,11 @@ from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sections, sweep_status
-from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
+from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
 from demo.ui.jobs.sweeps import Sweep, machine_of, turn
+from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
 from demo.ui.tabs.event_options import AT_ONCE, QUIET
@@ -86,7 +87,7 @@ class SweepTab:
                         self.stop_button = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 self.status = gr.HTML(written(sweep_status.opening), elem_id="sweep-status", apply_default_css=False)
-                self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+                self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
                         ending: gr.DownloadButton(
