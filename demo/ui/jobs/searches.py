@@ -45,7 +45,7 @@ class BestSearch(Series):
 
     @property
     def others(self) -> int:
-        """Runs of other visitors that wait; each goes before the next run of this search."""
+        """Runs that wait while one of this search goes on; each goes before the next run of it."""
         return len(self._queue) - 1
 
     def _events(self) -> Generator[Event, None, None]:
