@@ -11,6 +11,7 @@ from demo.store.history import History
 from demo.sweep.best_way import STEADY, Search
 from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Event
+from demo.sweep.ways import OTHER_FORMATS
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.sweeps import Series, machine_of, turn
 
@@ -42,6 +43,11 @@ class BestSearch(Series):
         self._runner = runner
         self._queue = queue
         self._visitor = visitor
+
+    @property
+    def other_formats(self) -> bool:
+        """Whether it tries other number formats, too."""
+        return any(way.name in OTHER_FORMATS for way in self.search.ways)
 
     @property
     def others(self) -> int:

@@ -147,16 +147,19 @@ def ended(going: BestSearch) -> None:
 def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_made_it() -> None:
     page, _ = page_of(seconds=0.2)
     pane, fields = page.best_pane, page.run_tab.form.inputs
-    begun = pressed(page, batch_size=4)
+    begun = pressed(page, minutes=7, formats=True, batch_size=4)
     back = arrived(page)
     assert back[pane.watched] is begun[pane.watched] and back[fields["batch_size"]]["value"] == 4
+    assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
     assert not back[page.run_tab.form.run]["interactive"]
     assert arrived(page, run="another")[pane.watched] is None
     cancel(page)
     list(followed(page, back[pane.watched]))
     shown = arrived(page)
     assert shown[pane.watched] is begun[pane.watched] and shown[page.run_tab.form.run]["interactive"]
-    assert arrived(page, checkpoint="shapes-segformer")[pane.watched] is None  # its end was shown
+    assert arrived(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
+    for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
+        assert arrived(page, **another)[pane.watched] is None  # its end was shown
 
 
 def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
@@ -170,7 +173,7 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     next(run)
     refused = pressed(page, "a second page")
     assert "A run of yours is going on already, shapes-vit" in stage_of(page, refused)
-    assert refused[page.best_pane.watched] is None
+    assert page.best_pane.watched not in refused
     cancel(page)
     list(run)
 
@@ -187,8 +190,8 @@ def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
     ]:
         refused = pressed(page, **asked)
         assert sentence in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)
-        assert refused[page.best_pane.watched] is None and refused[page.run_tab.form.best]["interactive"]
-        assert not refused.keys() & set(page.run_tab.form.inputs.values())
+        assert refused[page.run_tab.form.best]["interactive"]
+        assert not refused.keys() & {page.best_pane.watched, *page.run_tab.form.inputs.values()}
 
 
 def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
