@@ -38,7 +38,8 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     if len(known) < 2:
         return None
     farthest = max(start / seconds for _, start, seconds in known)
-    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest)))
+    crossed = table.crossover.calls if table.crossover is not None else 0
+    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     named: dict[str, tuple[str, str]] = {}
@@ -98,7 +99,7 @@ def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
     """The point from which on the winner is ahead of the way that answers first; False where there is none."""
     crossed, winner = table.crossover, table.winner
     start = winner.first_answer("next") if winner is not None else None
-    if crossed is None or winner is None or winner.seconds is None or start is None or crossed.calls > most:
+    if crossed is None or winner is None or winner.seconds is None or start is None:
         return False
     high = most if crossed.high is None else min(most, crossed.high)
     figure.add_trace(
