@@ -77,3 +77,7 @@ def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back
     tab.locator("a[data-follow=best]").click()
     tab.get_by_text("everything was tried").wait_for()  # it is all stored
     assert tab.locator("#best-table").is_visible() and not tab.locator("#top").is_visible()
+    tab.goto(f"{served}?stage=1")
+    tab.keyboard.press("5")
+    tab.locator("#best-table a").first.wait_for()
+    assert not tab.locator("#best-charts").is_visible()
