@@ -53,7 +53,9 @@ def test_cancel_keeps_the_rows_that_were_measured(tab: Any) -> None:
     assert tab.locator("#best-table a").count() == 1 and tab.locator("#best").is_enabled()
 
 
-def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back_to_it(tab: Any, shots: Path) -> None:
+def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back_to_it(
+    tab: Any, served: str, shots: Path
+) -> None:
     tab.locator("#best").click()
     tab.locator("#best-head [role=progressbar]").wait_for()
     assert not tab.locator("#top").is_visible() and tab.locator("#run").is_disabled()
