@@ -30,7 +30,7 @@ def head(going: BestSearch, table: BestTable, lang: Language) -> Markup:
         share = spent / (spent + to_go) if to_go else 1.0
         left = lang.plain("best_left", time=sentences.rounded_duration(to_go))
     more = []
-    if running and going.others > 0:
+    if running and isinstance(going.doing, Timing) and going.others > 0:
         more.append(lang.plain("best_others", count=going.others))
     if not running and not search.complete:
         stopped = "best_cancelled" if going.stopped else "best_time_is_up"

@@ -152,6 +152,7 @@ def public_note(what: str, lang: Language) -> str:
 
 
 def note(key: str, lang: Language) -> str:
+    """A text of the page in the manner of a note below a field."""
     return _note(lang.plain(key), lang)
 
 
