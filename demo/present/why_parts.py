@@ -273,15 +273,15 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
 
 
 def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
-    """Where and why, in torch's words."""
-    return [
-        (
-            lang.plain(key, number=number),
-            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
-            lang.plain_quoted(break_reason(one)),
-        )
-        for number, one in enumerate(places, 1)
-    ]
+    """Where and why, in torch's words; below, what torch says may help, once where several have the same hints."""
+    rows, helped = [], set()
+    for number, one in enumerate(places, 1):
+        where = lang.plain_quoted(one.location) or lang.plain("row_break_nowhere")
+        rows.append((lang.plain(key, number=number), where, lang.plain_quoted(break_reason(one))))
+        if one.hints and one.hints not in helped:
+            helped.add(one.hints)
+            rows.append((lang.plain("row_break_help"), one.page, lang.plain_quoted(" ".join(one.hints))))
+    return rows
 
 
 def outputs(result: RunResult, lang: Language) -> Part | None:

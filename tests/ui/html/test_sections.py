@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
 
+from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
@@ -155,8 +156,20 @@ def test_the_machine_says_what_disturbed_it() -> None:
     assert "throttled (thermal)" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
 
 
+def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> None:
+    hints = ("Remove the call.", "Or move it.")
+    breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
+    result = compilation(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    told = parts(result, ENGLISH)["compiled"]
+    assert told.count("Remove the call. Or move it.") == 1 and told.count(f'<a href="{page}"') == 1
+    assert ">GB0059</a>" in told and told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
+    assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
+    assert GraphBreak("print", "", number="GB0059/../x").page == ""
+
+
 def test_nothing_from_outside_becomes_html() -> None:
-    bad = (GraphBreak(HOSTILE, HOSTILE),)
+    bad = (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
     result = compilation(graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}")
     assert result.environment is not None
     result = dataclasses.replace(
