@@ -143,7 +143,7 @@ def test_a_run_after_compiling_ahead_finds_everything_in_the_cache(
 ) -> None:
     """Of a spec that asks for all kinds of things, beside one that cannot be loaded.
 
-    That a plain spec's run finds everything, tests/runs/test_cache_file.py asserts.
+    That a plain spec's run finds everything, tests/cli/test_cache_command.py asserts.
     """
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     spec = dataclasses.replace(

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from demo.cli import cache_command
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs import cache_file
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
 
@@ -118,4 +118,4 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere\.cache"):
-        cache_file.load(tmp_path / "nowhere.cache")
+        cache_command.load(tmp_path / "nowhere.cache")
