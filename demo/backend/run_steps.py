@@ -33,13 +33,11 @@ from demo.backend import (
     timing,
     workloads,
 )
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.load_errors import CannotLoad
 from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
-from demo.backend.variants import Eager, Variant, Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Eager, Variant, Variants, Workload
 from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput

@@ -113,16 +113,12 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
-def spread(heights: Sequence[float], sizes: Sequence[float] = ()) -> list[float]:
-    """Pixels by which texts at these heights move up or down so that none overlap.
-
-    `sizes` are the texts' own heights, 20 pixels unless they are given.
-    """
-    sizes = sizes or [20] * len(heights)
+def spread(heights: Sequence[float]) -> list[float]:
+    """Pixels by which texts at these heights, each 20 pixels high, move up or down so that none overlap."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     free = list(heights)
     for before, place in itertools.pairwise(order):
-        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
+        free[place] = max(free[place], free[before] + 20)
     moved = (sum(free) - sum(heights)) / max(1, len(heights))
     return [new - old - moved for new, old in zip(free, heights, strict=True)]
 
@@ -152,12 +148,8 @@ def dressed(
     left: int,
     right: int,
     plot: int,
-    told: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
-
-    `told` are its values in words for screen readers, where its own texts do not hold them.
-    """
+    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
     lines = [directed(line) for text in source for line in wrapped(text)]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
@@ -203,7 +195,7 @@ def dressed(
         showlegend=False,
         dragmode=False,
         hoverlabel={"font": {"family": FONT, "size": 13}},
-        meta={"aloud": aloud(figure, title, source, told)},
+        meta={"aloud": aloud(figure, title, source)},
     )
     return figure
 
@@ -232,13 +224,13 @@ def _width(text: str) -> int:
     )
 
 
-def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[str] | None = None) -> str:
-    """The figure in one paragraph for screen readers, made of its own texts: title, values (`told` if given), source.
+def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
+    """The figure in one paragraph for screen readers, made of its own texts: title, values, source.
 
     Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
     and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
     """
-    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers"]
+    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers+text"]
     values = [(trace.name, [f"{x:g}: {y:.3g}×" for x, y in zip(trace.x, trace.y, strict=True)]) for trace in marked]
     rest: list[str] = []
     if not marked:
@@ -247,7 +239,7 @@ def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[s
         for note in figure.layout.annotations[:-1]:
             far = [abs(tick - note.y) for tick in ticks]
             (values[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
-    listed = "; ".join(told or (f"{name} {', '.join(texts)}" for name, texts in values))
+    listed = "; ".join(f"{name} {', '.join(texts)}" for name, texts in values)
     paragraph = ". ".join(text for text in (_plain(title), "; ".join(rest), listed, *source) if text)
     return paragraph.replace("<", "‹").replace(">", "›")  # so that it is never read as HTML
 
