@@ -1,8 +1,8 @@
 """Saves and loads the compile cache as a file: a process of its own, started by `demo.cli.cache_command`.
 
-The job is {"file": "...", "specs": [...], "image": "..."} to save, {"file": "..."} to load. Each line of the answer is
-{"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was made with,
-followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
+The job is {"file": "...", "specs": [...], "input_file": "..."} to save, {"file": "..."} to load. Each line of the
+answer is {"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was
+made with, followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
             name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
             yield {"said": name}
             try:
-                precompile.compile_ahead(spec, Path(job["image"]))
+                precompile.compile_ahead(spec, Path(job["input_file"]))
                 cells += 1
             except Exception:  # whatever the run would fail with
                 yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}

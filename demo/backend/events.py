@@ -32,8 +32,8 @@ class Job:
     """One line of JSON on the worker's standard input."""
 
     spec: RunSpec
-    image: str | None = None
-    """The path of the picture."""
+    input_file: str | None = None
+    """The path of what the model sees: a picture."""
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
@@ -44,9 +44,9 @@ class Job:
     """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
 
     @property
-    def picture(self) -> Path | None:
-        """The picture's file; None for a model that sees none, whatever the job holds."""
-        return Path(self.image) if self.image is not None and self.spec.sees_picture else None
+    def seen_file(self) -> Path | None:
+        """What the model sees; None for a model that sees no file, whatever the job holds."""
+        return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
 class Events:

@@ -48,7 +48,7 @@ def _load(options: argparse.Namespace) -> int:
     return OK
 
 
-def save(file: Path, specs: Sequence[RunSpec], image: Path) -> int:
+def save(file: Path, specs: Sequence[RunSpec], input_file: Path) -> int:
     """Compiles the specs and writes their part of the compile cache. Returns how many of them could be compiled.
 
     Raises BadInput, also where none could be compiled, and WorkerDied where the process ends without an answer.
@@ -59,7 +59,7 @@ def save(file: Path, specs: Sequence[RunSpec], image: Path) -> int:
             "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
             "switch freezing off."
         )
-    return int(_ask({"file": str(file.resolve()), "specs": plain(specs), "image": str(image.resolve())}))
+    return int(_ask({"file": str(file.resolve()), "specs": plain(specs), "input_file": str(input_file.resolve())}))
 
 
 def load(file: Path) -> str:

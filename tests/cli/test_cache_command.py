@@ -109,7 +109,7 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
         raise RuntimeError("no such operator")
 
     monkeypatch.setattr(cache_artifacts.precompile, "compile_ahead", fail)
-    job = {"file": str(tmp_path / "vit.cache"), "specs": [plain(SPEC)], "image": str(PICTURE)}
+    job = {"file": str(tmp_path / "vit.cache"), "specs": [plain(SPEC)], "input_file": str(PICTURE)}
     _, failed, refused = cache_artifacts.answers(job)
     assert failed["said"].startswith("Not in the file") and "shapes-vit, batch 1" in failed["said"]
     assert refused["refused"].startswith("Nothing was saved")
