@@ -41,7 +41,8 @@ COMMANDS = {
     "cache": ("sweeps.md", "cache"),
     "cache save": ("sweeps.md", "cache"),
     "cache load": ("sweeps.md", "cache"),
-    "autopilot": ("sweeps.md", "autopilot"),
+    "best": ("best-way.md", "The best way"),
+    "autopilot": ("best-way.md", "The best way"),
     "deploy": ("space.md", "Deploy"),
 }
 """The page and the heading under which each command's options stand."""

@@ -38,7 +38,6 @@ from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
 from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.sweep.autopilot import Answer
 from demo.ui import api
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
@@ -487,7 +486,7 @@ def test_a_call_that_does_not_fit_is_told_in_a_sentence_and_leaves_no_trace_in_t
         ("call/v2/benchmark", {"nonsense": 1}, 400, "takes no argument 'nonsense'. It takes"),
         ("call/v2/published", {"x": 1, "y": 2}, 400, "/published takes no argument 'x'. It takes subset, gpu"),
         ("call/v2/benchmark", [], 422, "body: Input should be a valid dictionary"),
-        ("call/v2/nothing", {}, 404, "There is no endpoint 'nothing'. There are /benchmark, /published, /history."),
+        ("call/v2/nothing", {}, 404, "'nothing'. There are /benchmark, /published, /history, /best."),
         ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
         ("call/published", {"data": []}, 200, "/published takes 5 values, in this order: subset"),
         ("call/history", {"data": [PASSWD, "", 1, False]}, 200, "must be an uploaded file"),
@@ -660,7 +659,7 @@ GOOD = {
 }  # fmt: skip
 """A value that means something; of the other options 1 does."""
 NEEDED = ("--checkpoint", "--image")
-COMMANDS = ["run", "list", "published", "autopilot", "script stored", "sweep", "sweep grid.yaml", "history"]
+COMMANDS = ["run", "list", "published", "best", "script stored", "sweep", "sweep grid.yaml", "history"]
 COMMANDS += ["history stored", "history export runs.json", "history delete stored --yes"]
 COMMANDS += ["cache save cache.bin", "cache load cache.bin", "cache"]
 
@@ -725,10 +724,6 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
     def swept(*asked: Any) -> Iterator[Any]:
         yield from ()
 
-    def searched(spec: RunSpec, *asked: Any) -> Iterator[Any]:
-        yield from ()
-        return Answer(spec, None, None, ())
-
     def packed(job: dict[str, Any]) -> int:
         Path(job["file"]).touch()
         return 1
@@ -739,7 +734,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
         mock.patch.dict(os.environ, {"WORTH_COMPILING_DATA": folder}),
         mock.patch("demo.runs.runner.Runner", Runner),
         mock.patch("demo.cli.sweep_command.run_cells", swept),
-        mock.patch("demo.sweep.autopilot.run", searched),
+        mock.patch("demo.sweep.best_way.Search.run", swept),
         mock.patch("demo.cli.cache_command._ask", packed),
         mock.patch("demo.sweep.ray_cluster.connected", side_effect=BadInput("There is no cluster here.")),
         contextlib.redirect_stdout(said),

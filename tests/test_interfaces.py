@@ -94,6 +94,7 @@ def test_the_api_is_described_byte_for_byte_as_it_was_and_new_arguments_stand_be
     old, new = (one["named_endpoints"]["/benchmark"]["parameters"] for one in (known, now))
     added = new[len(old) :]
     del new[len(old) :]
+    now["named_endpoints"] = {name: now["named_endpoints"][name] for name in known["named_endpoints"]}
     assert json.dumps(now) == json.dumps(known)
     assert all(one["parameter_has_default"] for one in added)
 

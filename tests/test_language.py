@@ -10,14 +10,17 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+import torch
 from fake_runner import FakeRunner
 from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
+from demo.backend import failures, load_errors
+from demo.core import catalog
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
-from demo.core.result import STATUSES, RunResult
+from demo.core.result import STATUSES, Failure, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.present import details
+from demo.present import details, sentences
 from demo.runs.doubts import Doubt
 from demo.ui.html import progress, results, sections
 from demo.ui.page import Page
@@ -144,6 +147,32 @@ def test_sections_hold_no_english_but_what_is_quoted(language: Language) -> None
             reader.feed(html)
             english = latin(reader.text) - TERMS - names(result)
             assert bool(english) is (language is ENGLISH), (name, english)
+
+
+@EVERY
+def test_a_remedy_is_told_in_the_reader_s_language_and_a_sentence_without_a_text_is_quoted(language: Language) -> None:
+    failure = Failure("compile", "no", "Eager works and was timed. Without freezing or mode lite it may work. Ask Ada.")
+    found = results.failure(dataclasses.replace(failed_result(), failure=failure), language)
+    assert language.html("remedy_eager_works") in found and language.quoted("Ask Ada.") in found
+    assert language.html("remedy_without", settings="freezing or mode lite") in found
+
+
+def test_what_every_failing_run_is_told_to_do_is_in_every_language() -> None:
+    memory = torch.OutOfMemoryError("no room")
+    for phase, error, asked in [
+        ("time", memory, {"batch_size": 8}),
+        ("time", memory, {"dtype": "float16"}),
+        ("compile", RuntimeError("no"), {"compiler": "aot"}),
+        ("compile", RuntimeError("no"), {"fullgraph": True, "mode": "lite"}),
+        ("time", RuntimeError("no"), {}),
+        ("load", RuntimeError("no"), {}),
+        ("warm up", RuntimeError("no"), {"dtype": "float16"}),
+    ]:
+        spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
+        _, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
+        assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(failure.remedy, LANGUAGES["ja"]), failure.remedy
+    offline = load_errors.refusal("google/gemma-2b", ConnectionError("no"))
+    assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(offline.remedy, LANGUAGES["ja"])
 
 
 def test_values_cannot_become_html_in_any_language() -> None:

@@ -20,7 +20,7 @@ CHILD = """
 import json
 from demo.cli import sweep_command
 from demo.cli.main import parser
-from demo.cli.run_command import asked
+from demo.cli import run_command
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
 from demo.core.errors import BadInput
@@ -50,7 +50,7 @@ except BadInput as error:
     refused = str(error)
 print(json.dumps({
     "json": plain(spec)["shiny"],
-    "run": plain(make_spec(**asked(command)))["shiny"],
+    "run": plain(run_command.make_spec(command, run_command.asked(command)))["shiny"],
     "sweep": [plain(cell)["shiny"] for cell in cells],
     "grid": [plain(cell)["shiny"] for cell in shared],
     "link": plain(links.spec_of({"shiny": "1"}, "shapes-vit"))["shiny"],

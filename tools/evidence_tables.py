@@ -22,6 +22,7 @@ from typing import Any
 from demo.core import agreement, stats
 from demo.core import format as fmt
 from demo.core.errors import BadInput
+from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Roofline
 from demo.core.result import RunResult
@@ -47,22 +48,25 @@ class Book:
                         self._remember(json.loads(line))
             except (EOFError, OSError, ValueError):
                 torn = True
-        if torn:
-            known = list(self.records.values())
-            path.unlink()
-            for record in known:
-                self.add(record)
+        if torn:  # what can be read takes its place at once, since this process may be killed as well
+            with replacing(path) as draft:
+                for record in self.records.values():
+                    draft.write(gzip.compress(_line(record)))
 
     def _remember(self, record: dict[str, Any]) -> None:
         self.records[record["key"]] = record
 
     def add(self, record: dict[str, Any]) -> None:
         self._remember(record)
-        with gzip.open(self._path, "at", encoding="utf-8") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
+        with self._path.open("ab") as file:
+            file.write(gzip.compress(_line(record)))
 
     def of(self, step: str) -> list[dict[str, Any]]:
         return [record for record in self.records.values() if record["step"].split(" ")[0] == step]
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record, allow_nan=False) + "\n").encode()
 
 
 def result_of(record: dict[str, Any]) -> RunResult:
@@ -121,6 +125,8 @@ def _short(value: Any) -> Any:
 
 
 def write_tables(folder: Path, book: Book, commit: str | None) -> None:
+    if machine := book.records.get("machine"):
+        (folder / "machine.json").write_text(json.dumps(machine["facts"], indent=1), encoding="utf-8")
     cells = [record for record in book.records.values() if "result" in record]
     if cells:
         lines = [row(record) for record in cells]
@@ -303,7 +309,7 @@ def _best(book: Book) -> str:
     ]
     title = "## The best of the settings tried, against plain eager float32\n"
     note = (
-        "Not the autopilot's search but a fixed choice: the settings of the tables (with max-autotune where it was "
+        "Not a search but a fixed choice: the settings of the tables (with max-autotune where it was "
         f"measured), and {'; '.join(settings)}. Medians of different processes, so without an interval. Outputs were "
         "compared with eager's in the same number format, not with float32's; settings in which they differ, or cannot "
         "be compared, are left out.\n"

@@ -32,8 +32,8 @@ lacks memory while others wait is run once more, with nobody beside it.
 A call ends by itself 8.5 minutes after its first line, or at SIGTERM, with its tables written. A kill at any moment
 costs the cell in hand: the cells' processes end with the script, and the next call goes on.
 
-The step 'best' is not the search of `demo.sweep.autopilot`, which would take hours: it is a fixed choice of few, and
-plain eager and the winner are not run again in alternation, so there is no interval.
+The step 'best' is not the search of `demo.sweep.best_way`, which takes minutes a model: it is a fixed choice of few,
+and plain eager and the winner are not run again in alternation, so there is no interval.
 
 FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
 `noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv` and `summary.md`. Nothing is written
@@ -210,7 +210,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
 def candidates(checkpoint: str, batch: int, quick: bool) -> list[RunSpec]:
     """The settings among which the best is looked for, beside those of the tables and of mode max-autotune.
 
-    A fixed choice of few: the search of `demo.sweep.autopilot` over all of them takes longer than a borrowed GPU stays.
+    A fixed choice of few: the search of `demo.sweep.best_way` for all of them takes longer than a borrowed GPU stays.
     """
     known = catalog.find(checkpoint)
     convolutional = known is not None and known.family in CONVOLUTIONAL
@@ -656,7 +656,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if name == "machine" and name not in book.records:
                 facts = look_at_machine("cpu" if quick else "cuda") | {"commit": commit}
                 book.add({"key": name, "step": name, "facts": facts})
-                (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
             elif name == "tests" and name not in book.records:
                 run_tests(book, folder / "noise.txt")
             for _ in _measured(order.get(name, ()), book, folder, again):

@@ -32,13 +32,14 @@ def main() -> None:
     os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     machine_probe.warm_imports()
+    import_seconds = machine_probe.seconds_since_start()
     events.send("ready", machine=codec.plain(machine_probe.host()))
     line = sys.stdin.buffer.readline()
     if not line:
         return
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
-        result = Run(codec.load(Job, json.loads(line)), events).execute()
+        result = Run(codec.load(Job, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

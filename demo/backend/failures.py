@@ -13,16 +13,17 @@ from demo.backend.load_errors import NOT_WRITTEN
 from demo.core import format as fmt
 from demo.core import refusals
 from demo.core.catalog import own_model_parts
-from demo.core.remedies import other_way_to_compile
+from demo.core.languages import ENGLISH
+from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 
 REMEDIES = {
-    "load": "Choose another checkpoint or dtype.",
+    "load": ENGLISH.plain("remedy_checkpoint"),
     "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
-    "warm up": "The model does not run eagerly with these settings: choose dtype float32, or another checkpoint.",
-    "time": "Run it again.",
-    "check": "The timing had ended; run it again for the rest.",
+    "warm up": ENGLISH.plain("remedy_eager"),
+    "time": AGAIN,
+    "check": AGAIN,
 }
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
@@ -41,7 +42,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
     change: dict[str, Any] = {}
     if phase == "time":
         other, change = other_way_to_compile(result.spec)
-        remedy = f"{remedy} If it happens again, try {other}."
+        remedy = f"{remedy} {other}"
     elif own:
         remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
         change = {} if result.spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
@@ -61,7 +62,7 @@ def recompiled(events: int) -> Failure:
     return Failure(
         "time",
         f"The model compiled again while it was timed ({events} compile events): the figures are void.",
-        "Run it again. If it happens again, look for shapes or branches that change from call to call in "
+        f"{AGAIN} If it happens again, look for shapes or branches that change from call to call in "
         "the model's forward: what compiles on every call cannot be timed.",
     )
 
@@ -83,11 +84,13 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
     smaller = max(1, spec.batch_size // 4)
     where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
     own = spec.task == OWN_MODEL
-    first = f"batch size {smaller}" if spec.batch_size > 1 else "smaller inputs" if own else "a smaller checkpoint"
     change: dict[str, Any] = {"batch_size": smaller} if spec.batch_size > 1 else {}
-    remedy = f"Try {first}."
+    if change:
+        remedy = ENGLISH.plain("remedy_batch", size=smaller)
+    else:
+        remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
     if narrower := _narrower_dtype(result):
-        change["dtype"], remedy = narrower, f"Try {first}, or dtype {narrower}."
+        change["dtype"], remedy = narrower, f"{remedy} {ENGLISH.plain('remedy_dtype', dtype=narrower)}"
     asked = "The model" if own else f"Batch size {spec.batch_size}"
     what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
@@ -111,10 +114,10 @@ def _compile_failed(text: str, spec: RunSpec) -> Failure:
         )
         change = {}
     else:
-        remedy = f"Try {other}{'' if change else ', or another torch'}; eager works and was timed."
+        remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
         if spec.compiler == "aot":
-            remedy += " Compiler jit goes on where a model does not fit into one graph."
+            remedy += " " + ENGLISH.plain("remedy_jit")
         if spec.fullgraph:
-            remedy += " Fullgraph forbids the graph breaks that a model may need."
+            remedy += " " + ENGLISH.plain("remedy_fullgraph")
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
     return Failure("compile", f"{what} failed: {text}", remedy, change)

@@ -129,15 +129,7 @@ def _breaking(kind: type[torch.nn.Module]) -> type[torch.nn.Module]:
     return type(kind.__name__, (kind,), {"forward": functools.wraps(kind.forward)(forward), **names})
 
 
-def warning(places: int, breaks: tuple[GraphBreak, ...]) -> str:
+def warning(places: int, breaks: tuple[GraphBreak, ...]) -> Caveat:
     """For the readers of a run with added breaks: after how many `places`, and whether dynamo reported any of them."""
     reported = any(one.location.startswith(Path(__file__).name) for one in breaks)
-    return (
-        f"A graph break was added in {counted(places, 'place')}, as asked"
-        f"{'' if reported else ', and torch.compile reported none there'}. All figures but its cost are those of the "
-        "model without it."
-    )
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return Caveat.of("caveat_break_added" if reported else "caveat_break_unseen", places=places)

@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,18 @@ def warm_imports() -> None:
         "RTDetrImageProcessorPil",
     ):
         getattr(transformers, name, None)
+
+
+def seconds_since_start() -> float | None:
+    """How long this process has been running; None on systems without /proc.
+
+    The kernel keeps the start in clock ticks since the machine was switched on, so it is right to 0.01 s.
+    """
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def usable() -> bool:
@@ -86,7 +99,10 @@ def gpu_problem() -> str | None:
 
 
 def _other_torch(driver: str | None, capability: tuple[int, int] = TURING) -> str:
-    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing."""
+    """The command that installs a torch for this driver and GPU. A build for CUDA 13 has no code from before Turing.
+
+    Torch 2.14 is the last of the index cu126 (pytorch issue 190385).
+    """
     new = driver is None or int(driver.partition(".")[0]) >= CUDA_13_DRIVER
     build = "cu130" if new and capability >= TURING else "cu126"
     return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{build}"

@@ -16,16 +16,13 @@ from demo.backend.model_config import Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
 from demo.core.spec import TEXT_GENERATION, RunSpec
 
 SEED = 0
 """Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
-GUESSED_SEGMENTATION = (
-    "{checkpoint} does not say whether it was trained for semantic, instance or panoptic segmentation. Its masks are "
-    "shown as semantic ones, one for each label; latency does not depend on it."
-)
 
 
 @dataclass
@@ -65,7 +62,7 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
         warnings = _missing_weights(missing)
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
             checkpoint = dataclasses.replace(checkpoint, segmentation="semantic")
-            warnings.append(GUESSED_SEGMENTATION.format(checkpoint=named(spec.checkpoint)))
+            warnings.append(ENGLISH.plain("caveat_segmentation", checkpoint=named(spec.checkpoint)))
     model = model.to(device, memory_format=settings.memory_format_of(spec)).eval()
     return Loaded(model, processor, tokenizer, checkpoint, warnings)
 
@@ -96,10 +93,7 @@ def _missing_weights(missing: Iterable[str]) -> list[str]:
     names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
     if not names:
         return []
-    return [
-        f"{len(names)} weights of the model are not in the checkpoint and were initialised at random "
-        f"(first: {names[0]}). Latency stands; predictions may mean nothing."
-    ]
+    return [ENGLISH.plain("caveat_missing_weights", count=len(names), first=names[0])]
 
 
 def _has_tokenizer(spec: RunSpec, entry: Checkpoint | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,7 @@ from demo.backend.workload import Eager, Variant, Variants, Workload
 from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
-from demo.core.measurement import Compilation, Measurement
+from demo.core.measurement import Compilation, Measurement, StartUp
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import RunSpec
 
@@ -64,8 +65,9 @@ class CompiledVariants(NamedTuple):
 class Run:
     """One job: make it, and call `execute` once."""
 
-    def __init__(self, job: Job, events: Events) -> None:
-        self.job = job
+    def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
+        """`import_seconds` is how long this process took for its imports; None where it is not known."""
+        self.job, self.import_seconds = job, import_seconds
         self.events = events
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
@@ -150,11 +152,13 @@ class Run:
     # Load and prepare
 
     def workload(self) -> Workload:
-        since = cores.read()
+        since, started = cores.read(), time.perf_counter()
         workload = self.load()
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
         self.keep_environment(settings=settings.in_force(workload.model, workload.batch))
+        if self.import_seconds is not None:
+            self.keep(start_up=StartUp(self.import_seconds, time.perf_counter() - started))
         if workload.device.type == "cpu":
             self.give_way(workload, cores.free_cores(since))
         return workload

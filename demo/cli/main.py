@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from demo.cli import (
-    autopilot_command,
+    best_command,
     cache_command,
     deploy_command,
     doctor_command,
@@ -43,7 +43,7 @@ COMMANDS = (
     script_command,
     sweep_command,
     cache_command,
-    autopilot_command,
+    best_command,
     serve_command,
     deploy_command,
 )

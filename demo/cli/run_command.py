@@ -63,32 +63,30 @@ def add_to(commands: Any) -> None:
 
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `make_spec`, or of `own_model_spec`, for what was given on the command line, as it was typed."""
+    """The options of a run for what was given on the command line, as it was typed."""
     given = given_options(options)
-    if options.task is not None:
-        given["task"] = options.task
-    if options.model is not None:
-        if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
-            raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
     if options.trace is not None and given.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
     if options.package is not None and given.setdefault("compiler", "aot") != "aot":
         raise BadInput("A package is what AOTInductor builds: leave out --compiler jit, or --package.")
+    return given
+
+
+def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
+    """The spec of the checkpoint or of the own model that was asked for, with the options that are `given`."""
     if options.model is not None:
-        return given
+        if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
+            raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
+        return catalog.own_model_spec(options.model, **given)
     checkpoint = catalog.DEFAULT if options.checkpoint is None and options.task is None else options.checkpoint or ""
     known = catalog.find(checkpoint)
     if TEXT_GENERATION in (options.task, known and known.task):
-        given.setdefault("prompt", catalog.PROMPT)
-    return {"checkpoint": checkpoint, **given}
+        given = {"prompt": catalog.PROMPT, **given}
+    return catalog.make_spec(checkpoint, options.task, folders=True, **given)
 
 
 def _run(options: argparse.Namespace) -> int:
-    given = asked(options)
-    if options.model is None:
-        spec = catalog.make_spec(folders=True, **given)
-    else:
-        spec = catalog.own_model_spec(options.model, **given)
+    spec = make_spec(options, asked(options))
     _check_device(spec)
     image = picture(options.image, [spec])
     asked_trace = options.trace and options.trace.removesuffix(".gz").removesuffix(".json")

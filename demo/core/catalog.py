@@ -43,6 +43,8 @@ class Checkpoint:
     bundled: bool = False
     drawn_only: bool = False
     """It was trained on this project's drawn shapes and on nothing else."""
+    convolutional: bool = False
+    """Most of its work is in convolutions, so that the memory format matters."""
 
 
 def _read_table(file: Path) -> tuple[Checkpoint, ...]:
@@ -51,7 +53,7 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
     def entry(row: dict[str, str]) -> Checkpoint:
         size = int(row.pop("height")), int(row.pop("width"))
         fields: dict[str, Any] = {name: cell or None for name, cell in row.items()}
-        fields |= {name: row[name] == "yes" for name in ("takes_text", "bundled", "drawn_only")}
+        fields |= {name: row[name] == "yes" for name in ("takes_text", "bundled", "drawn_only", "convolutional")}
         return Checkpoint(**fields | {"parameters": int(row["parameters"])}, input_size=size)
 
     with file.open(encoding="utf-8", newline="") as table:

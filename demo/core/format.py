@@ -72,9 +72,10 @@ def ratio(value: float) -> str:
 def estimate(value: float, low: float, high: float) -> str:
     """A speed-up with the digits that its interval allows: the last one is worth no more than the interval's width.
 
-    '1.36×' for 1.33 to 1.39, '1.4×' for 1.3 to 1.5, '2×' for 1.4 to 2.9.
+    '1.36×' for 1.33 to 1.39, '1.4×' for 1.3 to 1.5, '2×' for 1.4 to 2.9. Near 1 there is always a decimal: 1.4 is not
+    '1×', which would say that nothing is gained.
     """
-    decimals = max(0, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
+    decimals = max(0 if value >= 1.95 else 1, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
 
 
@@ -107,6 +108,11 @@ def parameters(count: int) -> str:
 def rate(per_second: float) -> str:
     """A number per second: '694'."""
     return _significant(per_second)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning with an ellipsis where it has more than `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def without_folders(text: str) -> str:

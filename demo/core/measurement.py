@@ -238,6 +238,17 @@ class CompileCost:
 
 
 @dataclass(frozen=True)
+class StartUp:
+    """What a process does before its first call of the model, in the process that measured the run."""
+
+    import_seconds: float
+    """From the start of the process until torch, transformers and this program's own modules are imported."""
+    load_seconds: float
+    """Until model and inputs are ready: the checkpoint's files read, the picture or prompt prepared, all on the
+    device."""
+
+
+@dataclass(frozen=True)
 class BreakEven:
     """When compiling has paid for itself, in calls and in the time that they take. None: never."""
 

@@ -1,8 +1,8 @@
 """Which settings a machine cannot run: one table over a spec and what a worker reports of its machine.
 
-The worker refuses by it before it loads a model; the form's forecast, `doctor`, the autopilot and the advice read it.
-Covered: what is certain before anything is loaded. What is unknown of a machine refuses nothing. Not covered: memory
-beyond that of the weights, kernels that a model alone needs, and on a CPU everything about GPUs.
+The worker refuses by it before it loads a model; the form's forecast, `doctor`, the search for the best way and the
+advice read it. Covered: what is certain before anything is loaded. What is unknown of a machine refuses nothing. Not
+covered: memory beyond that of the weights, kernels that a model alone needs, and on a CPU everything about GPUs.
 """
 
 from __future__ import annotations

@@ -19,7 +19,16 @@ from demo.core.caveat import Caveat
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
 from demo.core.machine import Environment, HostSample
-from demo.core.measurement import AnotherSize, BreakEven, Compilation, Generation, Measurement, Prefill, Roofline
+from demo.core.measurement import (
+    AnotherSize,
+    BreakEven,
+    Compilation,
+    Generation,
+    Measurement,
+    Prefill,
+    Roofline,
+    StartUp,
+)
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
@@ -40,16 +49,7 @@ PHASE_DOING = {
 }
 """What a sentence says of a phase, 'Cancelled while compiling.', in the order of the phases."""
 PHASES = tuple(PHASE_DOING)
-PROGRESS_CODES = (
-    "fewer_threads",
-    "prefill",
-    "generate",
-    "explain",
-    "another_size",
-    "capture",
-    "compile_again",
-    "unclear",
-)
+PROGRESS_CODES = tuple("fewer_threads prefill generate explain another_size capture compile_again unclear".split())
 """What a worker may do within a phase that is worth telling: `Progress.code`."""
 
 
@@ -116,6 +116,8 @@ class RunResult:
     generation: Generation | None = None
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
+    start_up: StartUp | None = None
+    """None in older results, and where the system does not tell when a process began."""
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None

@@ -254,6 +254,20 @@ def verdict(speedup: Interval, control: Interval | None) -> Verdict:
     return "same" if all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends) else "unsure"
 
 
+def differ(first: Interval, second: Interval, comparisons: int = 1) -> bool:
+    """Whether two independent estimates, with intervals on a scale of ratios, differ at 5 % and by more than 1 %.
+
+    By the normal approximation of their logarithms; `comparisons` is how many such questions are asked of the same
+    figures (Bonferroni's correction).
+    """
+    from scipy.special import ndtri  # 0.1 s, which commands without a figure should not take
+
+    wider = ndtri(1 - (1 - CONFIDENCE) / 2 / max(1, comparisons)) / ndtri((1 + CONFIDENCE) / 2)
+    both = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
+    distance = abs(math.log(first.ratio / second.ratio))
+    return distance > max(math.log1p(SMALLEST_DIFFERENCE), float(wider) * both)
+
+
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
     """Calls after which compiling has paid for itself; None when a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds

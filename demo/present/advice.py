@@ -15,6 +15,7 @@ from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import device
 from demo.present.sentences import calls_to_pay, named_setting, outcome
 from demo.store import measured
+from demo.store.tables import PublishedRow
 
 
 def worth(result: RunResult, lang: Language) -> str:
@@ -76,7 +77,8 @@ class Step:
 
 
 def next_steps(result: RunResult, lang: Language) -> list[Step]:
-    """The ways to compile that brought most here, best first, and then those of which nothing is known."""
+    """The ways to compile that brought most here, best first; then those that this project's own tables show a gain of,
+    and those of which nothing is known. A way that is known to bring nothing is left out."""
     if outcome(result) in (None, "void") or result.gains is None:
         return []
     steps = []
@@ -89,26 +91,33 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
             words = lang.composed("next_gained", setting=setting, ratio=ratio, where=where)
             steps.append(Step(gain.option, gain.value, setting, words))
     known = {(gain.option, gain.value) for gain in result.gains}
+    elsewhere, unknown = [], []
     # Of a user's own model no earlier run counts: its file may have changed.
     for option, value in CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ():
-        unknown = (option, value) not in known and getattr(result.spec, option) != value
-        if unknown and _possible(result, option, value):
-            setting = named_setting(option, value, lang)
-            steps.append(Step(option, value, setting, _elsewhere(result.spec, option, value, setting, lang)))
-    return steps[:MAX_STEPS]
+        tried = (option, value) in known or getattr(result.spec, option) == value
+        if tried or not _possible(result, option, value):
+            continue
+        setting = named_setting(option, value, lang)
+        if (found := _elsewhere(result.spec, option, value)) is None:
+            words = lang.composed("next_unknown", setting=setting)
+            unknown.append(Step(option, value, setting, words))
+        elif found[0] >= MIN_GAIN:
+            ratio, batch = lang.plain_value(fmt.ratio(found[0])), lang.plain("asked_batch", size=found[1].batch_size)
+            where = lang.listed([lang.plain_value(found[1].gpu), batch])
+            words = lang.composed("next_elsewhere", setting=setting, ratio=ratio, where=where)
+            elsewhere.append((found[0], Step(option, value, setting, words)))
+    elsewhere.sort(key=lambda one: -one[0])
+    return [*steps, *(step for _, step in elsewhere), *unknown][:MAX_STEPS]
 
 
-def _elsewhere(spec: RunSpec, option: str, value: Any, setting: str, lang: Language) -> str:
-    """What this project's own tables know of a way to compile that was not tried here."""
-    for row in measured.load().rows:
+def _elsewhere(spec: RunSpec, option: str, value: Any) -> tuple[float, PublishedRow] | None:
+    """How many times as fast a way to compile that was not tried here is in this project's own tables, and the row."""
+    rows = measured.load().rows
+    for row in rows:
         if row.checkpoint == spec.checkpoint and measured.settings_of(row.subset) == {option: value}:
-            plain = measured.without_further(row, measured.load().rows)
-            if plain is not None and plain.compiled_seconds and row.compiled_seconds:
-                ratio = lang.plain_value(fmt.ratio(plain.compiled_seconds / row.compiled_seconds))
-                batch = lang.plain("asked_batch", size=row.batch_size)
-                where = lang.listed([lang.plain_value(row.gpu), batch])
-                return lang.composed("next_elsewhere", setting=setting, ratio=ratio, where=where)
-    return lang.composed("next_unknown", setting=setting)
+            if (ratio := measured.gain(row, rows)) is not None:
+                return ratio, row
+    return None
 
 
 def _possible(result: RunResult, option: str, value: Any) -> bool:

@@ -137,12 +137,13 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
     """The rows that fit on one chart with `row`: its table, and beside the guide's this project's of the same setting.
 
-    That is the same compile mode, float32, and otherwise the guide's settings.
+    That is the same compile mode, float32, and otherwise the guide's settings and checkpoints.
     """
     if row.measured is not None:
         return [other for other in rows if other.subset == row.subset]
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
-    return [other for other in rows if other.subset == row.subset or other.subset == alike]
+    guides = {other.checkpoint for other in rows if other.subset == row.subset}
+    return [other for other in rows if other.checkpoint in guides and other.subset in (row.subset, alike)]
 
 
 def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:

@@ -5,6 +5,7 @@ All are plain text in the language asked for; `Language.marked` makes HTML of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
@@ -341,12 +342,17 @@ def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
 
 
 def caveats(result: RunResult, lang: Language) -> list[str]:
-    """What to know before using the figures, each once. A sentence without a text of its own stays in English."""
+    """What to know before using the figures, each once."""
     known = {caveat.text: caveat for caveat in result.caveats if caveat.key in lang.texts}
     return [
-        lang.plain(known[text].key, **known[text].values) if text in known else lang.plain_quoted(text)
+        lang.plain(known[text].key, **known[text].values) if text in known else lang.retold(text)
         for text in dict.fromkeys(result.warnings)
     ]
+
+
+def remedy(english: str, lang: Language) -> str:
+    """What to do after a failure, sentence by sentence."""
+    return " ".join(map(lang.retold, re.split(r"(?<=[.!?]) (?=[A-Z])", english)))
 
 
 def variant(name: str, lang: Language) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 from demo.core import format as fmt
 from demo.core import limits
 from demo.core.caveat import Caveat
-from demo.core.remedies import other_way_to_compile
+from demo.core.languages import ENGLISH
+from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import ProcessResult
@@ -65,7 +66,7 @@ class OngoingRun:
         return dataclasses.replace(self.progress, elapsed_seconds=elapsed, remaining_seconds=remaining)
 
     def interrupted(self) -> RunResult:
-        return self._failed("interrupted", "The app was ended in the middle of this run.", "Run it again.")
+        return self._failed("interrupted", "The app was ended in the middle of this run.", AGAIN)
 
     def not_started(self, error: OSError) -> RunResult:
         _log.warning("no worker process could be started: %s", error)
@@ -77,13 +78,13 @@ class OngoingRun:
         return self._failed("failed", f"No worker process could be started: {why}.", remedy)
 
     def cancelled(self) -> RunResult:
-        return self._failed("cancelled", f"Cancelled while {self._doing}.", "Press Run to start it again.")
+        return self._failed("cancelled", f"Cancelled while {self._doing}.", AGAIN)
 
     def timed_out(self, limit: float) -> RunResult:
         return self._failed(
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
-            f"Choose mode default or a smaller checkpoint, or raise {limits.variable('seconds')} (seconds).",
+            ENGLISH.plain("remedy_time", variable=limits.variable("seconds")),
             {} if self.spec.mode == "default" else {"mode": "default"},
         )
 
@@ -107,17 +108,18 @@ class OngoingRun:
         _log.warning("the worker %s; it printed last: %s", _ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL:
-            smaller = "smaller inputs or a smaller module" if own else "a smaller batch size or checkpoint"
-            remedy = f"A kill often means that the machine ran out of memory: try {smaller}."
+            remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
             if self.spec.batch_size > 1:
                 change = {"batch_size": max(1, self.spec.batch_size // 4)}
+                remedy = ENGLISH.plain("remedy_batch", size=change["batch_size"])
+            remedy = f"{ENGLISH.plain('remedy_killed')} {remedy}"
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
         elif own and self.progress.phase == "load":
             remedy = "Your file ran there: look for what ends a process, such as os._exit or a crash of native code."
         else:
             other, change = other_way_to_compile(self.spec)
-            remedy = f"Run it again; if it happens again, try {other}."
+            remedy = f"{AGAIN} {other}"
         return self._failed("crashed", f"The worker process {_ending(code)} while {self._doing}.", remedy, change)
 
     @property

@@ -1,7 +1,7 @@
 """A copy of the shared rows of a dataset: fetched from the Hub in a thread, kept in huggingface_hub's folder of assets.
 
 What is covered: a Hub that is slow, refuses, or cannot be reached (the last copy stays, and the answer says of when it
-is and why); a dataset with more or larger files than fit (the newest days are fetched); a restart without a network.
+is); a dataset with more or larger files than fit (the newest days are fetched); a restart without a network.
 What is not covered: a Hub that sends a file slower than anybody waits holds up later fetches until it ends; a file that
 was changed and has kept its size is not fetched again.
 """
@@ -9,7 +9,6 @@ was changed and has kept its size is not fetched again.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 import time
@@ -22,18 +21,18 @@ from typing import Any, Literal
 
 from demo.core import hub
 from demo.store import shared_rows
-from demo.store.shared_rows import FileRows, SharedRow
+from demo.store.shared_rows import SharedRow
 
 ROWS = "rows"
 """The folder of the dataset with the files of rows, `DAY-PROGRAM.parquet`."""
 RENEW_SECONDS = 300.0
 """Age from which a copy that somebody looks at is fetched again, and time to the next try after one that failed."""
-MAX_FETCH_SECONDS = 120.0
 REQUEST_SECONDS = 10.0
 MAX_FILES, MAX_BYTES, MAX_FILE_BYTES = 200, 64_000_000, 16_000_000
+_FETCHED = "fetched"
+"""An empty file beside that folder. Its time is that of the last complete look at the Hub, also for a later program."""
 _NAME = re.compile(rf"{ROWS}/(\d{{4}}-\d\d-\d\d)-[A-Za-z0-9]{{1,40}}\.parquet")
 
-Problem = Literal["unreachable", "refused", "failed", "slow", "busy"]
 _log = logging.getLogger(__name__)
 
 
@@ -44,18 +43,15 @@ class Shared:
     dataset: str
     rows: tuple[SharedRow, ...] = ()
     """Newest first."""
-    looked_at: int = 0
-    """Rows that were read, the unreadable among them."""
-    unreadable: int = 0
-    files: int = 0
+    unreadable_rows: int = 0
     unreadable_files: int = 0
     cut: bool = False
     """There are more rows than are shown."""
     fetched_at: str = ""
     """UTC, of the last complete look at the Hub; '' if there has been none."""
     fetching: bool = False
-    problem: Problem | None = None
-    """Why the copy is not a new one."""
+    problem: Literal["failed", "busy"] | None = None
+    """Why the copy is not a new one: the Hub did not give it, or a run goes on."""
 
 
 class SharedCopy:
@@ -65,99 +61,100 @@ class SharedCopy:
         self._shared = Shared(dataset)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._begun = self._due = 0.0
-        """When the last thread began, and from when the Hub is asked again."""
+        self._due = 0.0
+        """From when the Hub is asked again."""
+        self._cut = False
+        """The dataset has more files than are fetched."""
 
     def look(self, busy: bool = False) -> Shared:
         """What is known now. It waits for nothing; an old copy is fetched again in a thread.
 
-        While the machine is `busy` with a measurement no fetch begins; one that goes on is not stopped. The copy that
-        lies on this disk is read all the same.
+        While the machine is `busy` with a measurement no fetch begins; one that goes on is not stopped.
         """
         with self._lock:
-            now = time.monotonic()
             if self._thread is not None and self._thread.is_alive():
-                slow = now - self._begun > MAX_FETCH_SECONDS
-                return replace(self._shared, fetching=not slow, problem="slow" if slow else self._shared.problem)
-            if now < self._due:
+                return replace(self._shared, fetching=True)
+            if time.monotonic() < self._due or (busy and self._shared.fetched_at):
                 return self._shared
-            if busy and self._begun:  # the copy of an earlier program was looked for
-                known = self._shared
-                return known if known.fetched_at else replace(known, fetching=True, problem="busy")
-            self._begun = now
-            if not busy:
-                self._due = now + RENEW_SECONDS
-            self._thread = threading.Thread(target=self._renew, args=(not busy,), daemon=True)
+            if busy:
+                return replace(self._shared, fetching=True, problem="busy")
+            self._due = time.monotonic() + RENEW_SECONDS
+            self._thread = threading.Thread(target=self._renew, daemon=True)
             self._thread.start()
-            return replace(self._shared, fetching=True, problem="busy" if busy else self._shared.problem)
+            return replace(self._shared, fetching=True)
 
-    def _renew(self, fetch: bool) -> None:
+    def _renew(self) -> None:
+        """Fetches what is new, then shows what lies on this disk, also where the Hub gave nothing."""
+        problem: Literal["failed"] | None = None
+        for step in (self._fetch, self._publish):
+            try:
+                step()
+            except Exception as error:  # huggingface_hub and its client raise many kinds, and nobody waits for this
+                _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
+                problem = "failed"
+        self._shared = replace(self._shared, problem=problem)
+
+    def _folder(self) -> Path:
         from huggingface_hub import cached_assets_path, constants  # here, because importing it takes some 60 ms
 
-        try:
-            assets = constants.HF_ASSETS_CACHE
-            folder = cached_assets_path("worth-compiling", self._shared.dataset, assets_dir=assets)
-            if not self._shared.fetched_at and (kept := folder / ROWS).exists():
-                self._publish(sorted(kept.glob("*.parquet"), reverse=True), kept.stat().st_mtime, cut=False)
-            if fetch:
-                files, cut = self._fetch(folder)
-                self._publish(files, time.time(), cut)
-        except Exception as error:  # a thread that nobody waits for: what is wrong shows on the page
-            _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
-            self._shared = replace(self._shared, problem=_reason(error))
+        assets = constants.HF_ASSETS_CACHE
+        return cached_assets_path("worth-compiling", self._shared.dataset, assets_dir=assets)
 
-    def _fetch(self, folder: Path) -> tuple[list[Path], bool]:
-        """Makes `folder` a copy of the newest files; those files, newest first, and whether others are left out.
+    def _fetch(self) -> None:
+        """Makes the folder a copy of the newest files.
 
-        Raises what huggingface_hub raises, and TimeoutError or ConnectionError where a file has not arrived.
+        Raises what huggingface_hub raises, and ConnectionError where a file has not arrived.
         """
         from huggingface_hub import HfApi, hf_hub_download
         from huggingface_hub.utils import disable_progress_bars
 
         disable_progress_bars()
-        begun, dataset, endpoint = time.monotonic(), self._shared.dataset, hub.endpoint()
+        folder, dataset, endpoint = self._folder(), self._shared.dataset, hub.endpoint()
         about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
-        sizes, cut = _newest_files(about.siblings or ())
+        sizes, self._cut = _newest_files(about.siblings or ())
+        # what is listed is what is fetched, whatever is pushed in between
+        asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
         for name, size in sizes.items():
             if _size(folder / name) != size:
-                if time.monotonic() - begun > MAX_FETCH_SECONDS:
-                    raise TimeoutError(f"{MAX_FETCH_SECONDS:.0f} s were not enough to fetch the files")
-                # what is listed is what is fetched, whatever is pushed in between
-                asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
                 hf_hub_download(dataset, name, repo_type="dataset", local_dir=folder, **asked)
             if _size(folder / name) != size:
                 raise ConnectionError(f"the Hub stopped answering before {name}")
         for file in (folder / ROWS).glob("*.parquet"):
             if f"{ROWS}/{file.name}" not in sizes:
                 file.unlink()
-        (folder / ROWS).mkdir(exist_ok=True)  # a dataset may have no rows yet
-        os.utime(folder / ROWS)  # a later program reads there of when the copy is
-        return [folder / name for name in sizes], cut
+        (folder / _FETCHED).touch()
 
-    def _publish(self, places: Sequence[Path], seconds: float, cut: bool) -> None:
-        """Shows the rows of these files, the newest first, fetched at this time in seconds since 1970."""
-        files: list[FileRows] = []
-        for place in places:
-            if sum(len(file.rows) for file in files) >= shared_rows.MAX_ROWS:
-                cut = True
-                break
-            files.append(_read(place, place.stat().st_mtime_ns))
-        rows, too_many = shared_rows.newest(files)
+    def _publish(self) -> None:
+        """Shows the newest rows of the folder, if it was ever a whole copy."""
+        folder = self._folder()
+        if not (folder / _FETCHED).exists():
+            return
+        rows: dict[str, SharedRow] = {}
+        bad_rows = bad_files = 0
+        unread = sorted((folder / ROWS).glob("*.parquet"))
+        while unread and len(rows) < shared_rows.MAX_ROWS:
+            place = unread.pop()
+            try:
+                found, bad = _read(place, place.stat().st_mtime_ns)
+            except Exception:  # pandas and pyarrow raise several kinds; none of them may cost more than this file
+                bad_files += 1
+            else:
+                rows |= {row.id: row for row in found}
+                bad_rows += bad
+        newest = sorted(rows.values(), key=lambda row: (row.started_at, row.id), reverse=True)
         self._shared = Shared(
             self._shared.dataset,
-            tuple(rows),
-            sum(file.looked_at for file in files),
-            sum(file.unreadable for file in files),
-            len(files),
-            sum(not file.readable for file in files),
-            cut or too_many,
-            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)),
+            tuple(newest[: shared_rows.MAX_ROWS]),
+            bad_rows,
+            bad_files,
+            self._cut or bool(unread) or len(newest) > shared_rows.MAX_ROWS,
+            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((folder / _FETCHED).stat().st_mtime)),
         )
 
 
 @lru_cache(maxsize=MAX_FILES)
-def _read(place: Path, modified_ns: int) -> FileRows:
-    """The rows of a file, read once for each of its versions."""
+def _read(place: Path, modified_ns: int) -> tuple[list[SharedRow], int]:
+    """What `shared_rows.read` gives, read once for each version of a file."""
     return shared_rows.read(place)
 
 
@@ -175,14 +172,3 @@ def _newest_files(listed: Sequence[Any]) -> tuple[dict[str, int], bool]:
         if len(chosen) < MAX_FILES and file.size <= MAX_FILE_BYTES and total <= MAX_BYTES:
             chosen[file.rfilename] = file.size
     return chosen, len(chosen) < len(named)
-
-
-def _reason(error: Exception) -> Problem:
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403, 404):
-        return "refused"
-    if isinstance(error, TimeoutError) or type(error).__name__ == "ReadTimeout":
-        return "slow"
-    offline = ("ConnectError", "ConnectTimeout", "LocalEntryNotFoundError")
-    return "unreachable" if isinstance(error, ConnectionError) or type(error).__name__ in offline else "failed"

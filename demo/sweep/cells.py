@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,19 +71,27 @@ def make_cells(
     several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell with repeats the first
     ones may be stored: it goes on from them, or is done where the last of them failed for good.
     """
-    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     specs = [on_machine(spec, machine) for spec in specs]
     if fresh:
         return [Cell(spec) for spec in specs]
-    written = {spec.checkpoint: _last_written(spec.checkpoint) for spec in specs}
     results: dict[RunSpec, RunResult] = {}
+    for result in still_true(stored, {spec.checkpoint for spec in specs}, machine, picture):
+        results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
+    return [_cell(spec, results) for spec in specs]
+
+
+def still_true(
+    stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
+) -> Iterator[RunResult]:
+    """The results of these checkpoints that another run here would only repeat: see `make_cells`."""
+    digest = hashlib.sha256(picture.read_bytes()).hexdigest()
+    written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
     for result in stored:
         saw = result.image.sha256 if result.image is not None else None
         same_picture = saw == digest or not result.spec.sees_picture
         if result.status in FINAL and measured_on(result, machine) and same_picture:
-            if result.started_at >= written.get(result.spec.checkpoint, ""):
-                results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
-    return [_cell(spec, results) for spec in specs]
+            if result.spec.checkpoint in written and result.started_at >= written[result.spec.checkpoint]:
+                yield result
 
 
 def _cell(spec: RunSpec, results: Mapping[RunSpec, RunResult]) -> Cell:

@@ -50,13 +50,18 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 """Entered, it gives the number of runs ahead until it is this one's turn; left, the next run may start."""
 
 
+def at_once() -> AbstractContextManager[Iterable[int]]:
+    """The turn of a run that waits for nobody."""
+    return nullcontext(())
+
+
 def run_cells(
     cells: Sequence[Cell],
     runner: AnyRunner,
     picture: Path,
     cancel: threading.Event,
     precompiler: Precompiler | None = None,
-    turn: Turn = lambda: nullcontext(()),
+    turn: Turn = at_once,
 ) -> Generator[Event, None, None]:
     """Runs the cells that have no value yet, in lots: compiled side by side first, then timed one after another.
 

@@ -1,10 +1,11 @@
-"""The API: `/benchmark` runs and answers with the result as JSON, `/history` lists stored results."""
+"""The API: `/benchmark` runs one setting, `/best` searches for the best one, `/history` lists stored results."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,11 @@ from demo.runs.any_runner import AnyRunner
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
+from demo.sweep import best_way, best_words
+from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.searches import make_search
+from demo.ui.jobs.sweeps import is_closing, turn
 from demo.ui.tabs.form import Choice, default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
 from demo.ui.web.calls import asked_over_mcp
@@ -42,13 +47,8 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
         call.apply_defaults()
         asked = call.arguments
         request, checkpoint, image = asked["request"], asked["checkpoint"], asked["image"]
-        options = {
-            name: asked[name]
-            for name, option in OPTIONS.items()
-            if asked[name] is not None or option.default not in (None, ())
-        }
-        try:
-            spec = catalog.make_spec(checkpoint, asked["task"] or None, **options)
+        with _refusals():
+            spec = catalog.make_spec(checkpoint, asked["task"] or None, **_options(asked))
             picture = _picture(spec, image, asked["example"], choice)
             with queue.join(request.session_hash or "") as ticket:
                 while ticket.wait(60.0):
@@ -57,18 +57,40 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
                     result = next(event for event in events if isinstance(event, RunResult))
             whole = not asked_over_mcp(request) if asked["whole"] is None else asked["whole"]
             return result.to_json() if whole else export.row(result)
-        except BadInput as refused:
-            raise gr.Error(str(refused), print_exception=False) from refused
-        except Exception as error:
-            _log.exception("a run failed inside the API")
-            raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
 
-    benchmark.__signature__ = signature  # type: ignore[attr-defined]
-    benchmark.__annotations__ = {name: taken.annotation for name, taken in signature.parameters.items()}
-    benchmark.__annotations__ |= {"return": signature.return_annotation}
-    notes = [f"    {name}: {note}" for name, note in _NOTES.items()]
-    benchmark.__doc__ = "\n".join([_DESCRIPTION, "Args:", *notes])
-    return benchmark
+    return _described(benchmark, signature, _DESCRIPTION, _NOTES)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Makes the answer of an error: its sentence where it was to be expected, else that the log has it."""
+    try:
+        yield
+    except (BadInput, HistoryError) as refused:
+        raise gr.Error(fmt.redact(str(refused)), print_exception=False) from refused
+    except Exception as error:
+        _log.exception("a run failed inside the API")
+        raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
+
+
+def _options(asked: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a call."""
+    return {
+        name: asked[name]
+        for name, option in OPTIONS.items()
+        if name in asked and (asked[name] is not None or option.default not in (None, ()))
+    }
+
+
+def _described(
+    function: Callable[..., dict[str, Any]], signature: inspect.Signature, description: str, notes: dict[str, str]
+) -> Callable[..., dict[str, Any]]:
+    """The function with what gradio reads of it; `notes` are its arguments'."""
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__annotations__ = {name: taken.annotation for name, taken in signature.parameters.items()}
+    function.__annotations__ |= {"return": signature.return_annotation}
+    function.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {note}" for name, note in notes.items())])
+    return function
 
 
 _DESCRIPTION = """\
@@ -105,20 +127,25 @@ def _signature(choice: Choice) -> inspect.Signature:
     Clients may give them by position, so an option that is added to the end of the table moves none of the others.
     """
 
-    def options(of: list[Option]) -> Iterator[tuple[str, Any, Any]]:
-        for option in of:
-            yield option.name, _annotation(option), "" if option.kind == "queries" else option.default
-
-    taken = [
+    return _signature_of(
         ("request", gr.Request, inspect.Parameter.empty),
         ("checkpoint", str, choice.checkpoint),
         ("task", Literal[TASKS] | None, None),
         ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-        *options(_EARLIER),
+        *_arguments(_EARLIER),
         ("whole", bool | None, None),
         ("example", str, ""),
-        *options(_LATER),
-    ]
+        *_arguments(_LATER),
+    )
+
+
+def _arguments(options: list[Option]) -> Iterator[tuple[str, Any, Any]]:
+    for option in options:
+        yield option.name, _annotation(option), "" if option.kind == "queries" else option.default
+
+
+def _signature_of(*taken: tuple[str, Any, Any]) -> inspect.Signature:
+    """The signature of an endpoint whose arguments have these names, annotations and defaults."""
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [inspect.Parameter(name, either, annotation=kind, default=default) for name, kind, default in taken],
@@ -148,6 +175,65 @@ def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice
     return choice.image if spec.checkpoint == choice.checkpoint else default_picture(spec.checkpoint)
 
 
+def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -> Callable[..., dict[str, Any]]:
+    """The function behind `/best`. Each of its runs stands in the queue of the page."""
+    first = Goal()
+    signature = _signature_of(
+        ("request", gr.Request, inspect.Parameter.empty),
+        ("checkpoint", str, choice.checkpoint),
+        ("task", Literal[TASKS] | None, None),
+        ("image", FileData, None),
+        ("example", str, ""),
+        ("minutes", float, best_way.MINUTES),
+        ("other_formats", bool, False),
+        ("goal", Literal[GOALS], first.name),
+        ("calls", float, first.calls),
+        ("restarts", float, first.restarts),
+        *_arguments(_OF_BEST),
+    )
+
+    def best(*given: Any, **named: Any) -> dict[str, Any]:
+        call = signature.bind(*given, **named)
+        call.apply_defaults()
+        asked = call.arguments
+        with _refusals():
+            spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **_options(asked))
+            picture = _picture(spec, asked["image"], asked["example"], choice)
+            goal = Goal(asked["goal"], asked["calls"], asked["restarts"])
+            search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
+            visitor = asked["request"].session_hash
+            whose = f"search of {visitor}" if visitor else ""
+            cancel = threading.Event()
+            with contextlib.closing(search.run(runner, cancel, lambda: turn(queue, whose))) as events:
+                for event in events:
+                    if is_closing(event):
+                        cancel.set()
+            return {"complete": search.complete, **best_words.as_json(search.table(goal))}
+
+    return _described(best, signature, _ABOUT_BEST, _NOTES_OF_BEST)
+
+
+_ABOUT_BEST = """\
+Searches for the best way to run a model on this server's machine: eager, torch.compile's modes, layer by layer,
+freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
+
+The answer is JSON with complete (whether everything was tried), goal, answer (sentences), winner, equals (ways that
+cannot be told from it), crossover, and rows, the best first: way, settings, rank (null where it cannot win), speedup
+over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
+in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
+"""
+_OF_BEST = [OPTIONS[name] for name in ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")]
+"""The options of a run that a search is asked for; the others are what it tries, or how it times."""
+_NOTES_OF_BEST = {
+    **{name: _NOTES[name] for name in ("checkpoint", "task", "image", "example")},
+    "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
+    "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
+    "goal": 'What is least: "steady" a call, "soonest" the first answer of a process, "traffic" the work of a month.',
+    "calls": 'Calls a day, for the goal "traffic".',
+    "restarts": 'Processes started a day, for the goal "traffic".',
+    **{option.name: option.help for option in _OF_BEST},
+}
+
 MAX_STORED = 200
 """Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
 
@@ -168,7 +254,7 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
             limit: At most so many, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
-        try:
+        with _refusals():
             if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_STORED:
                 raise BadInput(f"The limit must be a whole number from 1 to {MAX_STORED}. Given: {str(limit)[:80]}.")
             for name, given in (("id", id), ("search", search)):
@@ -182,7 +268,5 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
                 return [found.to_json()]
             results = kept.all(limit, search or "")
             return [result.to_json() if whole else export.row(result) for result in results]
-        except (BadInput, HistoryError) as refused:
-            raise gr.Error(fmt.redact(str(refused)), print_exception=False) from refused
 
     return history

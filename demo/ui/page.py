@@ -25,6 +25,7 @@ from demo.ui.look import script
 from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
+from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.following import Following
 from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
 from demo.ui.tabs.history_tab import HistoryTab
@@ -135,6 +136,7 @@ class Page:
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
                     self.run_tab = RunTab(runner, queue, choice, history)
+                    self.best_pane = BestPane(runner, queue, history, self.run_tab)
                 with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
                 with gr.Tab(label("tab_published"), id="published") as published:
@@ -154,6 +156,11 @@ class Page:
             )
             gr.api(published_table, api_name="published", concurrency_limit=None)
             gr.api(api.stored(history), api_name="history", concurrency_limit=None)
+            gr.api(
+                api.best(runner, queue, history, choice or default_choice(None, hub_ok=False)),
+                api_name="best",
+                concurrency_limit=None,
+            )
             limit_texts(self.blocks)
 
     def _wire(self) -> None:
@@ -169,7 +176,7 @@ class Page:
             concurrency_limit=None,
         )
         self.run_tab.settle_after(greeted)
-        self.run_tab.arrive(self.blocks)
+        self.best_pane.arrive_after(self.run_tab.arrive(self.blocks))
         self.sweep_tab.arrive(self.blocks)
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:

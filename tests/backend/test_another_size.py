@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from PIL import Image
+from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessorPil
 
 from demo.backend import another_size, compile_model, predictions
 from demo.backend.events import Events, Job
@@ -24,13 +26,19 @@ def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
         assert in_other_proportions(Image.new("RGB", (width, height))).size == other
 
 
-def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network of two convolutions, which takes pictures of any size."""
+    sizes = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
+    ResNetForImageClassification(sizes).save_pretrained(tmp_path)
+    ViTImageProcessorPil(size={"height": 64, "width": 64}).save_pretrained(tmp_path)
     prepare = predictions.prepare
 
     def of_any_size(loaded: Any, image: Image.Image, text: Any) -> Any:
         """As a detector's processor: the input follows the picture."""
         inputs = prepare(loaded, image, text)
-        return inputs if image.width > image.height else {"pixel_values": inputs["pixel_values"][..., :64]}
+        return inputs if image.width > image.height else {"pixel_values": inputs["pixel_values"][..., :32]}
 
     torch._dynamo.reset()
     monkeypatch.setattr(cores, "read", lambda: None)
@@ -38,12 +46,13 @@ def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(mon
     monkeypatch.setattr(
         compile_model, "compiled", lambda model, spec: torch.compile(model, backend="eager", dynamic=False)
     )
-    spec = catalog.make_spec("shapes-segformer", device="cpu", iterations=10, another_size=True)
+    asked = {"device": "cpu", "iterations": 10, "another_size": True}
+    spec = catalog.make_spec(str(tmp_path), "image-classification", folders=True, **asked)
     result = Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
     assert result.status == "ok" and result.compilation.recompiles_while_timing == 0, result.warnings
     batch, picture = result.another_sizes
     assert (batch.changed, batch.batch_size, batch.width) == ("batch size", 2, batch.height)
-    assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 64, batch.height)
+    assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 32, batch.height)
     assert batch.recompiles >= 1 and picture.recompiles >= 1 and batch.fallbacks == 0
     assert batch.first_call_seconds > batch.compiled.median_seconds
     assert len(batch.compiled.wall_seconds) == another_size.ITERATIONS

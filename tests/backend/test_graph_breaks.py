@@ -95,8 +95,8 @@ def test_a_model_without_layers_breaks_after_its_parts_and_one_without_parts_at_
 
 def test_the_warning_tells_where_breaks_were_added_and_whether_there_are_any() -> None:
     added, other = GraphBreak("asked", "graph_breaks.py:104"), GraphBreak("print", "modeling.py:3")
-    assert "added in 4 places, as asked. All" in graph_breaks.warning(4, (other, added))
-    assert "added in 1 place, as asked, and torch.compile reported none there. All" in graph_breaks.warning(1, (other,))
+    assert "in so many places: 4. All" in graph_breaks.warning(4, (other, added)).text
+    assert "in so many places: 1, and torch.compile reported none there. All" in graph_breaks.warning(1, (other,)).text
 
 
 def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 import torch
 from own_workload import workload_of
@@ -26,6 +27,7 @@ from demo.core.spec import RunSpec
 from demo.present import why_parts
 
 CPU = torch.device("cpu")
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 LINE = 7
 
 
@@ -87,6 +89,35 @@ def test_no_more_than_five_kernels_are_kept_and_their_names_are_cut() -> None:
 def test_a_trace_without_the_gpus_work_is_refused_with_the_likely_cause() -> None:
     with pytest.raises(RuntimeError, match="CUPTI"):
         profiling.summary([event for event in gpu_trace() if event.get("cat") == "user_annotation"], "eager", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("trace", "mark", "kernels"),
+    [
+        ("trace_alexnet_a100.json.gz", "[param|pytorch.model.alex_net|0|0|0|measure|forward]", 39),
+        ("trace_triton.json.gz", "ProfilerStep#1", 1),
+    ],
+)
+def test_a_trace_of_a_real_gpu_is_summed_up_as_pandas_does(
+    trace: str, mark: str, kernels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The AlexNet's call has a memset, and kernels of two streams that overlap; the call before it lies in the file."""
+    events = json.loads(gzip.decompress((FIXTURES / trace).read_bytes()))["traceEvents"]
+    monkeypatch.setattr(profiling, "MARK", "")
+    monkeypatch.setattr(profiling, "CALLS", 1)
+    profile = profiling.summary(events, mark, "cuda")
+    seen = pandas.DataFrame(events)
+    call = seen[seen.name == mark].iloc[0]
+    work = seen[seen.ts.between(call.ts, call.ts + call.dur) & seen.cat.isin(["kernel", "gpu_memset"])].copy()
+    work["end"] = work.ts + work.dur
+    work = work.sort_values("ts")
+    idle = (work.ts - work.end.cummax().shift()).clip(lower=0).sum()
+    assert profile.kernels == (work.cat == "kernel").sum() == kernels
+    assert profile.busy_seconds == pytest.approx((work.end.max() - work.ts.min() - idle) / 1e6, rel=1e-6)
+    by_name = work.groupby("name").dur.agg(["sum", "size"]).nlargest(profiling.MAX_KERNELS, "sum")
+    assert [kernel.seconds for kernel in profile.longest] == pytest.approx(list(by_name["sum"] / 1e6))
+    assert [kernel.launches for kernel in profile.longest] == list(by_name["size"])
+    assert [kernel.share for kernel in profile.longest] == pytest.approx(list(by_name["sum"] / work.dur.sum()))
 
 
 def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls() -> None:

@@ -1,4 +1,4 @@
-"""A run of the bundled classifier in this process: what it gives, and what stays where a part of it fails."""
+"""A run in this process: what it gives, and what stays where a part of it fails."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
     caveats,
     compilation,
+    compile_model,
     events,
     first_call,
     machine_probe,
     memory_and_throughput,
+    models,
     packages,
     parity,
     predictions,
@@ -37,6 +40,7 @@ from demo.core.spec import PUBLISHED_CALLS
 from tools.scenes import draw_scene
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+LOAD, COMPILED = models.load, compile_model.compiled
 
 
 def result_of(picture: Path = SCENE, stream: io.StringIO | None = None, **asked: Any) -> RunResult:
@@ -80,9 +84,45 @@ def threads_as_before() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+class Tiny(torch.nn.Module):
+    """A classifier of the bundled one's labels, which answers otherwise after each change of `step`."""
+
+    compiled_differs = False
+
+    def __init__(self, config: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.config, self.step = config, 0
+        self.head = torch.nn.Linear(3, config.num_labels, dtype=dtype)
+
+    def forward(self, pixel_values: torch.Tensor) -> ImageClassifierOutput:
+        otherwise = self.step + (self.compiled_differs and torch.compiler.is_compiling())
+        return ImageClassifierOutput(logits=self.head(pixel_values.mean((2, 3)) + otherwise))
+
+
+@pytest.fixture(autouse=True)
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Tiny]:
+    """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor."""
+    made: list[Tiny] = []
+
+    def load(*asked: Any) -> models.Loaded:
+        found = LOAD(*asked)
+        made.append(Tiny(found.model.config, found.model.dtype).eval())
+        return dataclasses.replace(found, model=made[-1])
+
+    def compiled(model: Any, spec: Any) -> Any:
+        return torch.compile(model, backend="eager", dynamic=False)
+
+    monkeypatch.setattr(models, "load", load)
+    monkeypatch.setattr(compile_model, "compiled", compiled)
+    return made
+
+
 @pytest.fixture(scope="module")
 def whole() -> RunResult:
-    """A run in which nothing fails. The compiled model is needed to its end, so nothing may reset the compiler."""
+    """A run of the bundled classifier itself, compiled by inductor, in which nothing fails.
+
+    The compiled model is needed to its end, so nothing may reset the compiler.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compilation, "reset_compiler", failing(AssertionError("the compiled model is still needed")))
         return result_of()
@@ -226,13 +266,45 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
     assert told == (threads == 1)
 
 
-def test_a_half_type_runs_and_is_recorded(tmp_path: Path) -> None:
+def test_a_half_type_runs_and_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load", LOAD)
     drawn = draw_scene(777_001, (800, 600))
     drawn.image.save(tmp_path / "fresh.png")
     result = result_of(tmp_path / "fresh.png", dtype="bfloat16")
     assert (result.status, result.spec.dtype) == ("ok", "bfloat16")
     assert result.environment.settings["weights"] == "bfloat16"
     assert result.predictions["eager"].labels[0].label == drawn.label
+
+
+def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
+    interleaved = timing.time_interleaved
+
+    def changing(eager: Any, compiled: Any, clock: Any, plan: Any, half: int, on_block_end: Any, third: Any) -> Any:
+        def change(samples: Any) -> None:
+            loaded[0].step += 1
+            on_block_end(samples)
+
+        return interleaved(eager, compiled, clock, plan, half, change, third)
+
+    monkeypatch.setattr(timing, "time_interleaved", changing)
+    result = result_of()
+    assert result.status == "failed" and "void" in result.failure.message
+    assert result.compilation.recompiles_while_timing > 0
+    assert result.speedup.verdict == "unsure"
+
+
+def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tiny, "compiled_differs", True)
+    result = result_of()
+    assert result.status == "ok"
+    assert result.parity.verdict == "differ" and result.parity.max_abs_error > 0.01
+
+
+def test_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load", LOAD)
+    result = result_of(weights="random")
+    assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
+    assert any("Random weights" in warning for warning in result.warnings)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -249,6 +321,7 @@ def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.Monke
 
 
 def test_a_failed_compile_is_told_and_still_shows_what_eager_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_model, "compiled", COMPILED)
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
     result = result_of()
     assert (result.status, result.failure.phase) == ("compile_failed", "compile")

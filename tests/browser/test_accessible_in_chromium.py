@@ -19,6 +19,7 @@ from fake_runner import FakeRunner, progress
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
+from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.outputs import Parity
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
@@ -39,6 +40,8 @@ COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 """What paper can break: the rest was judged on the screen."""
 REFUSED = 13
 """The batch size that the fake runner refuses."""
+SEARCHED = 2
+"""The batch size of the search for the best way."""
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
 RESULT = full_result(
@@ -57,6 +60,11 @@ axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
 def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
     if spec.batch_size == REFUSED:
         return BadInput("Batch size 13 is unlucky. Choose another one.")
+    if spec.batch_size == SEARCHED:
+        costs = Compilation(9.0, "cold", 1, cold=CompileCost(9.0), warm=CompileCost(3.0))
+        if spec.scope == "layers":
+            return failed_result(spec=spec)
+        return ok_result(spec=spec, compilation=costs, start_up=StartUp(2.0, 1.0))
     if spec.batch_size == 4:  # of the sweep
         return failed_result(spec=spec) if spec.checkpoint == "shapes-rtdetr" else ok_result(spec=spec)
     if spec.task == "text-generation":
@@ -87,8 +95,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         folder = str(tmp_path_factory.mktemp("data"))
         patch.setenv(FOLDER_VARIABLE, folder)
         history = PushedHistory("somebody/runs", lambda **_: None)
-        read, _ = shared_rows.newest([shared_rows.read(shared_tables.write(Path(folder), shared_tables.plausible(60)))])
-        shown = Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", problem="unreachable")
+        read, _ = shared_rows.read(shared_tables.write(Path(folder), shared_tables.plausible(60)))
+        shown = Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", problem="failed")
         patch.setattr(history.shared, "look", lambda busy: shown)
         for result in (full_result(), failed_result(), ok_result()):
             history.append(result)
@@ -158,6 +166,20 @@ def refusal(tab: Any) -> None:
     tab.locator("#notice .problem").wait_for()
 
 
+def best_after(tab: Any) -> None:
+    """With a row opened, a way that is out, and the fields of the goal."""
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(SEARCHED))
+    field.press("Tab")
+    tab.locator("#best:not([disabled])").click()
+    tab.locator("#best-ladder .plot-container").wait_for()
+    tab.locator("#best-goals label").last.click()
+    tab.locator("#best-goals input[type=number]").first.wait_for()
+    tab.locator("#best-table a").first.click()
+    tab.locator("#best-opened section").first.wait_for()
+    tab.locator("#best-code summary").click()
+
+
 def history(tab: Any) -> None:
     """With rows, two of them compared, and the question whether to delete them."""
     _room(tab, 1)
@@ -209,7 +231,7 @@ def _room(tab: Any, number: int) -> None:
     tab.locator("#rooms button[role=tab]").nth(number).click()
 
 
-STATES = (before, during, after, after_text, refusal, history, published, shared, sweep_after, stage_after)
+STATES = (before, during, after, after_text, refusal, best_after, history, published, shared, sweep_after, stage_after)
 
 
 @pytest.fixture(scope="module", params=STATES, ids=lambda state: state.__name__)
@@ -315,7 +337,7 @@ def test_on_paper_the_open_tab_stands_alone_whole_legible_and_without_controls(r
         reached.emulate_media(media="screen")
 
 
-FIGURES = {before: 1, after: 4, after_text: 3, published: 3}
+FIGURES = {before: 1, after: 4, after_text: 3, best_after: 2, published: 3}
 """At least so many are in sight."""
 
 

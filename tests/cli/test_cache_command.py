@@ -1,18 +1,22 @@
-"""The compile cache as a file: what was saved is found by a later run, and what would not fit is refused."""
+"""What was compiled ahead, saved as a file and loaded elsewhere is found by a run; what would not fit is refused."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
-import os
+import io
+import json
 import re
-import subprocess
-import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import tiny_vit
 
 from demo.cli import cache_command
 from demo.cli.main import main
@@ -21,46 +25,68 @@ from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.runs.precompiler import Precompiler
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
 
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
+ODD = {"dtype": "bfloat16", "fullgraph": True, "channels_last": True, "attention": "eager", "threads": 1}
+"""Settings of all kinds, beside the batch size."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
+def files_of(cache: Path) -> dict[Path, int]:
+    """Every file of a compile cache, and when it was written."""
+    return {path: path.stat().st_mtime_ns for path in cache.rglob("*") if path.is_file()}
+
+
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the compiled ViT at two batch sizes, saved from an empty cache."""
+def specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
+    """A classifier of one layer at two batch sizes."""
+    folder = str(tiny_vit.written(tmp_path_factory.mktemp("models") / "vit"))
+    one = catalog.make_spec(folder, "image-classification", folders=True, iterations=10, device="cpu", **ODD)
+    return [one, dataclasses.replace(one, batch_size=2)]
+
+
+@pytest.fixture(scope="module")
+def saved(specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with what two processes compiled ahead, beside a checkpoint that cannot be loaded.
+
+    Saving it compiles nothing anew, although one process saves both batch sizes, one after the other.
+    """
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "vit.cache"
-    asked = ["--checkpoint", "shapes-vit", "--batch-size", "1,2", "--iterations", "10"]
-    done = subprocess.run(
-        [sys.executable, "-m", "demo", "cache", "save", str(file), *asked],
-        env={**os.environ, CACHE: str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "2 of 2 cells" in done.stdout
+    unknown = dataclasses.replace(SPEC, checkpoint=str(folder / "none"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE, str(folder / "cache"))
+        *_, last = Precompiler(processes=2).compile([unknown, *specs], PICTURE)
+        assert last == (3, 3)
+        compiled = files_of(folder / "cache")
+        assert [path for path in compiled if path.suffix == ".so"]
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            assert cache_command.save(file, specs, PICTURE) == 2
+        assert files_of(folder / "cache") == compiled
+    said = told.getvalue().splitlines()
+    assert len(said) == 2 and "batch 2" in said[1]
     assert [path.name for path in folder.iterdir() if path.name != "cache"] == ["vit.cache"]
     return file
 
 
 def test_a_run_over_a_loaded_file_compiles_nothing(
-    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    saved: Path, specs: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No graph, although another batch size was compiled before it, and no kernel: the libraries are the file's."""
+    from demo.backend import cache_artifacts  # in this process, which spares starts of torch
+
     cache = tmp_path / "cache"
     monkeypatch.setenv(CACHE, str(cache))
-    assert main(["cache", "load", str(saved)]) == 0
-    assert str(cache) in capsys.readouterr().out
-    loaded = {path: path.stat().st_mtime_ns for path in cache.glob("*/*.so")}
+    assert str(cache) in cache_artifacts.load(saved)
+    loaded = {path: time for path, time in files_of(cache).items() if path.suffix == ".so"}
     assert loaded
-    *_, result = Runner(None).run(dataclasses.replace(SPEC, batch_size=2), PICTURE)
+    *_, result = Runner(None).run(specs[1], PICTURE)
     assert isinstance(result, RunResult) and result.compilation is not None
-    assert result.compilation.cache == "warm"
-    assert {path: path.stat().st_mtime_ns for path in cache.glob("*/*.so")} == loaded
+    assert (result.status, result.compilation.cache) == ("ok", "warm")
+    assert {path: time for path, time in files_of(cache).items() if path.suffix == ".so"} == loaded
 
 
 def outside(content: bytes) -> bytes:
@@ -90,7 +116,7 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from demo.backend import cache_artifacts  # in this process, which spares five starts of torch
+    from demo.backend import cache_artifacts
 
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     file = tmp_path / "other.cache"
@@ -116,6 +142,34 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_what_the_process_refuses_is_refused_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from demo.backend import cache_artifacts
+
+    @contextmanager
+    def process(*asked: Any, **more: Any) -> Iterator[Any]:
+        jobs: list[dict[str, Any]] = []
+        yield SimpleNamespace(
+            send=jobs.append, lines=lambda: (json.dumps(answer) for answer in cache_artifacts.answers(jobs[0]))
+        )
+
+    monkeypatch.setattr(cache_command, "child_process", process)
     with pytest.raises(BadInput, match=r"nowhere\.cache"):
         cache_command.load(tmp_path / "nowhere.cache")
+
+
+@pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
+def test_the_command_says_how_many_cells_are_in_the_file_and_what_was_loaded(
+    compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(job: dict[str, Any]) -> Any:
+        if "specs" not in job:
+            return "7 entries are now in a folder."
+        Path(job["file"]).write_bytes(bytes(2000))
+        return compiled
+
+    monkeypatch.setattr(cache_command, "_ask", answer)
+    file = str(tmp_path / "vit.cache")
+    assert main(["cache", "save", file, "--checkpoint", "shapes-vit", "--batch-size", "1,2"]) == code
+    assert f"{compiled} of 2 cells, 2.00 kB" in capsys.readouterr().out
+    assert main(["cache", "load", file]) == 0
+    assert capsys.readouterr().out == "7 entries are now in a folder.\n"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from demo.cli import sweep_command
 from demo.cli.common import given_options
 from demo.cli.main import parser
-from demo.cli.run_command import asked
-from demo.core import catalog
+from demo.cli.run_command import asked, make_spec
 from demo.core.spec import OPTIONS
 
 GIVEN = {"whole": "20", "number": "0.1", "queries": "a cat", "passage": "A cat\nsat, "}
@@ -23,7 +22,7 @@ def test_run_takes_every_option_of_a_run() -> None:
 def test_the_longest_timing_has_a_name_and_an_older_one() -> None:
     for flag in ["--max-seconds", "--most-seconds"]:
         run = parser().parse_args(["run", "--checkpoint", "shapes-vit", flag, "7"])
-        assert catalog.make_spec(**asked(run)).most_seconds == 7.0
+        assert make_spec(run, asked(run)).most_seconds == 7.0
         (cell,) = sweep_command.grid(parser().parse_args(["sweep", "--checkpoint", "shapes-vit", flag, "7"])).specs()
         assert cell.most_seconds == 7.0
         saved = sweep_command.grid(

@@ -69,7 +69,7 @@ LONG = "x" * 300
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "cannot use batch_size"),
         (["run", "--checkpoint", f"{__file__}:main"], "run --model"),
-        (["autopilot", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
+        (["best", "--checkpoint", "shapes-vit", "--script", f"/{LONG}/t.py"], "does not exist"),
         (["cache", "save", f"/{LONG}/t", "--checkpoint", "shapes-vit"], "does not exist"),
         (["history", "no-such-id"], "no-such-id"),
     ],

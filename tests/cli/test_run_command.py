@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import failed_result, ok_result
+from samples import MACHINE, failed_result, ok_result
 from scripted_runner import ROOT, RUN, ScriptedRunner
 
 from demo.cli.main import main
@@ -49,6 +50,18 @@ def test_json_is_all_that_stands_on_standard_output(scripted: Any, capsys: pytes
     said = capsys.readouterr()
     assert said.out == ok_result().dumps() + "\n"
     assert "time" in said.err
+
+
+def test_a_gpu_that_torch_cannot_use_is_told_once_and_before_the_figures(
+    scripted: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    way_out = "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126` installs one"
+    fake = scripted(Progress("start", 0.0, 0.1), Progress("time", 0.5, 1.0), ok_result())
+    fake.machine = dataclasses.replace(MACHINE, gpu_problem=f"torch is a CPU build although a T4 is present; {way_out}")
+    assert main(RUN) == 0
+    said = capsys.readouterr()
+    assert said.err.count(way_out) == 1 and said.err.index(way_out) < said.err.index("time")
+    assert "Until then runs use the CPU." in said.err and way_out not in said.out
 
 
 def test_a_failure_is_told_with_its_remedy_and_is_no_success(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:

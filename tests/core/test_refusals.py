@@ -14,7 +14,7 @@ from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
 from demo.core.speedup import Gain
 from demo.present import advice
-from demo.sweep import autopilot
+from demo.sweep.ways import ways
 
 
 def machine(gpu: str | None, capability: str | None = None, **more: Any) -> HostInfo:
@@ -101,9 +101,10 @@ def test_why_the_gpu_cannot_be_used_stands_in_the_refusal() -> None:
     assert NO_CODE in str(refusals.refusal(spec, MACHINES["V100, torch for CUDA 13"]))
 
 
-def test_the_autopilot_leaves_out_what_its_machine_refuses() -> None:
+def test_a_search_leaves_out_what_its_machine_refuses() -> None:
     def tried(name: str) -> set[str]:
-        return {one.dtype for one in autopilot.candidates(catalog.make_spec("shapes-vit"), MACHINES[name])}
+        found = ways(catalog.make_spec("shapes-vit"), MACHINES[name], other_formats=True)
+        return {way.spec.dtype for way in found if not way.refused}
 
     assert tried("T4 small") == {"float32", "float16"}
     assert tried("A100") == {"float32", "tf32", "float16", "bfloat16"}

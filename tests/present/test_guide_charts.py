@@ -119,12 +119,13 @@ def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path)
 
 
 def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
-    for subset, mode, joined in [
-        ("measured", "default", True),
-        ("measured reduce-overhead", "reduce-overhead", False),
-        ("measured float16", "default", False),
+    for subset, mode, checkpoint, joined in [
+        ("measured", "default", "google/vit-base-patch16-224", True),
+        ("measured", "default", "shapes-vit", False),
+        ("measured reduce-overhead", "reduce-overhead", "google/vit-base-patch16-224", False),
+        ("measured float16", "default", "google/vit-base-patch16-224", False),
     ]:
-        write(own / "h200.csv", {"subset": subset, "mode": mode})
+        write(own / "h200.csv", {"subset": subset, "mode": mode, "checkpoint": checkpoint})
         table = published.tables().rows
         assert (table[-1] in comparable_rows(table[0], table)) is joined
 

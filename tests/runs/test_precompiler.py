@@ -99,9 +99,12 @@ def test_what_compiles_ahead_does_not_outlive_an_app_that_was_killed(tmp_path: P
     assert gone(f"FORKS={forks}")
 
 
-@pytest.mark.parametrize("module", ["demo.backend.precompile", "demo.backend.cache_artifacts", "tools.gpu_evidence"])
+@pytest.mark.parametrize("module", ["demo.backend.cache_artifacts", "tools.gpu_evidence"])
 def test_what_forks_looks_for_a_gpu_without_starting_cuda(module: str) -> None:
-    """A look through CUDA's runtime spoils every fork: "Cannot re-initialize CUDA in forked subprocess"."""
+    """A look through CUDA's runtime spoils every fork: "Cannot re-initialize CUDA in forked subprocess".
+
+    The first imports `demo.backend.precompile` before anything else, so what holds for it holds for that one.
+    """
     look = f"""
 import {module}, torch
 def spoiled():

@@ -164,7 +164,7 @@ def _writer(folder: Path, name: int, rounds: int, start: Barrier, problems: Simp
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     """The first write creates the file, so each round begins with all of them creating the same one."""
-    writers, rounds = 6, 25
+    writers, rounds = 6, 10
     processes = multiprocessing.get_context("fork")
     start, problems = processes.Barrier(writers), processes.SimpleQueue()
     children = [

@@ -78,9 +78,9 @@ def test_without_the_hub_the_last_copy_stays_and_says_of_when_it_is(
     before = looked(copy)
     go_offline(monkeypatch)
     after = looked(copy)
-    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "unreachable")
+    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
     restarted = looked(copy_in())
-    assert (restarted.rows, restarted.fetched_at, restarted.problem) == (before.rows, before.fetched_at, "unreachable")
+    assert (restarted.rows, restarted.fetched_at, restarted.problem) == (before.rows, before.fetched_at, "failed")
 
 
 def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_goes(
@@ -107,15 +107,10 @@ def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, 
 def test_a_hub_that_refuses_leaves_the_last_copy(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_in()
     before = looked(copy)
-    for status, code, problem in (
-        (401, "RepoNotFound", "refused"),
-        (403, "GatedRepo", "refused"),
-        (404, "RepoNotFound", "refused"),
-        (500, "", "failed"),
-    ):
+    for status, code in ((401, "RepoNotFound"), (403, "GatedRepo"), (404, "RepoNotFound"), (500, "")):
         monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", (status, {"X-Error-Code": code}))
         after = looked(copy)
-        assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, problem)
+        assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
 
 
 def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
@@ -163,7 +158,7 @@ def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
     write(repository, [cells(id="good"), cells(speedup=float("nan"))], "rows/2026-11-20-half.parquet")
     shared = looked(copy_in())
     assert {row.id for row in shared.rows} == {cells()["id"], "good"}
-    assert (shared.looked_at, shared.unreadable, shared.files, shared.unreadable_files) == (3, 1, 3, 1)
+    assert (shared.unreadable_rows, shared.unreadable_files) == (1, 1)
 
 
 def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
@@ -171,18 +166,23 @@ def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str
     for _ in range(2):
         waiting = copy.look(busy=True)
         assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
-        copy._thread.join()  # type: ignore[union-attr]
     before = looked(copy)
     copy._due = 0.0
     assert copy.look(busy=True) == before and len(online) == 1
 
 
-def test_the_copy_on_the_disk_is_shown_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
-    before = looked(copy_in())
-    restarted = copy_in()
-    assert restarted.look(busy=True).fetching
-    restarted._thread.join()  # type: ignore[union-attr]
-    assert restarted.look(busy=True) == before and len(online) == 1
+def test_the_newest_rows_of_all_files_are_kept_each_once(
+    repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, days in (("b", (("a", 20), ("c", 22))), ("a", (("b", 21), ("a", 20)))):
+        rows = [cells(id=id, started_at=f"2026-11-{day}T00:00:00Z") for id, day in days]
+        write(repository, rows, f"rows/2026-11-22-{file}.parquet")
+    (repository / NAME).unlink()
+    shared = looked(copy_in())
+    assert ([row.id for row in shared.rows], shared.cut) == (["c", "b", "a"], False)
+    monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
+    shared = looked(copy_in())
+    assert (len(shared.rows), shared.cut) == (2, True)
 
 
 def test_no_further_file_is_read_when_so_many_rows_are_kept(
@@ -192,4 +192,4 @@ def test_no_further_file_is_read_when_so_many_rows_are_kept(
         write(repository, [cells(id=f"day-{day}")], f"rows/2026-11-{day}-cafe.parquet")
     monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
     shared = looked(copy_in())
-    assert shared.cut and shared.looked_at == shared.files == 2
+    assert shared.cut and len(shared.rows) == 2

@@ -138,32 +138,6 @@ def test_what_measures_a_cold_compile_or_tunes_kernels_is_not_compiled_ahead() -
     assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune-no-cudagraphs"))
 
 
-def test_a_run_after_compiling_ahead_finds_everything_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a spec that asks for all kinds of things, beside one that cannot be loaded.
-
-    That a plain spec's run finds everything, tests/cli/test_cache_command.py asserts.
-    """
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    spec = dataclasses.replace(
-        SPEC,
-        iterations=10,
-        batch_size=2,
-        dtype="bfloat16",
-        fullgraph=True,
-        channels_last=True,
-        attention="eager",
-        threads=1,
-    )
-    unknown = dataclasses.replace(SPEC, checkpoint=str(tmp_path / "none"))
-    *_, last = Precompiler(processes=2).compile([unknown, spec], PICTURE)
-    assert last == (2, 2)
-    *_, result = Runner(None).run(spec, PICTURE)
-    assert isinstance(result, RunResult) and result.compilation is not None
-    assert (result.status, result.compilation.cache) == ("ok", "warm")
-
-
 def test_leaving_the_precompiler_ends_its_processes(tmp_path: Path) -> None:
     lot = Precompiler(processes=2).compile([SPEC, dataclasses.replace(SPEC, batch_size=2)], PICTURE)
     next(lot)

@@ -194,6 +194,28 @@ def test_what_is_worth_most_comes_first_and_a_test_is_a_record_of_its_own(
     assert "2 functions were called. test_b: FAILED: no." in evidence_tables.summary(book, None)
 
 
+def test_a_book_torn_at_any_byte_keeps_what_came_before_even_where_its_repair_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cells.jsonl.gz"
+    book_of(tmp_path, {"key": "a", "step": "repeat"}, {"key": "b", "step": "repeat"})
+    first = path.stat().st_size
+    Book(path).add({"key": "c", "step": "repeat"})
+    whole = path.read_bytes()
+    for size in range(first + 1, len(whole)):
+        path.write_bytes(whole[:size])
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(evidence_tables.json, "dumps", lambda *_, **__: ended())
+            Book(path)
+        assert {"a", "b"} <= Book(path).records.keys()
+        Book(path).add({"key": "d", "step": "repeat"})
+        assert {"a", "b", "d"} <= Book(path).records.keys()
+
+
+def ended() -> str:
+    raise KeyboardInterrupt
+
+
 def on_a_gpu(checkpoint: str, compiled: float, **changes: Any) -> dict[str, Any]:
     spec = RunSpec(checkpoint, "image-classification", device="cuda")
     return cell(spec=spec, environment=GPU, compiled=measurement(compiled), **changes)

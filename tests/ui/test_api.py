@@ -130,6 +130,28 @@ def test_the_api_refuses_with_a_sentence(served: Any) -> None:
     ]:
         with pytest.raises(AppError, match=re.escape(sentence)):
             client.predict(**given, api_name="/history")
+    for given, sentence in [
+        ({"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
+        ({"minutes": "long"}, "A search takes 1 to 60 minutes. Given: long."),
+        ({"goal": "cheap"}, "The goal is one of steady, soonest, traffic. Given: 'cheap'."),
+        ({"calls": None}, "Calls a day are a number from 0 to"),
+        ({"checkpoint": "shapes-gemma", "prompt": "A", "example": "lion"}, "text-generation sees no picture: leave"),
+        ({"batch_size": 0}, "Batch size must be a whole number from 1 to"),
+    ]:
+        with pytest.raises(AppError, match=re.escape(sentence)):
+            client.predict(**given, api_name="/best")
+
+
+def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: Any) -> None:
+    client, asked = Client(served[0], verbose=False), served[1]
+    before = len(asked)
+    found = client.predict(batch_size=2, minutes=1, api_name="/best")
+    assert found["complete"] and {spec.batch_size for spec, _ in asked[before:]} == {2}
+    rows = {row["way"]: row for row in found["rows"]}
+    assert {"eager", "default", "freezing", "package", "layers"} <= rows.keys()
+    assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
+    assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
+    assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
 
 
 def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:
@@ -152,7 +174,7 @@ def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
 
 def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
     described = Client(served[0], verbose=False).view_api(return_format="dict")
-    assert set(described["named_endpoints"]) == {"/benchmark", "/history", "/published"}
+    assert set(described["named_endpoints"]) == {"/benchmark", "/best", "/history", "/published"}
     listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
     assert listed == ["id", "search", "limit", "whole"]
     assert described["unnamed_endpoints"] == {}

@@ -64,7 +64,7 @@ def called(address: str, tool: str = "", **arguments: Any) -> Any:
 
 def test_the_endpoints_are_the_tools_and_say_what_they_take(address: str) -> None:
     tools = called(address)
-    assert set(tools) == {"benchmark", "history", "published_table"}
+    assert set(tools) == {"benchmark", "best", "history", "published_table"}
     assert not [name for name in tools if name.startswith("_") or "lambda" in name]
     assert "Times a model" in tools["benchmark"].description
     for tool in tools.values():

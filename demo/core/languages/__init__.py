@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -57,6 +58,13 @@ class Language:
         """English text: a reason that torch gives, a name of one of its parts."""
         return english if self.code == "en" or not english else f"{_QUOTE}{english}{_END}"
 
+    def retold(self, english: str) -> str:
+        """A sentence that a result keeps in English, in this language where it was made of a text; else quoted."""
+        for key, pattern in _kept().items():
+            if found := pattern.fullmatch(english):
+                return self.plain(key, **found.groupdict())
+        return self.plain_quoted(english)
+
     def marked(self, plain: str) -> str:
         """HTML of such text: escaped, values in elements that keep their direction, English marked as English."""
         return _ISOLATE.sub(lambda found: found.expand(_ELEMENTS[found[1]]), escape(plain))
@@ -92,6 +100,13 @@ def _read(code: str) -> dict[str, str]:
 
 LANGUAGES = {code: Language(code, name, rtl, _read(code)) for code, name, rtl in _KNOWN}
 ENGLISH = LANGUAGES["en"]
+
+
+@cache
+def _kept() -> dict[str, re.Pattern[str]]:
+    """The texts of which a result keeps the English: by key a pattern, with a group for each placeholder."""
+    keys = [key for key in ENGLISH.texts if key.startswith(("remedy_", "caveat_")) or key == "run_again"]
+    return {key: re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(ENGLISH.texts[key]))) for key in keys}
 
 
 def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:

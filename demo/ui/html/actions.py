@@ -16,7 +16,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import sentences
 
 LONGER_SECONDS = 30.0
@@ -33,9 +33,17 @@ def query(spec: RunSpec) -> str:
     )
 
 
-def link(spec: RunSpec, words: str, way: Literal["fill", "run"]) -> Markup:
+def link(spec: RunSpec, words: str, way: Literal["fill", "run", "best"]) -> Markup:
     """A link, as HTML, that makes the form ask for `spec`; `words` are HTML."""
-    return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(query(spec), way, Markup(words))
+    asked = query(spec) + ("&best" if way == "best" else "")
+    return Markup('<a class="action" href="?{}" data-follow="{}">{}</a>').format(asked, way, Markup(words))
+
+
+def find_best(spec: RunSpec, lang: Language) -> Markup:
+    """A button that starts the search for the best way to run this model; '' if the page cannot run it."""
+    if catalog.is_folder(spec.checkpoint) or spec.task == OWN_MODEL:
+        return Markup()
+    return link(spec, lang.html("best"), "best")
 
 
 def fill(words: str, **asked: Any) -> Markup:

@@ -183,7 +183,7 @@ def _setting(spec: RunSpec, name: str) -> str:
     if isinstance(asked, bool):
         return "✓" if asked else "–"
     text = ", ".join(asked) if isinstance(asked, tuple) else "" if asked is None else str(asked)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return fmt.shortened(text, MAX_SHOWN)
 
 
 _ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "row_machine", "compared_torch")

@@ -96,7 +96,7 @@ def failure(result: RunResult, lang: Language) -> str:
     """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
     message = lang.plain_quoted(failed.message) if failed else lang.plain("no_figures")
-    remedy = lang.plain_quoted(failed.remedy) if failed else lang.plain("run_again")
+    remedy = sentences.remedy(failed.remedy, lang) if failed else lang.plain("run_again")
     way_out = Markup(lang.marked(remedy)) + actions.again(result.spec, failed.change if failed else {}, lang)
     title = sentences.status(result, lang)
     return _card(title, message, way_out, _asked(result, lang), lang) + _warnings(result, lang)
@@ -148,7 +148,11 @@ def _note(plain: str, lang: Language) -> str:
 
 def public_note(what: str, lang: Language) -> str:
     """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
-    return _note(lang.plain(f"{what}_public"), lang)
+    return note(f"{what}_public", lang)
+
+
+def note(key: str, lang: Language) -> str:
+    return _note(lang.plain(key), lang)
 
 
 def picture_refused(sentence: str, lang: Language) -> str:

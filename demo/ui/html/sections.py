@@ -11,7 +11,7 @@ from demo.core.result import RunResult
 from demo.present import charts, details
 from demo.present.guide_comparison import compare_with_guide
 from demo.store import published
-from demo.ui.html import actions
+from demo.ui.html import actions, outputs_html, results
 from demo.ui.html.elements import drawn
 
 
@@ -43,6 +43,14 @@ def whole(result: RunResult, lang: Language) -> Markup:
         lang,
         [[told.get(name, "") for name in fold if name != "reruns"] for fold in details.FOLDS.values()],
     )
+
+
+def opened(result: RunResult, lang: Language) -> Markup:
+    """A run on one page, as a pressed cell or row of a table shows it."""
+    if result.failure is not None or result.speedup is None:
+        return Markup(results.failure(result, lang)) + whole(result, lang)
+    shown = (part(result, lang) for part in (results.headline, outputs_html.shown, whole))
+    return Markup().join(Markup(part) for part in shown)
 
 
 def beside(result: RunResult, lang: Language) -> str:

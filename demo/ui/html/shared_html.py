@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.hub import endpoint
@@ -16,10 +18,9 @@ from demo.present import sentences
 from demo.store.reruns import compiled_spec
 from demo.store.shared_copy import Shared
 from demo.store.shared_rows import SharedRow
-from demo.ui.html import actions, row_table
-from demo.ui.html.elements import esc
-from demo.ui.html.heatmap import figure, heat, heat_table, legend
-from demo.ui.html.row_table import between
+from demo.ui.html import actions
+from demo.ui.html.elements import drawn
+from demo.ui.html.heatmap import figure, heat
 
 MAX_MODELS, MAX_DEVICES = 40, 8
 MAX_LINES = 100
@@ -27,35 +28,13 @@ MAX_LINES = 100
 MAX_ASKED = 40
 """Characters of a prompt or of queries beside a model."""
 
-FOLLOW = """setInterval(() => {
-  if (element.offsetParent && !document.hidden && element.querySelector('[data-fetching]')) trigger('tick');
-}, 1500);"""
-"""While the rows are fetched, a page that shows them asks for them again."""
 
-
-def status(shared: Shared, lang: Language) -> str:
+def status(shared: Shared, lang: Language) -> Markup:
     """Whose rows these are, of when, why not of now, and what of them is left out."""
-    where = f"{esc(endpoint())}/datasets/{esc(shared.dataset)}"
-    link = f'<a href="{where}" target="_blank" rel="noopener"{lang.ltr}>{esc(shared.dataset)}</a>'
-    said = []
-    if shared.fetched_at:
-        when = f"{shared.fetched_at[:16].replace('T', ' ')} UTC"
-        said.append(lang.composed("shared_read", dataset=link, when=f"<time>{lang.value(when)}</time>"))
-    else:
-        said.append(lang.composed("shared_unread", dataset=link))
-    if shared.problem is not None:
-        said.append(lang.html(f"shared_{shared.problem}"))
-    elif shared.fetching:
-        said.append(lang.html("shared_fetching"))
-    if shared.unreadable:
-        counts = {"count": shared.unreadable, "all": shared.looked_at}
-        said.append(lang.html("shared_bad_rows", **{name: sentences.grouped(count) for name, count in counts.items()}))
-    if shared.unreadable_files:
-        said.append(lang.html("shared_bad_files", count=shared.unreadable_files, all=shared.files))
-    if shared.cut:
-        said.append(lang.html("shared_cut", count=sentences.grouped(len(shared.rows))))
-    fetching = " data-fetching" if shared.fetching else ""
-    return f'<p class="scope" role="status"{fetching}>{" ".join(said)}</p>'
+    address = f"{endpoint()}/datasets/{shared.dataset}"
+    when = f"{shared.fetched_at[:16].replace('T', ' ')} UTC" if shared.fetched_at else ""
+    counts = {"bad": sentences.grouped(shared.unreadable_rows), "rows": sentences.grouped(len(shared.rows))}
+    return drawn("shared.status", lang, shared, address, when, counts)
 
 
 def setting_words(row: SharedRow, lang: Language) -> list[str]:
@@ -66,7 +45,7 @@ def setting_words(row: SharedRow, lang: Language) -> list[str]:
     return [*map(lang.plain_value, versions), *asked]
 
 
-def heatmap(rows: Sequence[SharedRow], lang: Language) -> str:
+def heatmap(rows: Sequence[SharedRow], lang: Language) -> Markup:
     """The newest row of each model on each device; all `rows` have one setting and are newest first."""
     cells: dict[tuple[Any, Any], list[SharedRow]] = {}
     for row in rows:
@@ -75,52 +54,45 @@ def heatmap(rows: Sequence[SharedRow], lang: Language) -> str:
     models = [model for model, _ in every_model.most_common(MAX_MODELS)]
     devices = [device for device, _ in every_device.most_common(MAX_DEVICES)]
     specs = {row.model: row.spec for row in rows}
-    lines = (
-        (specs[model].checkpoint, _model(specs[model], lang), [_cell(cells.get((model, one)), lang) for one in devices])
-        for model in models
-    )
-    drawn = heat_table(lang.html("column_model"), [_device(device, lang) for device in devices], lines)
-    less = ""
-    if len(models) < len(every_model) or len(devices) < len(every_device):
-        less = f'<p class="scope">{lang.html("shared_map_cut", models=len(models), devices=len(devices))}</p>'
-    return (
-        f'<section class="shared-map"><h3>{lang.html("shared_map")}</h3>'
-        f'<p class="scope">{lang.marked(lang.listed(setting_words(rows[0], lang)))}</p>'
-        f'<div class="scroller" tabindex="0" role="region" aria-label="{esc(lang.plain("shared_map"))}">'
-        f"{drawn}</div>{less}{legend('shared_newest', lang)}</section>"
+    lines = []
+    for model in models:
+        drawn_cells = [_cell(cells.get((model, device)), lang) for device in devices]
+        lines.append((specs[model].checkpoint, _model(specs[model], lang), drawn_cells))
+    cut = len(models) < len(every_model) or len(devices) < len(every_device)
+    return drawn(
+        "shared.map",
+        lang,
+        lang.listed(setting_words(rows[0], lang)),
+        [_device(device, lang) for device in devices],
+        lines,
+        (len(models), len(devices)) if cut else None,
     )
 
 
-def _device(device: tuple[str, int | None], lang: Language) -> str:
+def _device(device: tuple[str, int | None], lang: Language) -> tuple[str, str]:
     name, threads = device
-    below = f"<small>{lang.marked(sentences.count(threads, 'thread', lang))}</small>" if threads is not None else ""
-    return lang.value(name) + below
+    return name, sentences.count(threads, "thread", lang) if threads is not None else ""
 
 
-def _model(spec: RunSpec, lang: Language, owner: str = "") -> str:
-    """The name of a model with its owner, and what it is asked for besides a picture, shortened."""
-    name = lang.value(sentences.short(spec.checkpoint)) + (f"<small>{lang.value(owner)}</small>" if owner else "")
-    asked = spec.prompt or ", ".join(spec.text)
-    if not asked:
-        return name
-    asked = asked if len(asked) <= MAX_ASKED else f"{asked[: MAX_ASKED - 1]}…"
-    tokens = f" · {lang.marked(sentences.count(spec.tokens, 'token', lang))}" if spec.prompt else ""
-    return f"{name}<small><bdi>{esc(asked)}</bdi>{tokens}</small>"
+def _model(spec: RunSpec, lang: Language, owner: str = "") -> tuple[str, ...]:
+    """The name of a model, its owner, what it is asked for besides a picture, shortened, and its tokens."""
+    asked = fmt.shortened(spec.prompt or ", ".join(spec.text), MAX_ASKED)
+    tokens = sentences.count(spec.tokens, "token", lang) if spec.prompt else ""
+    return sentences.short(spec.checkpoint), owner, asked, tokens
 
 
-def _cell(rows: Sequence[SharedRow] | None, lang: Language) -> str:
+def _cell(rows: Sequence[SharedRow] | None, lang: Language) -> dict[str, object] | None:
     if not rows:
-        return '<td class="cell"></td>'
+        return None
     kind, strength, _ = heat(rows[0].verdict, rows[0].speedup)
-    several = f"<small>{lang.html('shared_of_several', count=len(rows))}</small>" if len(rows) > 1 else ""
-    speedup = f"<b>{_figure(rows[0], lang)}</b>{between(rows[0].speedup_low, rows[0].speedup_high, lang)}"
-    return f'<td class="cell {kind}" style="--strength:{strength:.0f}%">{speedup}{several}</td>'
+    return {"kind": kind, "strength": round(strength), "count": len(rows)} | _speedup(rows[0], lang)
 
 
-def _figure(row: SharedRow, lang: Language) -> str:
-    """'▲ 1.45×', 'no difference', 'Out of memory'."""
+def _speedup(row: SharedRow, lang: Language) -> dict[str, object]:
+    """'▲ 1.45×', 'no difference' or 'Out of memory', and the ends of the interval."""
     ratio = "" if row.speedup is None else heat(row.verdict, row.speedup)[2] + fmt.ratio(row.speedup)
-    return figure(row.status, row.verdict, ratio, lang)
+    ends = sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None
+    return {"figure": figure(row.status, row.verdict, ratio, lang), "ends": ends}
 
 
 _COLUMNS = (
@@ -135,29 +107,25 @@ _COLUMNS = (
 )
 
 
-def table(rows: Sequence[SharedRow], lang: Language) -> str:
+def table(rows: Sequence[SharedRow], lang: Language) -> Markup:
     """The newest `MAX_LINES` of the rows."""
+    lines = [_line(row, lang) for row in rows[:MAX_LINES]]
     count = sentences.count(len(rows), "row", lang)
-    drawn = lang.html("shared_newest_rows", count=MAX_LINES) if len(rows) > MAX_LINES else ""
-    lines = (_line(row, lang) for row in rows[:MAX_LINES])
-    return (
-        f'<section class="explorer"><div class="above"><h3>{lang.marked(count)}</h3><p>{drawn}</p></div>'
-        f"{row_table.table(_COLUMNS, lines, count, lang)}</section>"
-    )
+    return drawn("shared.table", lang, _COLUMNS, lines, count, MAX_LINES if len(rows) > MAX_LINES else None)
 
 
-def _line(row: SharedRow, lang: Language) -> tuple[str, ...]:
-    """The last cell is a link that fills the form with the settings of this row; '' if this page cannot run that.
+def _line(row: SharedRow, lang: Language) -> dict[str, object]:
+    """The link fills the form with the settings of this row; it is '' if this page cannot run that.
 
     A row of a GPU asks for the device 'auto': here may be another device, as "here" says.
     """
     spec = row.spec.on("cpu" if row.spec.device == "cpu" else "auto")
-    return (
-        _model(row.spec, lang, row.spec.checkpoint if "/" in row.spec.checkpoint else ""),
-        _device(row.device, lang),
-        *("–" if value is None else lang.value(f"{value:.3f}") for value in (row.eager_ms, row.compiled_ms)),
-        _figure(row, lang) + between(row.speedup_low, row.speedup_high, lang),
-        lang.marked(lang.listed(setting_words(row, lang))),
-        lang.value(row.started_at[:16].replace("T", " ")),
-        actions.fill(lang.html("repeat_this_here"), **catalog.arguments(spec)),
-    )
+    return {
+        "model": _model(row.spec, lang, row.spec.checkpoint if "/" in row.spec.checkpoint else ""),
+        "device": _device(row.device, lang),
+        "column_eager": "–" if row.eager_ms is None else f"{row.eager_ms:.3f}",
+        "column_compiled": "–" if row.compiled_ms is None else f"{row.compiled_ms:.3f}",
+        "settings": lang.listed(setting_words(row, lang)),
+        "history_started": row.started_at[:16].replace("T", " "),
+        "here": actions.fill(lang.html("repeat_this_here"), **catalog.arguments(spec)),
+    } | _speedup(row, lang)

@@ -62,10 +62,8 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
         in_folder=needs_folder(result.spec),
         uploads=uploads(result),
         uploaded=UPLOADED,
-        steps=[
-            (step.words, actions.again(result.spec, {step.option: step.value}, lang))
-            for step in next_steps(result, lang)
-        ],
+        known=next((step.words for step in next_steps(result, lang)), ""),
+        search=actions.find_best(result.spec, lang) if timed else "",
         snippet=snippet(result) if timed else "",
         traffic=_traffic(result, lang),
         table=markdown.of_run(result) if timed else "",
@@ -73,6 +71,12 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
         curl=curl(result, ADDRESS) if callable_here else "",
         client=client(result, ADDRESS) if callable_here else "",
     )
+
+
+def code(result: RunResult, title: str, lang: Language) -> Markup:
+    """The lines of code that load, compile and call the run's model, below a title that opens them."""
+    words = Markup(lang.html("take_code_folder")) if needs_folder(result.spec) else Markup()
+    return drawn("takeaway.piece", lang, "best", title, words, snippet(result), lang.plain("take_code_lines"))
 
 
 def _base64(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs and sweeps outlive the page that started them: a reload, a lost connection or a closed tab ends none of them.
+"""Runs, searches and sweeps outlive the page that started them: a reload, a lost connection or a closed tab ends none.
 
 Each works on a thread of its own and keeps its latest state. Any number of pages may watch it, from any time on. It is
 found by the id of its visitor, which the browser keeps.
@@ -39,7 +39,7 @@ class Broken:
 
 
 class Work:
-    """One run or sweep, from its place in the queue to its outcome."""
+    """One run, search or sweep, from its place in the queue to its outcome."""
 
     title = ""
     """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
@@ -91,7 +91,7 @@ W = TypeVar("W", bound=Work)
 
 
 class Supervisor(Generic[W]):
-    """The latest work of each visitor. A visitor has one running run, and one running sweep, at a time.
+    """The latest work of each visitor. A visitor has one running run or search, and one running sweep, at a time.
 
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of
     visitor ids.

@@ -35,6 +35,10 @@
       setTimeout(() => part('advanced').scrollIntoView({ block: 'start', behavior: behavior() }), 100);
     },
 
+    press(id) {
+      part(id).click();
+    },
+
     // Makes Plotly redraw: inside a folded section it cannot know the width of a figure.
     redraw() {
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);

@@ -11,6 +11,7 @@ TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toSweep()"
 REDRAW = "() => pageEvents.redraw()"
+PRESS_BEST = "() => pageEvents.press('best')"
 MARK_PRESET = "words => pageEvents.markPreset(words)"
 
 

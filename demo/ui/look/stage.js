@@ -11,7 +11,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
 // has no room for stage mode and opens the page without it.
 (() => {
   const root = document.documentElement;
-  const keys = { r: 'run', c: 'cancel', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4' };  // to buttons
+  const keys = { r: 'run', c: 'cancel', 1: 'preset-1', 2: 'preset-2', 3: 'preset-3', 4: 'preset-4', 5: 'preset-5' };  // to buttons
   const typing = 'input:not([type=range], [type=radio]), textarea, select, [contenteditable], [role=textbox], [role=combobox]';
   const inFront = 'dialog[open], [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [popover], .api-docs';
   const isOpen = () => [...document.querySelectorAll(inFront)].some(part => part.checkVisibility());

@@ -12,7 +12,16 @@ from gradio.themes.utils import fonts, sizes
 from demo.present import figure, palette
 from demo.ui.look import script, source
 
-STYLES = ("page.css", "history.css", "published.css", "sections.css", "stage.css", "sweep.css", "language.css")
+STYLES = (
+    "page.css",
+    "history.css",
+    "published.css",
+    "sections.css",
+    "stage.css",
+    "sweep.css",
+    "best.css",
+    "language.css",
+)
 CSS = "".join(source(name) for name in STYLES) + figure.PAGE_CSS
 
 INK, PAPER, PANEL = palette.PAGE_INK, palette.PAGE_PAPER, "#fffefb"

@@ -10,7 +10,7 @@ from demo.ui.tabs import links
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import request_language
 
-WAYS = ("fill", "run", "back")
+WAYS = ("fill", "run", "best", "back")
 _LISTEN = "window.followLink = (query, way) => trigger('select', {query, way});"
 
 

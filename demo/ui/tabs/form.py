@@ -30,6 +30,7 @@ from demo.core.spec import (
     RunSpec,
     without_meaning,
 )
+from demo.sweep import best_way
 from demo.ui.html import results
 from demo.ui.look.scripts import TO_ADVANCED
 from demo.ui.web.calls import NOT_UPLOADED
@@ -166,9 +167,9 @@ def choices(values: Iterable[str]) -> list[tuple[str, str]]:
     return [(label(key) if key in ENGLISH.texts else value, value) for value, key in keys.items()]
 
 
-def _heading(group: str) -> None:
-    """Above the options of a group in the fold; its text has the key `advanced_<group>`."""
-    html = written(lambda lang: f"<h3>{lang.html(f'advanced_{group}')}</h3>")
+def _heading(key: str) -> None:
+    """Above the options of a group in the fold."""
+    html = written(lambda lang: f"<h3>{lang.html(key)}</h3>")
     gr.HTML(html, apply_default_css=False, elem_classes="group")
 
 
@@ -294,11 +295,16 @@ class Form:
             self.run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
             self.run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
             """Shown beside `busy`."""
+            self.best = gr.Button(label("best"), size="lg", elem_id="best")
             self.cancel = gr.Button(label("cancel"), size="lg", interactive=False, elem_id="cancel")
 
     @property
     def buttons(self) -> list[gr.Button]:
-        return [self.run, self.run_when_quiet, self.cancel]
+        return [self.run, self.run_when_quiet, self.best, self.cancel]
+
+    def pressable(self, running: bool) -> dict[Any, Any]:
+        """Updates of the buttons while something of this visitor runs, or nothing does."""
+        return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
     def _model_fields(self, choice: Choice) -> None:
         self.inputs["task"] = gr.Radio(
@@ -371,6 +377,15 @@ class Form:
         inputs["dtype"] = gr.Radio(list(DTYPES), value="float32", label=label("dtype"), elem_classes="segmented")
         with gr.Accordion(label("advanced"), open=False, elem_id="advanced") as advanced:
             for group, options in FOLDED.items():
-                _heading(group)
+                _heading(f"advanced_{group}")
                 inputs |= {option.name: _folded(option) for option in options}
+            _heading("best")
+            self.minutes = gr.Number(
+                best_way.MINUTES,
+                label=label("best_minutes"),
+                info=label("best_minutes_info"),
+                minimum=best_way.MIN_MINUTES,
+                maximum=best_way.MAX_MINUTES,
+            )
+            self.other_formats = gr.Checkbox(False, label=label("best_formats"), info=label("best_formats_info"))
         advanced.expand(None, js=TO_ADVANCED, api_visibility="private")

@@ -8,14 +8,18 @@ from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 
-from demo.core import catalog
+from demo.core import catalog, numbers
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
+from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 
+SEARCH, FORMATS = "best", "other_formats"
+"""The parameters of a link to the search for the best way: its minutes, and whether it tries other number formats. Such
+a link fills the form; the search begins when its button is pressed."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
@@ -36,7 +40,7 @@ REMEMBER = "(id) => window.address.remember(id)"
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """The address's query as an event's first input."""
 FOLLOWED = "(id, press) => window.address.followed(id, press)"
-"""A link inside the page was followed; `press` is 'run' where Run is to be pressed then."""
+"""A link inside the page was followed; `press` is 'run' or 'best' where that button is to be pressed then."""
 
 
 def read_query(text: str) -> dict[str, str]:
@@ -139,9 +143,20 @@ def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -
     return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, prompt=prompt))
 
 
-def read(query: Mapping[str, str], checkpoint: str) -> tuple[RunSpec | None, str]:
-    """`spec_of`, with the sentence of a refusal instead of an error."""
+def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
+    """Updates of the search's fields, where a link asks for a search. Raises BadInput."""
+    if SEARCH not in query:
+        return {}
+    minutes = numbers.parse_number(query[SEARCH] or best_way.MINUTES)
+    best_way.check_minutes(minutes)
+    formats = _SWITCHES.get(query.get(FORMATS, "no").lower(), False)
+    return {form.minutes: minutes, form.other_formats: formats}
+
+
+def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
+    """What a link asks for, the updates that put it into the form, and the sentence of a refusal ('' if none)."""
     try:
-        return spec_of(query, checkpoint), ""
+        spec, search = spec_of(query, checkpoint), filled_for_search(form, query)
     except BadInput as refused:
-        return None, str(refused)
+        return None, {}, str(refused)
+    return spec, (filled(form, spec) if spec is not None else {}) | search, ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import gradio as gr
+from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core import format as fmt
@@ -16,12 +17,11 @@ from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, further_settings, settings_of, without_further
-from demo.store.tables import OOM, Measured, PublishedRow
-from demo.ui.html import actions, row_table
-from demo.ui.html.elements import esc
-from demo.ui.html.row_table import TASK_NAMES, between, milliseconds, status
-from demo.ui.tabs.row_filters import ALL, RowFilters, fitted
+from demo.store.measured import SUBSET, further_settings, gain, settings_of
+from demo.store.tables import OOM, PublishedRow
+from demo.ui.html import actions
+from demo.ui.html.elements import drawn
+from demo.ui.tabs.row_filters import ALL, TASK_NAMES, RowFilters, fitted
 from demo.ui.web.visitor_language import request_language, written
 
 LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
@@ -72,7 +72,7 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
         lines = published.select(tables.rows, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
-        refusal = status(lang.quoted(str(refused)))
+        refusal = drawn("published.status", lang, Markup(lang.quoted(str(refused))))
         return [*lists, refusal, nothing, nothing, _table([], tables.problems, lang)]
     one = one_setting(rows)
     comparable = guide_charts.comparable_rows(one[0], lines) if one else []
@@ -153,34 +153,12 @@ def _subset(name: str, lang: Language) -> str:
 def _scope(rows: Sequence[PublishedRow], one: Sequence[PublishedRow], lang: Language) -> str:
     """What the charts show, if that is less than the table shows."""
     if not rows:
-        return status(lang.html("published_no_row"))
+        return drawn("published.status", lang, Markup(lang.html("published_no_row")))
     first = one[0]
     if len(one) == len(rows):
         return ""
     setting: dict[str, object] = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
-    return status(lang.html("published_scope", **setting))
-
-
-def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
-    every = published.tables().rows
-    count = sentences.count(len(rows), "row", lang)
-    links = "".join(
-        f'<a class="download" download="worth-compiling-published.{kind}" '
-        f'href="data:{mime};base64,{base64.b64encode(text.encode()).decode()}">{kind.upper()}</a>'
-        for kind, mime, text in (
-            ("csv", "text/csv", published.to_csv(rows)),
-            ("json", "application/json", published.to_json(rows)),
-        )
-    )
-    unread = "".join(status(lang.quoted(problem), "unread") for problem in problems)
-    made_up = any(row.measured is not None and row.measured.weights == "random" for row in rows)
-    random = status(lang.html("published_random")) if made_up else ""
-    lines = (_line(row, without_further(row, every), lang) for row in rows)
-    body = row_table.table(_COLUMNS, lines, count, lang) if rows else ""
-    return (
-        f'<section class="explorer"><div class="above"><h3>{lang.marked(count)}</h3>'
-        f"<p>{lang.html('published_download')} {links}</p></div>{random}{unread}{body}{_about(lang)}</section>"
-    )
+    return drawn("published.status", lang, Markup(lang.html("published_scope", **setting)))
 
 
 _COLUMNS = (
@@ -196,48 +174,58 @@ _COLUMNS = (
 )
 
 
-def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> tuple[str, ...]:
-    """`plain` is the row without the further settings of this one, whose compiled call is compared."""
+def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
+    every = published.tables().rows
+    files = (
+        ("csv", "text/csv", published.to_csv(rows)),
+        ("json", "application/json", published.to_json(rows)),
+    )
+    return drawn(
+        "published.table",
+        lang,
+        _COLUMNS,
+        [_line(row, gain(row, every), lang) for row in rows],
+        count=sentences.count(len(rows), "row", lang),
+        downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
+        random=any(row.measured is not None and row.measured.weights == "random" for row in rows),
+        problems=problems,
+        about={
+            "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
+            "faults": [fault for fault in published.faults() if fault.rows is None],
+            "sources": published.sources(),
+        },
+    )
+
+
+def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str, object]:
+    """What the template shows of a row; `brought` is what its further settings brought: see `gain`."""
     own = row.measured
     how = f"torch {row.torch}, {row.mode}"
     if own:
         how = ", ".join([how, own.dtype, *further_settings(row), own.date])
-    faults = published.faults_at(row)
-    noted = "".join(f'<small class="note">{lang.quoted(note)}</small>' for note in faults)
-    saved = f"{row.saved * 100:.1f} %".replace("-", "−") if row.saved is not None else OOM
-    return (
-        f"{lang.value(row.model)}{' †' if faults else ''}<small>{lang.value(row.checkpoint)}</small>{noted}",
-        _here(row, lang),
-        lang.value(row.gpu),
-        lang.value(row.batch_size),
-        lang.value(milliseconds(row.eager_seconds, OOM)),
-        lang.value(milliseconds(row.compiled_seconds, OOM)) + _against(row, plain, lang),
-        lang.value(fmt.ratio(row.speedup) if row.speedup is not None else OOM)
-        + (between(own.low, own.high, lang) if own else ""),
-        lang.value(saved),
-        lang.value(how) + "".join(f"<small>{words}</small>" for words in _conditions(own, lang)),
-    )
+    against = None if brought is None else (fmt.ratio(brought), ", ".join(further_settings(row)))
+    return {
+        "model": row.model,
+        "checkpoint": row.checkpoint,
+        "faults": published.faults_at(row),
+        "here": _here(row, lang),
+        "gpu": row.gpu,
+        "column_batch": row.batch_size,
+        "column_eager": _milliseconds(row.eager_seconds),
+        "column_compiled": _milliseconds(row.compiled_seconds),
+        "against": against,
+        "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
+        "ends": sentences.ends(own.low, own.high) if own and own.low and own.high else None,
+        "column_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
+        "column_with": how,
+        "own": own is not None,
+        "threads": sentences.count(own.threads, "thread", lang) if own and own.threads is not None else "",
+        "repeats": own.repeats if own and own.repeats is not None and own.repeats > 1 else None,
+    }
 
 
-def _against(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> str:
-    """'0.36× as fast as without freezing', of two compiled calls."""
-    if plain is None or not row.compiled_seconds or not plain.compiled_seconds:
-        return ""
-    ratio = fmt.ratio(plain.compiled_seconds / row.compiled_seconds)
-    told = lang.html("published_against", ratio=ratio, settings=", ".join(further_settings(row)))
-    return f'<small class="against">{told}</small>'
-
-
-def _conditions(own: Measured | None, lang: Language) -> list[str]:
-    """Whose row it is, and with which threads and repeats it was measured, as HTML."""
-    if own is None:
-        return []
-    words = [lang.html("published_measured")]
-    if own.threads is not None:
-        words.append(lang.marked(sentences.count(own.threads, "thread", lang)))
-    if own.repeats is not None and own.repeats > 1:
-        words.append(lang.html("asked_repeats", repeats=own.repeats))
-    return words
+def _milliseconds(seconds: float | None) -> str:
+    return OOM if seconds is None else f"{fmt.milliseconds(seconds):.3f}"
 
 
 def _here(row: PublishedRow, lang: Language) -> str:
@@ -255,22 +243,3 @@ def _here(row: PublishedRow, lang: Language) -> str:
         asked.setdefault("prompt", catalog.PROMPT)
     # '' for a checkpoint or a batch that this page does not run, a mode of another torch
     return actions.fill(lang.html("run_this_here"), checkpoint=row.checkpoint, task=row.task, **asked)
-
-
-def _about(lang: Language) -> str:
-    """Below the table: how the guide measured, its known faults, its sources."""
-    general = [fault for fault in published.faults() if fault.rows is None]
-    wrong = "".join(
-        f"<li>{lang.passage(f'{esc(fault.note)} <small>{esc(fault.source)}.</small>')}</li>" for fault in general
-    )
-    sources = "".join(
-        f'<li>{lang.quoted(source.what)}: <a href="{where}" target="_blank" rel="noopener"{lang.ltr}>{where}</a></li>'
-        for source in published.sources()
-        for where in [esc(source.where)]
-    )
-    about = lang.html("published_about_words", year=2023, calls=PUBLISHED_CALLS, formula="1 − 1 / speed-up")
-    return (
-        f"<h3>{lang.html('published_about')}</h3><p>{about}</p>"
-        f"<h3>{lang.html('published_faults')}</h3><ul>{wrong}</ul>"
-        f"<h3>{lang.html('published_sources')}</h3><ul>{sources}</ul>"
-    )

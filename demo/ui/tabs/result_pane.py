@@ -84,14 +84,16 @@ class Fold:
 class ResultPane:
     """The right side of the Run tab.
 
-    While `live` is visible, the style sheet hides everything below it. The components keep their content, so a refused
-    run can bring back what was shown before.
+    While `live` or `best` is visible, the style sheet hides everything below it. The components keep their content, so
+    a refused run can bring back what was shown before.
     """
 
     notice: gr.HTML
     """Why nothing was run. Stands above the previous content."""
     live: gr.HTML
     """The progress of a run."""
+    best: gr.Column
+    """A search for the best way, which `demo.ui.tabs.best_pane` fills."""
     top: gr.HTML
     share: gr.HTML
     chart_note: gr.HTML
@@ -111,6 +113,7 @@ class ResultPane:
         return cls(
             notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
             live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
+            best=gr.Column(visible=False, elem_id="best-stage"),
             top=gr.HTML(
                 written(lambda lang: opening(checkpoint, lang)),
                 elem_id="top",
@@ -132,7 +135,7 @@ class ResultPane:
     def elements(self) -> list[Any]:
         """The components that are shown or hidden as a whole."""
         return [
-            *(self.notice, self.live, self.top, self.share, self.chart_note, self.chart, self.seen),
+            *(self.notice, self.live, self.best, self.top, self.share, self.chart_note, self.chart, self.seen),
             *(fold.accordion for fold in self.folds),
         ]
 
@@ -143,7 +146,8 @@ class ResultPane:
 
     def running(self, html: str) -> dict[Any, Any]:
         """Updates that show `html` alone and keep the previous content for later."""
-        return {self.notice: gr.update(visible=False), self.live: gr.update(value=html, visible=True)}
+        hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
+        return hidden | {self.live: gr.update(value=html, visible=True)}
 
     def refused(self, html: str) -> dict[Any, Any]:
         """Updates that bring back the previous content, with `html` above it."""
@@ -177,7 +181,7 @@ class ResultPane:
             shown |= fold.shown(parts, result, files, lang)
         if result.speedup is None or result.failure is not None:
             return self.only(results.failure(result, lang)) | shown
-        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.chart_note)}
+        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
             self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
             self.seen: gr.update(value=outputs_html.shown(result, lang), visible=True),

@@ -25,7 +25,7 @@ from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Refused, Supervisor
+from demo.ui.jobs.supervisor import Refused, Supervisor, Work
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
@@ -71,14 +71,15 @@ class RunTab:
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
         self._queue = queue
-        self._jobs = Supervisor[Job]("run")
+        self.works = Supervisor[Work]("run")
+        """Runs, and searches for the best way: a visitor has one of both at a time."""
         self._visitors = Visitors()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form(choice)
             with gr.Column(elem_id="stage", min_width=320):
                 self.pane = ResultPane.build(choice.checkpoint, choice.task, results.intro)
-        self._has_run = gr.State(False)
+        self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
         """The id of the stored run that is shown, for `links.REMEMBER`."""
@@ -91,12 +92,14 @@ class RunTab:
     def showing(self) -> list[gr.components.Component]:
         """The components that `open` and `follow` may change."""
         form = self.form
-        return [*self.pane.components, *form.inputs.values(), form.picture_note, self._has_run, self.opened]
+        fields = [*form.inputs.values(), form.minutes, form.other_formats]
+        return [*self.pane.components, *fields, form.picture_note, self.has_run, self.opened]
 
     # ---- events
 
-    def arrive(self, blocks: gr.Blocks) -> None:
-        """Connects what happens when a visitor opens the page. Call it once, for the page that holds this tab."""
+    def arrive(self, blocks: gr.Blocks) -> Any:
+        """Connects what happens when a visitor opens the page, and returns the first event. Call it once, for the page
+        that holds this tab."""
         arrived = blocks.load(
             self._arrive,
             self.visitor,
@@ -106,13 +109,14 @@ class RunTab:
         arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
         arrived.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(arrived)
+        return arrived
 
     def settle_after(self, greeted: Any) -> None:
         """Connects what happens after the event `greeted`, at whose end the machine is known."""
         inputs = self.form.inputs
         greeted.then(
             self._settle,
-            [inputs["checkpoint"], inputs["image"], self._has_run],
+            [inputs["checkpoint"], inputs["image"], self.has_run],
             [inputs["checkpoint"], inputs["image"]],
             **UNREAD,
         ).then(self._forecast, list(inputs.values()), self.form.forecast, **UNREAD).then(
@@ -135,7 +139,7 @@ class RunTab:
         )
         inputs["checkpoint"].change(
             self._chosen,
-            [inputs["checkpoint"], inputs["task"], self._has_run],
+            [inputs["checkpoint"], inputs["task"], self.has_run],
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **QUIET,
         )
@@ -161,8 +165,8 @@ class RunTab:
         for button in form.buttons:
             button.click(None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
-            *(pane.notice, pane.live, form.picture_note, *form.buttons),
-            *(self._has_run, self.opened, self.watched),
+            *(pane.notice, pane.live, pane.best, form.picture_note, *form.buttons),
+            *(self.has_run, self.opened, self.watched),
         ]
         pane.top.select(None, js=TO_STAGE, api_visibility="private")
         pane.top.select(None, js=FOCUS_STAGE, api_visibility="private")
@@ -235,7 +239,7 @@ class RunTab:
         picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
-    def _with_picture(self, picture: Path | None) -> dict[Any, Any]:
+    def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
         note = {self.form.picture_note: gr.update(visible=False)}
         return note | {self.form.inputs["image"]: servable(picture)} if picture and picture.is_file() else note
@@ -245,7 +249,7 @@ class RunTab:
         if info is None:
             return {self.form.picture_note: gr.update(visible=False)}
         if picture := find_picture(info.sha256, latest.image if latest is not None else None):
-            return self._with_picture(picture)
+            return self.with_picture(picture)
         note = lang.html("picture_note", name=info.name)
         return {self.form.picture_note: gr.update(value=f"<p class='note'>{note}</p>", visible=True)}
 
@@ -256,12 +260,13 @@ class RunTab:
         return self._visitors.name(visitor, request.session_hash)
 
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
-        """The visitor's latest run, running or ended."""
-        return self._jobs.of(self.name(request, visitor))
+        """The visitor's latest run, running or ended; None if the latest work is a search."""
+        work = self.works.of(self.name(request, visitor))
+        return work if isinstance(work, Job) else None
 
     def is_running(self, request: gr.Request, visitor: str | None) -> bool:
-        """Whether a run of this visitor goes on. The pane then shows its progress."""
-        return self._jobs.is_running(self.name(request, visitor))
+        """Whether a run or a search of this visitor goes on. The pane then shows its progress."""
+        return self.works.is_running(self.name(request, visitor))
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Run. The form keeps its values, and the Run button is enabled again in the end."""
@@ -294,7 +299,7 @@ class RunTab:
         lang, name = request_language(request), self.name(request, visitor)
         try:
             spec, image, earlier = asked()
-            job = self._jobs.start(
+            job = self.works.start(
                 name, lambda: Job(self._runner, self._queue.join(name), spec, image, earlier, when_quiet)
             )
         except repeat.NoPicture as gone:
@@ -312,21 +317,17 @@ class RunTab:
     def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
         form = self.form
         return {
-            form.run: gr.update(interactive=False),
-            form.run_when_quiet: gr.update(interactive=False),
-            form.cancel: gr.update(interactive=True),
+            **form.pressable(running=True),
             form.picture_note: gr.update(visible=False),
-            self._has_run: True,
+            self.has_run: True,
             self.opened: "",
             self.watched: job,
         } | self.pane.running(progress.strip(job.at_the_start, job.spec, lang))
 
     @property
     def _ready(self) -> dict[Any, Any]:
-        """Updates of the two buttons while nothing runs."""
-        form = self.form
-        ready, not_ready = gr.update(interactive=True), gr.update(interactive=False)
-        return {form.run: ready, form.run_when_quiet: ready, form.cancel: not_ready}
+        """Updates of the buttons while nothing runs."""
+        return self.form.pressable(running=False)
 
     def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
         """The progress of a job while it goes on. A page that stops watching does not end the job."""
@@ -361,10 +362,10 @@ class RunTab:
                 return ready | pane.refused(results.unexpected(lang))
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """Asks the run to end. It does within a second, and every page that watches it shows the outcome."""
-        job = self.latest(request, visitor)
-        if job is not None:
-            job.cancel()
+        """Asks run or search to end. It does within a second, and every page that watches it shows the outcome."""
+        work = self.works.of(self.name(request, visitor))
+        if work is not None:
+            work.cancel()
         return gr.update(interactive=False)
 
     def _is_stored(self, result: RunResult) -> bool:
@@ -386,12 +387,12 @@ class RunTab:
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
             chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
-        job = self._jobs.of(name)
+        job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
-            return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self._with_picture(job.image)
+            return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
         followed, refusal = self.follow(query, lang, job)
         if refusal:
-            followed |= {self._has_run: True} | self.pane.only(refusal)
+            followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
@@ -400,8 +401,9 @@ class RunTab:
         A refused link fills the form as far as possible, so that Run does not time another model than the link names.
         """
         first = self._choice.checkpoint
-        spec, problem = links.read(query, first)
-        fields = links.filled(self.form, spec) if spec is not None else {}
+        spec, fields, problem = links.read(query, first, self.form)
+        if links.SEARCH in query:
+            fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
         if not problem:
@@ -418,7 +420,7 @@ class RunTab:
     def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
         """Updates for `showing`: no run is shown, as on a page that has just opened."""
         question = results.intro(checkpoint, lang)
-        return {self._has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
+        return {self.has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.
@@ -429,15 +431,15 @@ class RunTab:
         try:
             result = self._history.get(id)
         except HistoryError as error:
-            return {self._has_run: True, self.opened: ""} | self.pane.only(
+            return {self.has_run: True, self.opened: ""} | self.pane.only(
                 results.refusal("unreadable_run", fmt.redact(str(error)), lang)
             )
         if result is None:
             missing = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
-            return {self._has_run: True, self.opened: ""} | self.pane.only(missing)
+            return {self.has_run: True, self.opened: ""} | self.pane.only(missing)
         files = latest.files_of(id) if latest is not None else NO_FILES
         return (
-            {self._has_run: True, self.opened: id}
+            {self.has_run: True, self.opened: id}
             | self.pane.result(result, files, True, self._runner.machine, lang)
             | links.filled(self.form, result.spec)
             | self._with_picture_of(result.image, latest, lang)

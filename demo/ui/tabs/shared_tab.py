@@ -12,13 +12,13 @@ import gradio as gr
 from demo.core.languages import Language
 from demo.present import sentences
 from demo.store.shared_copy import Shared, SharedCopy
-from demo.store.shared_rows import Setting, SharedRow
+from demo.store.shared_rows import SharedRow
 from demo.ui.html import shared_html as html
-from demo.ui.html.row_table import TASK_NAMES
 from demo.ui.jobs.queue import RunQueue
+from demo.ui.look import source
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE
-from demo.ui.tabs.row_filters import ALL, RowFilters, fitted
+from demo.ui.tabs.row_filters import ALL, TASK_NAMES, RowFilters, fitted
 from demo.ui.web.visitor_language import request_language
 
 LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
@@ -35,7 +35,7 @@ class SharedTab:
         """The copy is renewed when the tab is opened. A fetch does not begin while `queue` has a run."""
         self._copy, self._queue = copy, queue
         with gr.Column(elem_id="shared"):
-            status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=html.FOLLOW)
+            status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=source("shared.js"))
             self._filters = filters = RowFilters("shared", LISTS, FIRST)
             outputs = [status, *(gr.HTML(elem_id=f"shared-{one}", apply_default_css=False) for one in ("map", "table"))]
         filters.wire(tab, self._show, outputs)
@@ -104,7 +104,7 @@ def _frequent(values: Iterable[str]) -> list[str]:
 
 def _groups(rows: Iterable[SharedRow]) -> dict[str, list[SharedRow]]:
     """Rows of equal versions and settings, those with most rows first, by a key for the list."""
-    groups: dict[Setting, list[SharedRow]] = {}
+    groups: dict[tuple[Any, ...], list[SharedRow]] = {}
     for row in rows:
         groups.setdefault(row.setting, []).append(row)
     largest = sorted(groups.items(), key=lambda pair: -len(pair[1]))[:MAX_CHOICES]

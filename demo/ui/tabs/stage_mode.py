@@ -1,4 +1,4 @@
-"""Stage mode: the page for a talk. The race and the answer fill the screen; keys run, cancel and choose presets.
+"""Stage mode: the page for a talk. The race and the answer fill the screen; keys run, search, cancel, choose presets.
 
 The form's Run and Cancel are moved into the bar by stage.css.
 """
@@ -14,7 +14,7 @@ from demo.core import catalog, hub
 from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
 from demo.runs.any_runner import AnyRunner
-from demo.ui.look.scripts import MARK_PRESET
+from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -82,6 +82,8 @@ class StageBar:
                     api_visibility="private",
                     queue=False,
                 )
+            search = gr.Button(f"{NUMBERS.stop}  {label('best')}", elem_id=f"preset-{NUMBERS.stop}")
+            search.click(None, js=PRESS_BEST, api_visibility="private")
             gr.HTML(written(_keys), apply_default_css=False)
         fields = [field for name, field in form.inputs.items() if name != "image"]
         gr.on(  # when the page opens, and at each change of a field

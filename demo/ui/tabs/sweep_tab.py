@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from demo.core import catalog, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.core.machine import HostInfo
 from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
 from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
@@ -27,11 +25,12 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import outputs_html, progress, results, sections, sweep_status
-from demo.ui.html.heatmap import OPEN_ON_CLICK, heatmap
+from demo.ui.html import progress, results, sections, sweep_status
+from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
-from demo.ui.jobs.sweeps import Sweep, turn
+from demo.ui.jobs.sweeps import Sweep, machine_of, turn
+from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
 from demo.ui.tabs.event_options import AT_ONCE, QUIET
@@ -41,7 +40,6 @@ from demo.ui.web.visitor_language import label, request_language, written
 STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
-MACHINE_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +87,7 @@ class SweepTab:
                         self.stop_button = gr.Button(label("stop"), interactive=False, elem_id="sweep-stop")
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 self.status = gr.HTML(written(sweep_status.opening), elem_id="sweep-status", apply_default_css=False)
-                self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=OPEN_ON_CLICK)
+                self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
                         ending: gr.DownloadButton(
@@ -181,14 +179,13 @@ class SweepTab:
         Raises BadInput for a choice that cannot be run, and HistoryError.
         """
         specs, fresh = self._asked(values)
-        machine = self._machine()
+        machine = machine_of(self._runner)
         checkpoints = {spec.checkpoint for spec in specs}
         stored = self._history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
 
         def run(cells: Sequence[Cell], cancel: threading.Event) -> Generator[Event, None, None]:
-            return run_cells(
-                cells, self._runner, PICTURE, cancel, self._precompiler, lambda: turn(self._queue, visitor)
-            )
+            whose = f"sweep of {visitor}"
+            return run_cells(cells, self._runner, PICTURE, cancel, self._precompiler, lambda: turn(self._queue, whose))
 
         return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine, run)
 
@@ -254,15 +251,6 @@ class SweepTab:
             )
         return specs, bool(fresh)
 
-    def _machine(self) -> HostInfo:
-        """What the waiting worker says of the machine. Results stored by another machine do not count."""
-        deadline = time.monotonic() + MACHINE_SECONDS
-        while (machine := self._runner.machine) is None:
-            if time.monotonic() > deadline:
-                raise BadInput("The process that runs models has not started yet. Try again in a moment.")
-            time.sleep(0.2)
-        return machine
-
     def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[Any, Any]]:
         """The status and the map while a sweep goes on. A page that stops watching does not end it."""
         if going is None:
@@ -322,9 +310,7 @@ class SweepTab:
         cell, lang = cells[place], request_language(request)
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
-        if cell.result.failure is not None or cell.result.speedup is None:
-            return results.failure(cell.result, lang) + sections.whole(cell.result, lang)
-        return "".join(part(cell.result, lang) for part in (results.headline, outputs_html.shown, sections.whole))
+        return sections.opened(cell.result, lang)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         going = self.sweeps.of(self._run_tab.name(request, visitor))

@@ -31,8 +31,9 @@ NAMES = ("setting", "task", "device", "torch", "status", "map", "table")
 
 
 def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
-    read, _ = shared_rows.newest([shared_rows.read(write(folder, rows))])
-    return Shared("somebody/runs", tuple(read), len(rows), fetched_at="2026-11-23T08:00:00Z", **more)
+    read, _ = shared_rows.read(write(folder, rows))
+    read.sort(key=lambda row: (row.started_at, row.id), reverse=True)
+    return Shared("somebody/runs", tuple(read), fetched_at="2026-11-23T08:00:00Z", **more)
 
 
 def view(shared: Shared, lang: Language = ENGLISH, **asked: str) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
 ) -> None:
     page, history = page_of(tmp_path, monkeypatch)
     looks: list[bool] = []
-    monkeypatch.setattr(history.shared, "_renew", looks.append)
+    monkeypatch.setattr(history.shared, "_renew", lambda: looks.append(True))
     select = next(
         event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__qualname__", "") == "SharedTab._show"
     )
@@ -82,12 +83,12 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     with page.queue.join():
         asked = "shared_device=Tesla+T4&shared_model=vit"
         chosen, *_, model, status, _, _ = select(f"?tab=shared&{asked}", *[""] * 5, from_browser())
-        assert "when it has ended" in status and "data-fetching" in status and looks == [False]
+        assert "when it has ended" in status and "data-fetching" in status and looks == []
         assert (model, chosen) == ("vit", asked)  # a device that may still arrive
-    history.shared._thread.join()  # type: ignore[union-attr]
     *_, model, _, _, _ = select("", *[""] * 4, "vit", from_browser())
     assert model == gr.skip()  # somebody may be typing there
-    assert looks == [False, True]
+    history.shared._thread.join()  # type: ignore[union-attr]
+    assert looks == [True]
 
 
 def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None:
@@ -133,7 +134,7 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings(tmp_path: Path) 
         id="b", checkpoint="google/owlvit-base-patch32", task="object-detection", device="cuda", device_name="Tesla T4",
         batch_size=4, mode="lite", text="a cat, a dog", freezing=True, precision=0.05,
     )  # fmt: skip
-    for row in shared_rows.read(write(tmp_path, [cells(id="a"), gpu])).rows:
+    for row in shared_rows.read(write(tmp_path, [cells(id="a"), gpu]))[0]:
         table = html.table([row], ENGLISH)
         (query,) = re.findall(r'href="\?([^"]*)" data-follow="fill"', table)
         spec, refused = links.read(dict(parse_qsl(unescape(query))), "shapes-vit")
@@ -142,7 +143,7 @@ def test_repeat_this_here_fills_the_form_with_the_rows_settings(tmp_path: Path) 
 
 def test_what_this_page_cannot_run_has_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hub_ids=False, batch=4))
-    rows = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model"), cells(batch_size=8)])).rows
+    rows = shared_rows.read(write(tmp_path, [cells(checkpoint="somebody/own-model"), cells(batch_size=8)]))[0]
     assert len(rows) == 2 and "data-follow" not in html.table(rows, ENGLISH)
 
 
@@ -153,7 +154,7 @@ def test_only_so_many_rows_models_and_devices_are_drawn_and_it_says_so(tmp_path:
         for device in range(12)
     ]
     drawn = view(of_rows(tmp_path, many))
-    assert len(lines(drawn["table"])) == html.MAX_LINES and "newest 100 are listed" in drawn["table"]
+    assert len(lines(drawn["table"])) == html.MAX_LINES and "Only the newest 100 rows are shown" in drawn["table"]
     assert len(lines(drawn["map"])) == html.MAX_MODELS and len(lines(drawn["map"])[0]) == html.MAX_DEVICES + 1
     assert "40 models and 8 devices" in drawn["map"]
 
@@ -169,16 +170,15 @@ def test_a_prompt_cannot_become_a_tag(tmp_path: Path) -> None:
 
 def test_the_status_says_of_when_the_copy_is_why_and_what_is_left_out(shared: Shared) -> None:
     def said(lang: Language, **more: Any) -> str:
-        return html.status(Shared("somebody/runs", shared.rows, 3004, **more), lang)
+        return html.status(Shared("somebody/runs", shared.rows, **more), lang)
 
-    bad = {"unreadable": 12, "unreadable_files": 2, "files": 9, "cut": True}
+    bad = {"unreadable_rows": 3004, "unreadable_files": 2, "cut": True}
     for lang in LANGUAGES.values():
-        old = said(lang, fetched_at="2026-11-23T08:00:00Z", problem="unreachable", **bad)
-        assert "2026-11-23 08:00 UTC" in old and lang.html("shared_unreachable") in old
-        assert lang.html("shared_bad_rows", count="12", all=sentences.grouped(3004)) in old
-        assert lang.html("shared_bad_files", count=2, all=9) in old and lang.html("shared_cut", count="360") in old
-        for problem in ("refused", "failed", "slow", "busy"):
-            assert lang.html(f"shared_{problem}") in said(lang, problem=problem)
+        old = said(lang, fetched_at="2026-11-23T08:00:00Z", problem="failed", **bad)
+        assert "2026-11-23 08:00 UTC" in old and lang.html("shared_failed") in old
+        assert lang.html("shared_left_out", rows=sentences.grouped(3004), files=2) in old
+        assert lang.html("shared_cut", count="360") in old
+        assert lang.html("shared_busy") in said(lang, problem="busy")
         assert "data-fetching" not in old and "data-fetching" in said(lang, fetching=True)
         assert lang.html("shared_none") in view(Shared("somebody/runs", fetched_at="2026-11-23T08:00:00Z"), lang)["map"]
 

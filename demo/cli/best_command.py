@@ -1,0 +1,186 @@
+"""`python -m demo best`: which way to run a model is best here, from eager to a package, and what each start costs."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from demo.cli import terminal
+from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, flag, given_options, picture, to_json
+from demo.cli.run_command import make_spec
+from demo.core import catalog, numbers
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
+from demo.core.result import RunResult
+from demo.core.spec import OWN_MODEL, RunSpec
+from demo.present.script import script
+from demo.present.sentences import rounded_duration
+from demo.store.history import History
+from demo.sweep import best_words
+from demo.sweep.best_table import GOALS, BestTable, Goal, Row
+from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
+from demo.sweep.run_grid import Done, Event, Timing
+from demo.sweep.ways import EAGER
+
+ASKED = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
+"""The options of a run that are asked for; the others are what the search tries, or how it times."""
+
+
+def add_to(commands: Any) -> None:
+    for name, more in (("best", ""), ("autopilot", " (the old name of `best`)")):
+        parser = commands.add_parser(name, help=f"find the best way to run a checkpoint here{more}")
+        parser.set_defaults(command=_best, name=name)
+        parser.add_argument(
+            "--checkpoint",
+            metavar="ID",
+            help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
+        )
+        parser.add_argument("--model", metavar="FILE.py:FUNCTION", help="in place of a checkpoint a model of your own")
+        parser.add_argument("--task", help="only for a checkpoint that is not in the list")
+        add_options(parser, ASKED)
+        parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
+        minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
+        parser.add_argument("--minutes", metavar="N", help=minutes)
+        parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
+        parser.add_argument("--goal", help=f"what is best: {', '.join(GOALS)} (default: {GOALS[0]})")
+        parser.add_argument("--calls", metavar="N", help="with --goal traffic: calls a day")
+        parser.add_argument("--restarts", metavar="N", help="with --goal traffic: processes started a day")
+        parser.add_argument("--script", metavar="FILE.py", help="write the winner as a script of its own")
+        parser.add_argument("--json", action="store_true", help="print the table as JSON, and nothing else")
+
+
+def _best(options: argparse.Namespace) -> int:
+    from demo.runs.runner import Runner
+
+    if options.name != "best":
+        print(
+            f"{options.name} is called best now: {PROGRAM} best. The old name goes in the next version.",
+            file=sys.stderr,
+        )
+    spec = make_spec(options, given_options(options, ASKED))
+    goal, minutes = _goal(options), _number(options.minutes, MINUTES)
+    image = picture(options.image, [spec])
+    to = file_to_write(options.script, "script")
+    history = History()
+    with closing(Runner(history)) as runner:
+        # The file of a model of one's own may have changed since a run was stored.
+        stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
+        search = Search(spec, runner.inspect(), stored, image, options.other_formats, minutes)
+        tried = ", ".join(best_words.name(way, ENGLISH) for way in search.ways if not way.refused)
+        print(f"At most {rounded_duration(search.seconds)}, for {tried}.", file=sys.stderr)
+        try:
+            with closing(search.run(runner, threading.Event())) as events:
+                _show(search, events)
+        except KeyboardInterrupt:
+            print("Stopped: what was tried is stored, and the same command goes on from there.", file=sys.stderr)
+            raise
+    table = search.table(goal)
+    print(to_json(best_words.as_json(table)) if options.json else report(table, search.complete, options.image))
+    winner = table.winner
+    if to is not None and winner is not None and winner.result is not None:
+        _write_script(to, winner.result)
+    return FAILED if winner is None else OK
+
+
+def _goal(options: argparse.Namespace) -> Goal:
+    asked = {
+        name: _number(given, 0.0) for name in ("calls", "restarts") if (given := getattr(options, name)) is not None
+    }
+    goal = Goal(options.goal or GOALS[0], **asked)
+    if asked and goal.name != "traffic":
+        raise BadInput(f"--{min(asked)} belongs to --goal traffic. Given: --goal {goal.name}.")
+    return goal
+
+
+def _number(given: str | None, default: float) -> float:
+    """Raises BadInput for what is no number."""
+    value = default if given is None else numbers.parse_number(given)
+    if not isinstance(value, int | float):
+        raise BadInput(f"That is no number: {given!r}.")
+    return value
+
+
+def _show(search: Search, events: Iterator[Event]) -> None:
+    """The progress of each run, and a line for each way that has an answer, on standard error."""
+    progress = terminal.ProgressLine(sys.stderr)
+    for event in events:
+        if isinstance(event, Timing):
+            progress.show(event.progress)
+        elif isinstance(event, Done):
+            progress.end()
+            way = search.ways[event.place]
+            row = next(row for row in search.table().rows if row.way is way)
+            told = row.out or " · ".join(text for text in (best_words.speedup(row), best_words.interval(row)) if text)
+            left = f"{rounded_duration(search.left_seconds)} left at most"
+            print(f"{best_words.name(way, ENGLISH)}: {told or 'no figures'} ({left})", file=sys.stderr, flush=True)
+
+
+def report(table: BestTable, complete: bool, image: str | None = None) -> str:
+    """The answer, the table with a rank for each way that can win, the start of each, and the winner's command."""
+    lines = best_words.answer(table, ENGLISH)
+    if not complete:
+        lines.append(
+            "The time was up before all was tried: the same command goes on from here, --minutes gives it more."
+        )
+    head = ("", *(ENGLISH.plain(f"best_column_{column}") for column in best_words.COLUMNS))
+    rows = [_cells(row) for row in table.rows if not row.way.refused]
+    lines += ["", *terminal.table([head, *rows])]
+    if missing := [row for row in table.rows if row.way.refused]:
+        lines += ["", *(f"Not here: {best_words.name(row.way, ENGLISH)}. {row.way.refused}" for row in missing)]
+    if ladder := _ladder(table):
+        lines += ["", "From the start of the next process to its first answer:", *terminal.table(ladder)]
+    winner = table.winner
+    if winner is not None and winner.result is not None:
+        lines += ["", "The winner once more, and as a script of its own:"]
+        lines += [f"  {again(winner.way.spec, image)}", f"  {PROGRAM} script {winner.result.id} > run.py"]
+    return "\n".join(lines)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    texts = best_words.cells(row, ENGLISH)
+    if row.way.name == EAGER:
+        texts["speedup"] = "1"
+    return ("" if row.rank is None else str(row.rank), *(texts[column][:80] for column in best_words.COLUMNS))
+
+
+def _ladder(table: BestTable) -> list[tuple[str, ...]]:
+    """Seconds by part, for the ways whose next start is known."""
+    known = [(row, row.first_answers["next"]) for row in table.rows if row.rank and "next" in row.first_answers]
+    names = [ENGLISH.plain(f"best_part_{part.replace(' ', '_')}") for part in best_words.PARTS]
+    rows = [
+        (
+            best_words.name(row.way, ENGLISH),
+            *(fmt.duration(parts[part]) for part in best_words.PARTS),
+            fmt.duration(sum(parts.values())),
+        )
+        for row, parts in known
+    ]
+    return [("", *names, "together"), *rows] if rows else []
+
+
+def again(spec: RunSpec, image: str | None = None) -> str:
+    """The command that runs exactly this, on this picture or on the one that both commands take by themselves."""
+    asked = catalog.arguments(spec)
+    what = "--model" if spec.task == OWN_MODEL else "--checkpoint"
+    parts = [*PROGRAM.split(), "run", what, asked.pop("checkpoint")]
+    parts += ["--task", asked.pop("task")] if "task" in asked and spec.task != OWN_MODEL else []
+    for name, value in asked.items():
+        parts += flag(name, value) if name != "task" else []
+    parts += ["--image", image] if image else []
+    return shlex.join(parts)
+
+
+def _write_script(path: Path, winner: RunResult) -> None:
+    """Raises BadInput where it cannot be written, or no script can repeat the run."""
+    try:
+        path.write_text(script(winner), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"The script was not written: {error}. {PROGRAM} script {winner.id} prints it.") from error
+    print(f"The winner's script lies in {path}.", file=sys.stderr)

@@ -1,0 +1,301 @@
+"""What a search for the best way knows of each way: a row each, ranked by a goal, with the winner that they carry.
+
+A way that leaves eager as it is has the speed-up of its own runs, in which drift of the machine cancels. A way that
+changes eager too is compared with the plain eager of the other ways' processes: there nothing cancels, so its interval
+counts in how plain eager differed from process to process. All latencies are plain eager's over the speed-up, so that
+the two columns never contradict each other.
+
+Two ways differ where their intervals tell them apart at 5 %, corrected for the number of comparisons (Bonferroni). A
+rank is 1 and the number of ways that are better so. Not covered: first answers are single measurements, and two within
+`START_SPREAD` count as equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from demo.core import agreement, stats
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.core.stats import Interval
+from demo.sweep.ways import EAGER, Way
+
+GOALS = ("steady", "soonest", "traffic")
+START_SPREAD = 0.1
+"""Share by which two first answers must differ to count as different."""
+CLOSE = 1.05
+"""Of ways that cannot be told apart the simplest is taken only where its estimate is within 5 % of the best one."""
+EAGERS = 3
+"""Processes of plain eager from which its spread is known well enough."""
+PLENTY = 10**12
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be least: a call in the long run, the first answer of each process, or the work of a month."""
+
+    name: Literal["steady", "soonest", "traffic"] = "steady"
+    calls: float = 100_000.0
+    """Calls a day, for 'traffic'."""
+    restarts: float = 10.0
+    """Processes started a day, for 'traffic'."""
+
+    def __post_init__(self) -> None:
+        if self.name not in GOALS:
+            raise BadInput(f"The goal is one of {', '.join(GOALS)}. Given: {self.name!r}.")
+        for name in ("calls", "restarts"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value <= PLENTY:  # false for NaN, too
+                given = str(value)[:80]
+                raise BadInput(f"{name.capitalize()} a day are a number from 0 to {PLENTY:.0e}. Given: {given}.")
+
+
+@dataclass(frozen=True)
+class Row:
+    way: Way
+    result: RunResult | None = None
+    """Its newest run, whose answer rests on all its processes here; None before the first, and of eager."""
+    out: str = ""
+    """Why it cannot win, as a sentence's end: it failed, does not agree, was refused or not tried."""
+    speedup: Interval | None = None
+    """Plain eager's call over this way's; None where that is not known."""
+    seconds: float | None = None
+    """One call in the long run."""
+    first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
+    """Seconds from the start of a process to its first answer by part ('import', 'load', 'compile', 'first run'):
+    under 'nothing' from an empty cache, under 'next' from what an earlier process left; those that are known."""
+    memory_bytes: int | None = None
+    rank: int | None = None
+    """By the goal; None where it cannot win."""
+
+    def first_answer(self, state: str) -> float | None:
+        """Seconds from the start of a process to its first answer; `state` is 'nothing' or 'next'."""
+        parts = self.first_answers.get(state)
+        return None if parts is None else sum(parts.values())
+
+    def cost(self, goal: Goal) -> Interval | None:
+        """What the goal wants little of, in seconds with its uncertainty; None where it is not known."""
+        start = self.first_answer("next")
+        if goal.name == "soonest":
+            return start and Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD))
+        if self.speedup is None or self.seconds is None:
+            return None
+        ends = [self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low)]
+        if goal.name == "steady":
+            return Interval(self.seconds, *ends)
+        if start is None:
+            return None
+        low, middle, high = (
+            30 * (goal.restarts * start + goal.calls * call) for call in (ends[0], self.seconds, ends[1])
+        )
+        return Interval(middle, low, high) if middle else None
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """From how many calls of one process on the steady winner has overtaken the way that answers first."""
+
+    rival: Row
+    calls: int
+    low: int
+    high: int | None
+    """From the 95 % intervals of both; None where the winner may never overtake it."""
+
+
+@dataclass(frozen=True)
+class BestTable:
+    rows: tuple[Row, ...]
+    """The best first; those that cannot win last."""
+    goal: Goal
+    winner: Row | None
+    """None where nothing could be compared. Eager, where no way is known to be better."""
+    equals: tuple[Row, ...] = ()
+    """The ways, beside the winner, that cannot be told from it; the winner is then the simplest of the good ones."""
+    crossover: Crossover | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs took the cores in the run of a way that might have won otherwise."""
+        runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
+        return any(run.oversubscribed for run in runs)
+
+
+def best_table(
+    ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str], goal: Goal
+) -> BestTable:
+    """The rows of all ways, by what is known now. `results` and `refused` are by the ways' names: the newest run of
+    each, and why a run could not even start."""
+    plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
+    eagers = [one.eager_seconds for run in plain_runs for one in run.as_processes()]
+    reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
+    # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
+    shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
+    eager = statistics.median(shown) if shown else None
+    rows = [_row(way, results.get(way.name), refused.get(way.name, ""), eagers, eager, reference) for way in ways]
+    rows = [_eager_row(row, plain_runs, eager) if row.way.name == EAGER else row for row in rows]
+    return _ranked(rows, goal)
+
+
+def _row(
+    way: Way,
+    result: RunResult | None,
+    refused: str,
+    eagers: Sequence[float],
+    eager: float | None,
+    reference: RunResult | None,
+) -> Row:
+    if way.refused or refused:
+        return Row(way, out=way.refused or refused)
+    if result is None:
+        return Row(way)
+    out = why_out(result, reference)
+    speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
+    memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
+    seconds = eager / speedup.ratio if speedup is not None and eager is not None else None
+    return Row(way, result, out, speedup, seconds, first_answers(result), memory)
+
+
+def _eager_row(row: Row, runs: Sequence[RunResult], eager: float | None) -> Row:
+    """Eager's figures from the runs of the other ways."""
+    measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
+    if eager is None or measured is None or measured.eager is None:
+        return row
+    start = measured.start_up
+    parts = (
+        {} if start is None else _parts(start.import_seconds, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
+    )
+    answers = {"nothing": parts, "next": parts} if parts else {}
+    memory = measured.eager.peak_memory_bytes
+    one = Interval(1.0, 1.0, 1.0)
+    return dataclasses.replace(row, speedup=one, seconds=eager, first_answers=answers, memory_bytes=memory)
+
+
+def why_out(result: RunResult, reference: RunResult | None) -> str:
+    """Why the way of this run cannot win, as the end of a sentence; '' where it can.
+
+    Its compiled outputs must agree with its own eager ones, number by number, and its predictions with plain eager's,
+    those of `reference`. With random weights there are no predictions, and only the first counts.
+    """
+    if result.failure is not None:
+        return f"{result.status.replace('_', ' ')}: {result.failure.message}"
+    if result.speedup is None:
+        return "has no figures"
+    own = agreement.with_own_eager(result.parity)
+    if own or reference is None or not reference.predictions or not result.predictions:
+        return own
+    return agreement.difference(reference.predictions["eager"], result.predictions["compiled"]) or ""
+
+
+def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
+    """Plain eager's call over this run's compiled one, from processes that did not run side by side.
+
+    Student's t with the spread of plain eager between its processes (standard error of the difference of two means of
+    logarithms), and the interval within this run's own processes beside it. None from fewer than `EAGERS` processes.
+    """
+    own = result.as_processes()
+    if not own or len(eagers) < EAGERS:
+        return None
+    logs = [math.log(seconds) for seconds in eagers]
+    between = statistics.stdev(logs) * math.sqrt(1 / len(eagers) + 1 / len(own)) * stats.t_quantile(len(eagers) - 1)
+    within = statistics.fmean(math.log(one.within.high / one.within.low) / 2 for one in own) / math.sqrt(len(own))
+    middle = statistics.fmean(logs) - statistics.fmean(math.log(one.compiled_seconds) for one in own)
+    half = math.hypot(between, within)
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
+    """The start ladders of a run's way, as in `Row.first_answers`.
+
+    What comes before the first call is that of this run's own process. A way whose graphs no cache holds compiles in
+    each process anew.
+    """
+    start, compilation = result.start_up, result.compilation
+    if start is None or compilation is None:
+        return {}
+    own = "warm" if compilation.cache == "warm" else "cold"
+    costs = {"cold": compilation.cold, "warm": compilation.warm}
+    found = {}
+    for state, seconds in compilation.known_costs.items():
+        cost = costs[state]
+        run = cost.parts.get("first run") if cost is not None else None
+        if run is None:  # without the parts the call is one of eager at most
+            run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0
+        found[state] = _parts(start.import_seconds, start.load_seconds, seconds - run, run)
+    if "warm" not in found and "cold" in found and not result.spec.cached:
+        found["warm"] = found["cold"]
+    return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
+
+
+def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str, float]:
+    return {"import": imports, "load": load, "compile": compiles, "first run": run}
+
+
+def _ranked(rows: Sequence[Row], goal: Goal) -> BestTable:
+    costs = {row.way.name: cost for row in rows if not row.out and (cost := row.cost(goal)) is not None}
+    running = {row.way.name: row for row in rows if row.way.name in costs}
+    if len(running) < 2:  # eager alone is no answer
+        return BestTable(tuple(rows), goal, None)
+
+    def better(one: str, other: str) -> bool:
+        """Whether `one` costs less than `other` beyond doubt."""
+        lower = costs[one].ratio < costs[other].ratio
+        return lower and _carried(running[one], goal) and stats.differ(costs[one], costs[other], len(costs) - 1)
+
+    ranks = {name: 1 + sum(better(other, name) for other in costs) for name in costs}
+    ranked = [dataclasses.replace(row, rank=ranks.get(row.way.name)) for row in rows]
+    in_order = sorted(
+        ranked, key=lambda row: (row.rank is None, costs[row.way.name].ratio if row.rank else 0.0, row.way.simplicity)
+    )
+    winner, equals = _winner([row for row in in_order if row.rank == 1], costs)
+    crossover = _crossover(winner, in_order) if goal.name == "steady" else None
+    return BestTable(tuple(in_order), goal, winner, equals, crossover)
+
+
+def _carried(row: Row, goal: Goal) -> bool:
+    """Whether the row's run may say that it is better than others: its verdict is not open."""
+    if row.result is None or goal.name == "soonest":
+        return True
+    speedup = row.result.speedup
+    return (
+        speedup is not None and not speedup.open_because
+        if row.way.changes_eager
+        else (speedup is not None and speedup.verdict != "unsure")
+    )
+
+
+def _winner(first: Sequence[Row], costs: Mapping[str, Interval]) -> tuple[Row, tuple[Row, ...]]:
+    """Eager, where no way is known to be better; else the simplest of those of the first rank that are close to the
+    best one. And all others of that rank."""
+    least = costs[first[0].way.name].ratio
+    close = [row for row in first if costs[row.way.name].ratio <= least * CLOSE or row.way.name == EAGER]
+    winner = min(close, key=lambda row: row.way.simplicity)
+    return winner, tuple(row for row in first if row is not winner)
+
+
+def _crossover(winner: Row, rows: Sequence[Row]) -> Crossover | None:
+    """None where the winner also answers first, or its first answer is not known."""
+    start = winner.first_answer("next")
+    sooner = [row for row in rows if row.rank and (row.first_answer("next") or math.inf) < (start or 0.0)]
+    if start is None or winner.speedup is None or not sooner:
+        return None
+    rival = min(sooner, key=lambda row: row.first_answer("next") or math.inf)
+    later = start - (rival.first_answer("next") or 0.0)
+    if winner.seconds is None or rival.seconds is None or rival.speedup is None or rival.seconds <= winner.seconds:
+        return None
+    eager = winner.seconds * winner.speedup.ratio
+
+    def calls(fast: float, slow: float) -> int | None:
+        saved = eager / slow - eager / fast
+        return math.ceil(later / saved) if saved > 0 else None
+
+    middle = calls(winner.speedup.ratio, rival.speedup.ratio)
+    soonest = calls(winner.speedup.high, rival.speedup.low)
+    if middle is None or soonest is None:
+        return None
+    return Crossover(rival, middle, soonest, calls(winner.speedup.low, rival.speedup.high))

@@ -1,0 +1,163 @@
+"""The search for the best way to run one model: what it tries next, and when it ends.
+
+Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once for a short
+time; once more where that run had to compile, so that the first answer over a filled cache is known; the faster half
+to the usual precision; the best two until each has `FINALS` such runs. What is stored already is not run again, so a
+search that was stopped goes on where it was. Every row's interval rests on all its processes (`demo.store.reruns`).
+
+Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
+longer than what is left is ended when the budget is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.runs.any_runner import AnyRunner
+from demo.store.reruns import compiled_spec
+from demo.sweep.best_table import BestTable, Goal, Row, best_table
+from demo.sweep.cells import Cell, still_true
+from demo.sweep.run_grid import Done, Event, Timing, Turn, Waiting, at_once, run_cells
+from demo.sweep.ways import EAGER, Way, ways
+
+MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
+QUICK_SECONDS = 1.0
+"""Of timing, in the first run of each way."""
+FINALS = 2
+"""Runs to the usual precision of the winner and the runner-up."""
+FIRST_SHARE = 0.6
+"""Share of the budget after which no further way is begun: the rest is for the best ones."""
+STEADY = Goal("steady")
+
+
+def check_minutes(minutes: object) -> None:
+    """Raises BadInput for anything but a number of minutes that a search may take."""
+    number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
+    if not number or not MIN_MINUTES <= minutes <= MAX_MINUTES:  # type: ignore[operator]
+        raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
+
+
+class Search:
+    """One search. Its rows can be read at any time, from any thread; `run` is called once."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        machine: HostInfo,
+        stored: Iterable[RunResult],
+        picture: Path,
+        other_formats: bool = False,
+        minutes: float = MINUTES,
+    ) -> None:
+        """`stored` are earlier results, newest first. Raises BadInput where nothing can be run."""
+        check_minutes(minutes)
+        self.ways = tuple(ways(spec, machine, other_formats))
+        self.seconds = 60 * minutes
+        self.doing: Event | None = None
+        """The latest event; its place is an index in `ways`."""
+        self._picture = picture
+        self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
+        """The ways that can be run."""
+        self._runs: dict[str, list[RunResult]] = defaultdict(list)
+        """By way, the oldest first."""
+        self._refused: dict[str, str] = {}
+        self._took: list[float] = []
+        self._spent = 0.0
+        for result in reversed(list(still_true(stored, {spec.checkpoint}, machine, picture))):
+            if (name := self._by_spec.get(compiled_spec(result.spec))) is not None:
+                self._runs[name].append(result)
+
+    def table(self, goal: Goal = STEADY) -> BestTable:
+        """What is known now."""
+        newest = {name: runs[-1] for name, runs in list(self._runs.items()) if runs}
+        return best_table(self.ways, newest, dict(self._refused), goal)
+
+    @property
+    def left_seconds(self) -> float:
+        """Of the budget."""
+        return max(0.0, self.seconds - self._spent)
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """How long the runs to come will take, as far as they can be foreseen; None before the first has ended."""
+        return min(self.left_seconds, len(self._missing()) * statistics.median(self._took)) if self._took else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing left to try, however much time there is."""
+        return not self._missing()
+
+    def run(self, runner: AnyRunner, cancel: threading.Event, turn: Turn = at_once) -> Generator[Event, None, None]:
+        """Tries ways until there is nothing left to try, the budget is spent, or `cancel` is set."""
+        while not cancel.is_set() and (step := self._next()) is not None:
+            yield from self._try(*step, runner, cancel, turn)
+
+    def _try(
+        self, way: Way, spec: RunSpec, runner: AnyRunner, cancel: threading.Event, turn: Turn
+    ) -> Generator[Event, None, None]:
+        place, stop = self.ways.index(way), threading.Event()
+        before = self._runs[way.name][-1].as_processes() if self._runs[way.name] else ()
+        spent, began = self._spent, time.monotonic()
+        for event in run_cells([Cell(spec, earlier=before)], runner, self._picture, stop, turn=turn):
+            if isinstance(event, Waiting):
+                began = time.monotonic()
+            self._spent = spent + time.monotonic() - began
+            if cancel.is_set() or self._spent > self.seconds:
+                stop.set()
+            if isinstance(event, Done):
+                self._keep(way, event.cell)
+                self._took.append(self._spent - spent)
+            if isinstance(event, Timing | Done):
+                event = dataclasses.replace(event, place=place)
+            self.doing = event
+            yield event
+        if stop.is_set():
+            self._spent = max(self._spent, self.seconds)
+
+    def _keep(self, way: Way, cell: Cell) -> None:
+        if cell.result is None:
+            self._refused[way.name] = cell.refused
+        else:
+            self._runs[way.name].append(cell.result)
+
+    def _next(self) -> tuple[Way, RunSpec] | None:
+        """The next run; None where nothing is left to try, or no time for it."""
+        missing = self._missing()
+        if self._spent > FIRST_SHARE * self.seconds:
+            missing = [(way, spec) for way, spec in missing if self._runs[way.name]]
+        shortest = min(self._took, default=0.0)
+        return missing[0] if missing and self.left_seconds > shortest else None
+
+    def _missing(self) -> list[tuple[Way, RunSpec]]:
+        """All that is to be tried by what is known now, in its order; later runs may change what the best ones are."""
+        named = set(self._by_spec.values()) - self._refused.keys()
+        open_ways = [way for way in self.ways if way.name in named]
+        steps = [(way, _quick(way.spec)) for way in open_ways if not self._runs[way.name]]
+        good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
+        steps += [(row.way, _quick(row.way.spec)) for row in good if self._lacks_a_warm_start(row)]
+        better = good[: max(FINALS, -(-len(good) // 2))]
+        for finals, rows in ((1, better), (FINALS, good[:2])):
+            steps += [(row.way, row.way.spec) for row in rows for _ in range(finals - self._full_runs(row.way))]
+        return list(dict.fromkeys(steps))
+
+    def _lacks_a_warm_start(self, row: Row) -> bool:
+        runs = self._runs[row.way.name]
+        return len(runs) == 1 and "next" not in row.first_answers and row.way.spec.cached
+
+    def _full_runs(self, way: Way) -> int:
+        """Its runs that were timed as long as usual, failed ones too."""
+        return sum(run.spec == way.spec for run in self._runs[way.name])
+
+
+def _quick(spec: RunSpec) -> RunSpec:
+    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS)

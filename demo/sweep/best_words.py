@@ -1,0 +1,159 @@
+"""What the search for the best way says: its answer as sentences, and the cells of its table.
+
+In any language; page and terminal show the same. Not covered: why a way cannot win, which stays English where torch or
+the refusal of a machine says it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demo.core import codec
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH, Language
+from demo.core.spec import DTYPES, MODES, OPTIONS
+from demo.present import sentences
+from demo.sweep.best_table import BestTable, Crossover, Row
+from demo.sweep.ways import DEFAULT, EAGER, WAYS, Way
+
+COLUMNS = ("way", "speedup", "seconds", "nothing", "next", "memory", "agreement")
+"""The columns of the table, each with a text `best_column_<name>`."""
+PARTS = ("import", "load", "compile", "first run")
+"""The parts of a first answer in their order, each with a text `best_part_<name>`, its space an underscore."""
+
+
+def name(way: Way, lang: Language) -> str:
+    """'Freezing', 'mode lite', 'bfloat16'."""
+    if way.name in MODES and way.name != DEFAULT:
+        return lang.plain("best_way_mode", mode=way.name)
+    if way.name in (EAGER, *DTYPES):
+        return lang.plain_value(way.name)
+    key = f"asked_{way.name}" if way.name in OPTIONS else f"best_way_{way.name}"
+    return lang.plain(key)
+
+
+def speedup(row: Row) -> str:
+    """'1.66×'; '' where it is not known."""
+    one = row.speedup
+    return "" if one is None or row.way.name == EAGER else fmt.estimate(one.ratio, one.low, one.high)
+
+
+def interval(row: Row) -> str:
+    """'1.5 to 1.8×'; '' where it is not known."""
+    if row.speedup is None or row.way.name == EAGER:
+        return ""
+    return " to ".join(fmt.ratio_ends(row.speedup.low, row.speedup.high))
+
+
+def cells(row: Row, lang: Language) -> dict[str, str]:
+    """The texts of a row by column; '–' for what is not known."""
+    start = {state: row.first_answer(state) for state in ("nothing", "next")}
+    return {
+        "way": lang.capital(name(row.way, lang)),
+        "speedup": lang.plain_value(f"{speedup(row)} ({interval(row)})") if speedup(row) else "–",
+        "seconds": lang.plain_value(fmt.latency(row.seconds)) if row.seconds is not None else "–",
+        **{state: lang.plain_value(fmt.duration(known)) if known else "–" for state, known in start.items()},
+        "memory": lang.plain_value(fmt.size(row.memory_bytes)) if row.memory_bytes else "–",
+        "agreement": _agreement(row, lang),
+    }
+
+
+def _agreement(row: Row, lang: Language) -> str:
+    if row.out:
+        return lang.plain_quoted(row.out)
+    if row.way.name == EAGER:
+        return "–"
+    return lang.plain("best_agrees" if row.result is not None else "best_not_tried")
+
+
+def answer(table: BestTable, lang: Language) -> list[str]:
+    """The answer, the sentence that matters first; a statement that nothing is known where there is none."""
+    winner = table.winner
+    if winner is None:
+        return [lang.plain("best_nothing")]
+    known = {"way": name(winner.way, lang)}
+    if winner.way.name == EAGER and table.equals:
+        return [lang.plain("best_eager"), *_best_guess(table, lang), *_disturbed(table, lang)]
+    if table.goal.name == "steady":
+        first = lang.plain("best_eager") if winner.way.name == EAGER else _steady(winner, table.crossover, lang)
+    elif table.goal.name == "soonest":
+        start = winner.first_answer("next") or 0.0
+        first = lang.composed("best_soonest", time=lang.plain_value(fmt.duration(start)), **known)
+    else:
+        cost = winner.cost(table.goal)
+        month = lang.plain_value(fmt.work_time(cost.ratio if cost is not None else 0.0))
+        first = lang.composed("best_traffic", time=month, **known)
+    equals = [name(row.way, lang) for row in table.equals]
+    more = [lang.composed("best_equals", ways=lang.listed(equals))] if equals else []
+    return [lang.capital(first), *more, *_disturbed(table, lang)]
+
+
+def _disturbed(table: BestTable, lang: Language) -> list[str]:
+    return [lang.plain("best_disturbed")] if table.disturbed else []
+
+
+def _best_guess(table: BestTable, lang: Language) -> list[str]:
+    """What was measured of the way that looks best and cannot be told from eager."""
+    guess = table.rows[0]
+    if guess.way.name == EAGER or guess.speedup is None:
+        return []
+    known = {"ratio": lang.plain_value(speedup(guess)), "interval": lang.plain_value(interval(guess))}
+    return [lang.composed("best_guess", way=name(guess.way, lang), **known)]
+
+
+def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:
+    said = lang.composed(
+        "best_steady",
+        way=name(winner.way, lang),
+        ratio=lang.plain_value(speedup(winner)),
+        interval=lang.plain_value(interval(winner)),
+    )
+    if (start := winner.first_answer("next")) is not None:
+        said = lang.composed("best_first", said=said, time=lang.plain_value(fmt.duration(start)))
+    if crossover is not None:
+        rival = name(crossover.rival.way, lang)
+        said = lang.composed("best_cross", said=said, rival=rival, calls=_calls(crossover, lang))
+    return said
+
+
+def _calls(crossover: Crossover, lang: Language) -> str:
+    """'20 000 to 60 000', 'at least 20 000'."""
+    low = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.low)))
+    if crossover.high is None:
+        return lang.composed("at_least", low=low)
+    high = lang.plain_value(sentences.grouped(fmt.two_digits(crossover.high)))
+    return low if low == high else lang.composed("between", low=low, high=high)
+
+
+def as_json(table: BestTable) -> dict[str, Any]:
+    """The table for other programs: seconds and bytes, null for what is not known; `id` names the stored run."""
+    crossover = table.crossover
+    return {
+        "goal": codec.plain(table.goal),
+        "answer": answer(table, ENGLISH),
+        "winner": table.winner and table.winner.way.name,
+        "equals": [row.way.name for row in table.equals],
+        "crossover": crossover
+        and {
+            "rival": crossover.rival.way.name,
+            "calls": crossover.calls,
+            "low": crossover.low,
+            "high": crossover.high,
+        },
+        "rows": [_row_json(row) for row in table.rows],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    return {
+        "way": row.way.name,
+        "settings": WAYS[row.way.name],
+        "rank": row.rank,
+        "speedup": codec.plain(row.speedup),
+        "seconds": row.seconds,
+        "first_answers": row.first_answers,
+        "memory_bytes": row.memory_bytes,
+        "out": row.out,
+        "processes": len(row.result.as_processes()) if row.result is not None else 0,
+        "id": row.result.id if row.result is not None else None,
+    }

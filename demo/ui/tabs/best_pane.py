@@ -1,0 +1,214 @@
+"""The search for the best way on the tab Run: its button, its stage in the result pane, and its goal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from demo.core import format as fmt
+from demo.core.errors import BadInput
+from demo.core.languages import Language
+from demo.runs.any_runner import AnyRunner
+from demo.store.history import History, HistoryError
+from demo.sweep.best_table import GOALS, BestTable, Goal
+from demo.ui.html import best_charts, best_html, results, sections, takeaway
+from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.searches import BestSearch, make_search
+from demo.ui.jobs.supervisor import Refused
+from demo.ui.look import source
+from demo.ui.look.scripts import TO_STAGE
+from demo.ui.tabs import links
+from demo.ui.tabs.event_options import AT_ONCE, UNREAD
+from demo.ui.tabs.form import read
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.web.visitor_language import label, request_language
+
+_log = logging.getLogger(__name__)
+
+
+class BestPane:
+    """Fills the column `best` of the result pane. Make it inside the `gr.Blocks`, after the tab Run."""
+
+    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History, run_tab: RunTab) -> None:
+        self._runner = runner
+        self._queue = queue
+        self._history = history
+        self._tab = run_tab
+        first = Goal()
+        with run_tab.pane.best:
+            self.head = gr.HTML(elem_id="best-head", apply_default_css=False)
+            with gr.Row(elem_id="best-goals"):
+                self.goal = gr.Radio(
+                    [(label(f"best_goal_{goal}"), goal) for goal in GOALS],
+                    value=first.name,
+                    label=label("best_goal"),
+                    elem_classes="segmented",
+                )
+                self.calls = gr.Number(first.calls, label=label("traffic_calls"), minimum=0, visible=False)
+                self.restarts = gr.Number(first.restarts, label=label("traffic_restarts"), minimum=0, visible=False)
+            self.table = gr.HTML(elem_id="best-table", apply_default_css=False, js_on_load=source("open_run.js"))
+            self.code = takeaway.component("best-code")
+            with gr.Row(elem_id="best-charts"):
+                self.charts = {
+                    draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
+                    for draw in (best_charts.crossover, best_charts.ladder)
+                }
+            self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
+        self.watched = gr.State(None)
+        """The search that this page shows."""
+        self._wire()
+
+    def arrive_after(self, arrived: Any) -> None:
+        """Connects what a new page shows, after the event in which the tab Run has found what it shows."""
+        shown = arrived.then(self._arrive, self._tab.visitor, [*self._tab.showing, *self._changed], **AT_ONCE)
+        self._watch_after(shown)
+
+    @property
+    def _changed(self) -> list[Any]:
+        """What the beginning of a search changes."""
+        tab, pane = self._tab, self._tab.pane
+        shown = [pane.best, pane.notice, pane.live, *tab.form.buttons, tab.has_run, tab.opened]
+        return [*shown, *self._by_goal, self.opened, self.goal, self.watched]
+
+    @property
+    def _by_goal(self) -> list[Any]:
+        """What depends on the goal."""
+        return [self.head, self.table, self.calls, self.restarts, self.code, *self.charts.values()]
+
+    def _wire(self) -> None:
+        form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
+        form.best.click(None, js=TO_STAGE, api_visibility="private")
+        begun = form.best.click(
+            self._start,
+            [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()],
+            self._changed,
+            **UNREAD,
+        )
+        begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
+        self._watch_after(begun)
+        gr.on(
+            [self.goal.input, self.calls.input, self.restarts.input],
+            self._choose,
+            [self.watched, *goals],
+            self._by_goal,
+            trigger_mode="always_last",
+            **AT_ONCE,
+        )
+        self.table.select(self._open, self.watched, self.opened, **AT_ONCE)
+
+    def _watch_after(self, event: Any) -> None:
+        """Connects what is shown once `event` has made this page watch a search."""
+        shown = [self.head, self.table]
+        event.then(self._follow, self.watched, shown, **AT_ONCE).then(
+            self._over, self.watched, [*self._by_goal, *self._tab.form.buttons, self._tab.pane.notice], **AT_ONCE
+        )
+
+    # ---- a search
+
+    def _start(
+        self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
+    ) -> dict[Any, Any]:
+        """A press of the button. What is stored already is not run again."""
+        tab, lang, name = self._tab, request_language(request), self._tab.name(request, visitor)
+        try:
+            search = self._search(name, minutes, bool(other_formats), values)
+            tab.works.start(name, lambda: search)
+        except (BadInput, HistoryError) as refused:
+            return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
+        except Exception:
+            _log.exception("a search could not be started")
+            return self._not_begun(results.unexpected(lang))
+        return self._begun(search, lang)
+
+    def _search(self, visitor: str, minutes: Any, other_formats: bool, values: tuple[Any, ...]) -> BestSearch:
+        """The search that the form asks for. Raises BadInput and HistoryError."""
+        spec, image = read(dict(zip(self._tab.form.inputs, values, strict=True)))
+        search = make_search(self._runner, self._history, spec, image, other_formats, minutes)
+        return BestSearch(search, spec, image, self._runner, self._queue, visitor)
+
+    def _not_begun(self, refusal: str) -> dict[Any, Any]:
+        return self._tab.form.pressable(running=False) | self._tab.pane.refused(refusal) | {self.watched: None}
+
+    def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+        tab = self._tab
+        return (
+            tab.form.pressable(running=not going.ended)
+            | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
+            | self._shown(going, lang)
+            | {tab.pane.best: gr.update(visible=True), self.goal: going.goal.name, self.opened: ""}
+            | {tab.has_run: True, tab.opened: "", self.watched: going}
+        )
+
+    def _shown(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+        """Answer and table by the goal, and the fields of the goal; of a search that has ended its charts and code."""
+        goal, table = going.goal, going.search.table(going.goal)
+        run = table.winner.result if table.winner is not None and going.ended else None
+        code = takeaway.code(run, lang.plain("best_code"), lang) if run is not None else ""
+        figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
+        return {
+            self.head: best_html.head(going, table, lang),
+            self.table: best_html.table_of(going, table, lang),
+            self.calls: gr.update(visible=goal.name == "traffic"),
+            self.restarts: gr.update(visible=goal.name == "traffic"),
+            self.code: gr.update(value=code, visible=bool(code)),
+            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
+        }
+
+    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+        """A page has opened: it shows its visitor's search where that is the latest that the visitor began.
+
+        One whose end was shown already gives way to a link that asks for something else.
+        """
+        tab, lang = self._tab, request_language(request)
+        going = tab.works.of(tab.name(request, visitor))
+        if not isinstance(going, BestSearch) or links.RUN in request.query_params:
+            return {self.watched: None}
+        if going.ended and going.delivered and not request.query_params.keys().isdisjoint(links.FIELDS):
+            return {self.watched: None}
+        return self._begun(going, lang) | links.filled(tab.form, going.spec) | tab.with_picture(going.image)
+
+    def _follow(self, request: gr.Request, going: BestSearch | None) -> Iterator[tuple[Any, Any]]:
+        """Answer and table while a search goes on. A page that stops watching does not end it."""
+        if going is None:
+            yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
+            return
+        lang = request_language(request)
+        for _ in going.watch():
+            table: BestTable = going.search.table(going.goal)
+            yield best_html.head(going, table, lang), best_html.table_of(going, table, lang)
+
+    def _over(self, request: gr.Request, going: BestSearch | None) -> dict[Any, Any]:
+        """The end of a search; no change if the connection broke before it."""
+        if going is None or not going.ended:
+            return {self.head: gr.skip()}
+        lang, problem = request_language(request), going.outcome()
+        updates = self._tab.form.pressable(running=False) | self._shown(going, lang)
+        if problem is not None:
+            refused = isinstance(problem, Refused)
+            html = results.refusal("cannot_be_run", problem.sentence, lang) if refused else results.unexpected(lang)
+            updates[self._tab.pane.notice] = gr.update(value=html, visible=True)
+        return updates
+
+    def _choose(
+        self, request: gr.Request, going: BestSearch | None, goal: Any, calls: float | None, restarts: float | None
+    ) -> dict[Any, Any]:
+        """Another goal: other ranks and another answer, from what is measured already."""
+        if going is None:
+            return {self.head: gr.skip()}
+        lang = request_language(request)
+        try:
+            going.goal = Goal(goal, calls or 0.0, restarts or 0.0)
+        except BadInput as refused:
+            return {self.head: results.refusal("cannot_be_run", str(refused), lang)}
+        return self._shown(going, lang)
+
+    def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
+        """The run of the pressed row. The place comes from the browser, so it may be anything."""
+        place, ways = getattr(event, "place", None), going.search.ways if going else ()
+        if going is None or not isinstance(place, int) or not 0 <= place < len(ways):
+            return ""
+        row = next(row for row in going.search.table().rows if row.way == ways[place])
+        return sections.opened(row.result, request_language(request)) if row.result is not None else ""

@@ -1,0 +1,85 @@
+"""`python -m demo best` with a runner that makes times up: its report, its JSON, its exit codes and its refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runner import FakeRunner
+from samples import MACHINE, measurement, ok_result
+
+from demo.cli.main import main
+from demo.core.machine import HostInfo
+from demo.core.measurement import StartUp
+from demo.core.spec import RunSpec
+
+
+class Runner(FakeRunner):
+    def __init__(self, history: Any) -> None:
+        super().__init__(self._made)
+
+    def _made(self, spec: RunSpec, image: Any) -> Any:
+        seconds = {"eager": 0.010, "control_times": 0.010, "compiled": 0.004 if spec.freezing else 0.008}
+        times = {name: measurement(one) for name, one in seconds.items()}
+        return ok_result(id="frozen" if spec.freezing else "other", spec=spec, start_up=StartUp(4.0, 1.0), **times)
+
+    def inspect(self) -> HostInfo:
+        return MACHINE
+
+
+@pytest.fixture(autouse=True)
+def _made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("demo.runs.runner.Runner", Runner)
+    monkeypatch.setenv("WORTH_COMPILING_DATA", str(tmp_path))
+
+
+def test_the_report_has_the_answer_the_table_and_the_command_of_the_winner(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["best", "--batch-size", "2"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("Freezing: 2.5") and "as fast as eager" in said[0]
+    head, first = said[2], said[3]
+    assert "Speed-up over eager" in head and first.startswith("1  Freezing") and "2.5" in first
+    assert any(line.startswith("2") or line.startswith("3") for line in said if "Default mode" in line)
+    assert "  python -m demo run --checkpoint shapes-vit --batch-size 2 --device cpu --freezing" in said
+    assert "  python -m demo script frozen > run.py" in said
+
+
+def test_json_is_the_only_thing_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["best", "--json", "--goal", "traffic", "--calls", "10", "--restarts", "1"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["goal"] == {"name": "traffic", "calls": 10.0, "restarts": 1.0}
+    assert {row["way"] for row in data["rows"]} >= {"eager", "default", "freezing"}
+
+
+def test_the_old_name_says_so_and_does_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["autopilot"]) == 0
+    shown = capsys.readouterr()
+    assert "is called best now" in shown.err and "Freezing: 2.5" in shown.out
+
+
+def test_no_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from samples import failed_result
+
+    monkeypatch.setattr(Runner, "_made", lambda self, spec, image: failed_result(spec=spec))
+    assert main(["best"]) == 1
+    assert "no way could be compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--minutes", "0.2"], "1 to 60 minutes"),
+        (["--minutes", "soon"], "no number"),
+        (["--goal", "fast"], "steady, soonest, traffic"),
+        (["--calls", "5"], "belongs to --goal traffic"),
+        (["--goal", "traffic", "--calls", "-1"], "from 0 to"),
+        (["--model", "nowhere.py:make"], "There is no file"),
+        (["--checkpoint", "shapes-vit", "--freezing"], "there is no option --freezing"),
+    ],
+)
+def test_bad_input_is_a_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["best", *words]) == 2
+    shown = capsys.readouterr()
+    assert said.lower() in shown.err.lower() and not shown.out

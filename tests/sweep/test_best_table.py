@@ -1,0 +1,237 @@
+"""The table of a search: what each row's figures are made of, ranks that the intervals carry, and the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from samples import LABELS, MACHINE, measurement, ok_result
+
+from demo.core import agreement, catalog
+from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.outputs import Box, Label, Parity, Predictions
+from demo.core.result import Failure, RunResult
+from demo.core.speedup import Spread
+from demo.sweep import best_words
+from demo.sweep.best_table import BestTable, Goal, Row, best_table, first_answers
+from demo.sweep.ways import WAYS, Way, ways
+
+SPEC = catalog.make_spec("shapes-vit")
+ALL = ways(SPEC, MACHINE, other_formats=True)
+EAGER_SECONDS = 0.010
+DOG = Predictions(labels=(Label("dog", 0.9),))
+
+
+def way(name: str) -> Way:
+    return next(one for one in ALL if one.name == name)
+
+
+def run(name: str, seconds: float, eager: float = EAGER_SECONDS, **changes: Any) -> RunResult:
+    """A run of a way whose compiled call takes `seconds`; its interval is that of one process of a known spread."""
+    made = ok_result(id=name, spec=way(name).spec, eager=measurement(eager), compiled=measurement(seconds))
+    made = dataclasses.replace(
+        made, control_times=measurement(eager), start_up=StartUp(4.0, 1.0), spread=Spread("assumed", 0.01, None)
+    )
+    return dataclasses.replace(made, **changes)
+
+
+STEADY = Goal("steady")
+
+
+def table(goal: Goal = STEADY, refused: dict[str, str] | None = None, **seconds: float | RunResult) -> BestTable:
+    """Of the ways with these compiled seconds, or these results; '_' stands for '-' in a mode's name."""
+    named = {name: name.replace("_", "-") if name != "channels_last" else name for name in seconds}
+    runs = {named[name]: one if isinstance(one, RunResult) else run(named[name], one) for name, one in seconds.items()}
+    return best_table(ALL, runs, refused or {}, goal)
+
+
+def row(found: BestTable, name: str) -> Row:
+    return next(one for one in found.rows if one.way.name == name)
+
+
+def costs(cold: float, warm: float | None, run: float = 0.5) -> Compilation:
+    parts = {"backend compile": cold - run, "first run": run}
+    later = warm and CompileCost(warm, {"dynamo": warm - run, "first run": run})
+    return Compilation(cold, "cold", 1, cold=CompileCost(cold, parts), warm=later or None)
+
+
+def test_a_way_s_speed_up_is_that_of_its_own_runs_and_its_latency_agrees_with_it() -> None:
+    # Eager was slower in the process of freezing: its own ratio counts, and not its milliseconds.
+    found = table(default=0.008, freezing=run("freezing", 0.006, eager=0.012))
+    assert row(found, "freezing").speedup.ratio == pytest.approx(2.0, rel=0.01)
+    eager = row(found, "eager")
+    assert eager.speedup.ratio == 1.0 and eager.seconds == pytest.approx(0.011, rel=0.05)
+    for one in (row(found, "freezing"), row(found, "default")):
+        assert one.seconds * one.speedup.ratio == pytest.approx(eager.seconds)
+
+
+def test_a_way_that_changes_eager_is_compared_with_plain_eager() -> None:
+    half = run("bfloat16", 0.004, eager=0.008)
+    drifting = {name: run(name, 0.009, eager=eager) for name, eager in (("default", 0.009), ("freezing", 0.011))}
+    third = run("lite", 0.009, eager=0.010)
+    found = table(**drifting, lite=third, bfloat16=half)
+    speedup = row(found, "bfloat16").speedup
+    assert speedup.ratio == pytest.approx((0.009 * 0.010 * 0.011) ** (1 / 3) / 0.004, rel=0.01)
+    # A standard deviation of 10 % from three processes: Student's t with two degrees of freedom, 4.3.
+    assert speedup.low == pytest.approx(speedup.ratio / (1 + 0.1) ** (4.3 * (1 / 3 + 1) ** 0.5), rel=0.05)
+    assert row(table(default=0.009, bfloat16=half), "bfloat16").speedup is None  # one process is no spread
+
+
+def test_ranks_are_what_the_intervals_carry() -> None:
+    found = table(default=0.0080, freezing=0.0050, lite=0.0051)
+    assert {one.way.name: one.rank for one in found.rows if one.rank} == {
+        "freezing": 1,
+        "lite": 1,
+        "default": 3,
+        "eager": 4,
+    }
+    assert [one.way.name for one in found.rows][:4] == ["freezing", "lite", "default", "eager"]
+    assert found.winner.way.name == "freezing" and [one.way.name for one in found.equals] == ["lite"]
+
+
+def test_of_equal_ways_the_simplest_wins_and_the_answer_says_so() -> None:
+    found = table(default=0.0051, freezing=0.0050)
+    assert found.winner.way.name == "default" and [one.way.name for one in found.equals] == ["freezing"]
+    said = best_words.answer(found, ENGLISH)
+    assert said[0].startswith("Default mode: 1.9") and "freezing" in said[1] and "simplest" in said[1]
+
+
+def test_a_wide_interval_neither_wins_nor_takes_the_lead_from_a_good_way() -> None:
+    wide = Spread("assumed", 0.6, None)
+    found = table(freezing=0.0050, layers=run("layers", 0.0090, spread=wide))
+    assert row(found, "layers").rank == 1  # it cannot be told from freezing
+    assert found.winner.way.name == "freezing"
+    found = table(default=0.0100, freezing=run("freezing", 0.0040, spread=wide))
+    assert row(found, "eager").rank == 1 and found.winner.way.name == "eager"
+    said = best_words.answer(found, ENGLISH)
+    assert "known to be better than eager" in said[0] and "freezing: 3×" in said[1]
+
+
+def test_nothing_known_to_be_faster_is_an_answer() -> None:
+    found = table(default=0.0100, freezing=0.0150)
+    assert found.winner.way.name == "eager"
+    assert "Nothing is known to be better than eager" in best_words.answer(found, ENGLISH)[0]
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (run("freezing", 0.001, status="crashed", failure=Failure("time", "It crashed.", "Try again.")), "crashed"),
+        (run("freezing", 0.001, status="out_of_memory", failure=Failure("time", "Full.", "")), "out of memory"),
+        (run("freezing", 0.001, parity=Parity("differ", 0.5, "Outputs differ by 0.5.", {})), "differs from its own"),
+        (run("freezing", 0.001, parity=None), "was not compared"),
+        (
+            run("freezing", 0.001, predictions={"eager": LABELS, "compiled": Predictions(labels=(Label("dog", 0.9),))}),
+            "sees dog",
+        ),
+    ],
+)
+def test_a_way_that_fails_or_does_not_agree_is_a_row_and_never_wins(result: RunResult, why: str) -> None:
+    found = table(default=0.008, freezing=result)
+    assert found.winner.way.name == "default"
+    assert row(found, "freezing").rank is None and why in row(found, "freezing").out
+    assert best_words.cells(row(found, "freezing"), ENGLISH)["agreement"] == row(found, "freezing").out
+
+
+def test_a_refused_way_says_why_and_one_that_was_not_tried_has_no_rank() -> None:
+    found = table(refused={"package": "There is no toolkit."}, default=0.008)
+    assert row(found, "package").out == "There is no toolkit."
+    assert row(found, "lite").rank is None and not row(found, "lite").out
+    assert best_words.cells(row(found, "lite"), ENGLISH)["agreement"] == "not tried yet"
+
+
+def test_a_verdict_of_a_machine_that_was_too_busy_beats_nothing() -> None:
+    from demo.core.machine import HostSample
+
+    busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
+    found = table(default=run("default", 0.008), freezing=run("freezing", 0.004, machine_states=busy))
+    assert row(found, "default").rank == 1 and found.disturbed
+    assert any("Other programs" in line for line in best_words.answer(found, ENGLISH))
+
+
+def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
+    warm = first_answers(run("default", 0.008, compilation=costs(20.0, 3.0)))["next"]
+    assert warm == {"import": 4.0, "load": 1.0, "compile": 2.5, "first run": 0.5}
+    nothing = first_answers(run("default", 0.008, compilation=costs(20.0, None)))
+    assert sum(nothing["nothing"].values()) == 25.0 and "next" not in nothing
+    # No cache keeps a frozen graph: each process compiles anew.
+    frozen = first_answers(run("freezing", 0.008, compilation=costs(20.0, None)))
+    assert frozen["next"] == frozen["nothing"]
+    assert first_answers(run("default", 0.008, start_up=None)) == {}
+
+
+def test_the_goal_decides_the_order() -> None:
+    slow_start = run("freezing", 0.0040, compilation=costs(30.0, None))
+    soon = run("default", 0.0060, compilation=costs(20.0, 2.0))
+    steady = table(default=soon, freezing=slow_start)
+    assert steady.winner.way.name == "freezing"
+    # Eager answers 5.03 s after its start, compiled after 7 s and frozen after 35 s.
+    assert steady.crossover.rival.way.name == "eager"
+    saved = steady.crossover.calls * (row(steady, "eager").seconds - row(steady, "freezing").seconds)
+    assert saved == pytest.approx(30.0, rel=0.01)
+    assert steady.crossover.low < steady.crossover.calls < steady.crossover.high
+    assert table(Goal("soonest"), default=soon, freezing=slow_start).winner.way.name == "eager"
+    busy = table(Goal("traffic", calls=1e7, restarts=1), default=soon, freezing=slow_start)
+    restarting = table(Goal("traffic", calls=100, restarts=1000), default=soon, freezing=slow_start)
+    between = table(Goal("traffic", calls=1e6, restarts=200), default=soon, freezing=slow_start)
+    assert [one.winner.way.name for one in (busy, restarting, between)] == ["freezing", "eager", "default"]
+    cost = busy.winner.cost(busy.goal)
+    assert cost.ratio == pytest.approx(30 * (35.0 + 1e7 * busy.winner.seconds), rel=0.001)
+
+
+@pytest.mark.parametrize("given", [{"name": "best"}, {"calls": -1}, {"calls": float("nan")}, {"restarts": 1e13}])
+def test_a_goal_that_means_nothing_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="Given"):
+        Goal(**given)
+
+
+def test_the_answer_stands_in_every_language_with_its_figures() -> None:
+    found = table(
+        default=run("default", 0.0060, compilation=costs(20.0, 2.0)),
+        freezing=run("freezing", 0.0040, compilation=costs(30.0, None)),
+    )
+    for lang in LANGUAGES.values():
+        said = best_words.answer(found, lang)
+        assert "2.50×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
+        for one in ALL:
+            assert best_words.name(one, lang)
+
+
+def test_the_json_of_a_table_names_each_stored_run() -> None:
+    data = best_words.as_json(table(default=0.008, freezing=0.004))
+    assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1
+    assert data["rows"][0]["settings"] == WAYS["freezing"] and data["rows"][0]["processes"] == 1
+
+
+def boxes(*found: Box) -> Predictions:
+    return Predictions(boxes=found)
+
+
+def labels(name: str, score: float) -> Predictions:
+    return Predictions(labels=(Label(name, score), Label("other", 0.01)))
+
+
+ONE, ELSEWHERE = Box("cat", 0.9, (0, 0, 10, 10)), Box("cat", 0.9, (5, 5, 15, 15))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (labels("cat", 0.9), labels("cat", 0.88), None),
+        (labels("cat", 0.9), labels("dog", 0.9), "sees dog where plain eager sees cat"),
+        (labels("cat", 0.9), labels("cat", 0.7), "70 % where plain eager gives 90 %"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, box=(0, 0, 10, 9.9))), None),
+        (boxes(ONE), boxes(ELSEWHERE), "2 boxes more, fewer or elsewhere"),
+        (labels("cat", 0.9), Predictions(labels=()), "gives no finite score where plain eager sees cat"),
+        (Predictions(labels=()), labels("cat", 0.9), None),
+        (boxes(), boxes(ONE), "1 boxes"),
+        (boxes(ONE), boxes(dataclasses.replace(ONE, label="dog")), "2 boxes"),
+        (boxes(ONE, ONE), boxes(ONE), "1 boxes"),
+    ],
+)
+def test_a_user_sees_a_difference_in_labels_and_boxes(first: Predictions, second: Predictions, words: Any) -> None:
+    found = agreement.difference(first, second)
+    assert found is None if words is None else found is not None and words in found

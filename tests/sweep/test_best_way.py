@@ -1,0 +1,190 @@
+"""A whole search with a runner that makes times up: what is tried, what is stored, when it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import MACHINE, measurement, ok_result
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.measurement import Compilation
+from demo.core.result import Failure, RunResult
+from demo.core.spec import RunSpec
+from demo.core.speedup import ProcessResult
+from demo.runs.outcome import with_earlier_runs
+from demo.store.history import History
+from demo.store.reruns import compiled_spec
+from demo.sweep import best_way
+from demo.sweep.best_way import QUICK_SECONDS, Search
+from demo.sweep.grid import PICTURE
+from demo.sweep.ways import WAYS, ways
+
+SPEC = catalog.make_spec("shapes-vit")
+SEEN = hashlib.sha256(PICTURE.read_bytes()).hexdigest()
+SECONDS = {"freezing": 0.004, "lite": 0.005, "package": 0.007, "layers": 0.009, "default": 0.008}
+
+
+def way_of(spec: RunSpec) -> str:
+    return next(way.name for way in reversed(ways(SPEC, MACHINE, True)) if way.spec == compiled_spec(spec))
+
+
+class Made:
+    """A runner whose answer is what `answer` makes of a way's name: the seconds of a compiled call, a failed result's
+    changes, or an error to raise. Eager always takes 10 ms."""
+
+    def __init__(self, answer: Callable[[str], Any], history: History | None = None, clock: Any = None) -> None:
+        self.answer, self.history, self.clock = answer, history, clock
+        self.ran: list[tuple[str, bool]] = []
+        """Way by way, and whether it was a quick run."""
+
+    def run(
+        self,
+        spec: RunSpec,
+        image: Path | None,
+        cancel: threading.Event | None = None,
+        *,
+        earlier: tuple[ProcessResult, ...] = (),
+    ) -> Iterator[RunResult]:
+        name = way_of(spec)
+        self.ran.append((name, spec.most_seconds == QUICK_SECONDS))
+        given = self.answer(name)
+        if isinstance(given, Exception):
+            raise given
+        if self.clock is not None:
+            self.clock.now += 10.0
+        cache = "cold" if self.ran.count(self.ran[-1]) == 1 and spec.cached else "warm"
+        made = ok_result(
+            id=f"run-{id(self)}-{len(self.ran)}", spec=spec, eager=measurement(0.010), control_times=measurement(0.010)
+        )
+        made = dataclasses.replace(
+            made, image=dataclasses.replace(made.image, sha256=SEEN), compilation=Compilation(5.0, cache, 1)
+        )
+        if isinstance(given, float):
+            made = dataclasses.replace(made, compiled=measurement(given))
+        else:
+            made = dataclasses.replace(made, **given)
+        made = with_earlier_runs(made, earlier, self.history)
+        if self.history is not None:
+            self.history.append(made)
+        yield made
+
+
+class Clock:
+    """Each run takes ten seconds of it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def searched(runner: Made, minutes: float = 60.0, **more: Any) -> Search:
+    search = Search(SPEC, MACHINE, more.pop("stored", []), PICTURE, minutes=minutes, **more)
+    for _ in search.run(runner, threading.Event()):
+        pass
+    return search
+
+
+def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
+    runner = Made(lambda name: SECONDS.get(name, 0.009))
+    search = searched(runner)
+    tried = {way.name for way in search.ways} - {"eager"}
+    assert {name for name, _ in runner.ran} == tried == set(WAYS) & (tried | {"default"})
+    full = Counter(name for name, quick in runner.ran if not quick)
+    assert (
+        full["freezing"] == full["lite"] == 2 and sum(full.values()) == 5
+    )  # the faster half of six, the best two twice
+    assert search.complete and search.table().winner.way.name == "freezing"
+    processes = {row.way.name: len(row.result.as_processes()) for row in search.table().rows if row.result}
+    assert processes["freezing"] == 3 and processes["lite"] == 4  # and one short run over the filled cache
+
+
+def test_a_way_that_had_to_compile_is_run_once_more_over_the_filled_cache() -> None:
+    runner = Made(lambda name: SECONDS.get(name, 0.009))
+    searched(runner)
+    quick = Counter(name for name, quick in runner.ran if quick)
+    assert quick["layers"] == quick["default"] == 2
+    assert quick["freezing"] == quick["package"] == 1  # no compile cache holds them
+
+
+def test_a_search_goes_on_from_what_is_stored(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    first = Made(lambda name: SECONDS.get(name, 0.009), history)
+    cancel = threading.Event()
+    begun = Search(SPEC, MACHINE, [], PICTURE)
+    for count, _ in enumerate(begun.run(first, cancel)):
+        if count == 3:
+            cancel.set()
+    assert not begun.complete and len(first.ran) == 4
+    second = Made(first.answer, history)
+    search = searched(second, stored=history.all())
+    names = [name for name, quick in second.ran if quick]
+    assert not {"default", "freezing", "package", "layers"} & set(names[:1]) and search.complete
+    third = Made(first.answer, history)
+    assert searched(third, stored=history.all()).table().winner.way.name == "freezing" and third.ran == []
+
+
+def test_what_another_machine_or_picture_stored_is_not_known(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    searched(Made(lambda name: SECONDS.get(name, 0.009), history))
+    other = dataclasses.replace(MACHINE, torch="2.15.0")
+    assert all(row.result is None for row in Search(SPEC, other, history.all(), PICTURE).table().rows)
+
+
+def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
+    def answer(name: str) -> Any:
+        if name == "package":
+            return BadInput("There is no compiler.")
+        broken = {"status": "crashed", "failure": Failure("time", "It died.", "")}
+        return broken | {"compiled": None} if name == "freezing" else SECONDS.get(name, 0.009)
+
+    runner = Made(answer)
+    search = searched(runner)
+    rows = {row.way.name: row for row in search.table().rows}
+    assert "crashed" in rows["freezing"].out and rows["package"].out == "There is no compiler."
+    assert search.table().winner.way.name == "lite"
+    assert Counter(name for name, _ in runner.ran)["freezing"] == 1
+
+
+def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(best_way, "time", clock)
+    runner = Made(lambda name: SECONDS.get(name, 0.009), clock=clock)
+    search = searched(runner, minutes=1.0)
+    assert 50.0 <= clock.now - 1000.0 <= 70.0
+    assert len({name for name, _ in runner.ran}) < len(search.ways) - 1  # no new way after 60 % of the time
+    assert not search.complete and search.table().winner is not None
+
+
+def test_a_cancelled_search_keeps_what_it_measured_and_stops_at_once() -> None:
+    runner, cancel = Made(lambda name: SECONDS.get(name, 0.009)), threading.Event()
+    search = Search(SPEC, MACHINE, [], PICTURE)
+    for _ in search.run(runner, cancel):
+        cancel.set()
+    assert len(runner.ran) == 1 and sum(row.result is not None for row in search.table().rows) == 1
+
+
+def test_formats_and_channels_are_tried_where_they_mean_something() -> None:
+    def tried(checkpoint: str, **more: Any) -> set[str]:
+        return {way.name for way in ways(catalog.make_spec(checkpoint), MACHINE, **more)}
+
+    assert "channels_last" in tried("microsoft/resnet-50") and "channels_last" not in tried("shapes-vit")
+    assert "bfloat16" not in tried("shapes-vit") and "bfloat16" in tried("shapes-vit", other_formats=True)
+    assert not {"reduce-overhead", "max-autotune"} & tried("shapes-vit")  # on a CPU they are other modes' twins
+    text = ways(catalog.make_spec("shapes-gemma", prompt="One"), MACHINE)
+    assert {way.name for way in text if way.refused} == {"package", "layers"}
+
+
+@pytest.mark.parametrize("minutes", [0.5, 61.0, float("nan")])
+def test_a_budget_out_of_range_is_refused(minutes: float) -> None:
+    with pytest.raises(BadInput, match="1 to 60 minutes"):
+        Search(SPEC, MACHINE, [], PICTURE, minutes=minutes)

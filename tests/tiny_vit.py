@@ -1,0 +1,19 @@
+"""A classifier of one layer, in a folder: it compiles in a third of the time that the bundled one takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
+
+
+def written(folder: Path) -> Path:
+    """A checkpoint for pictures of 32 by 32 pixels and three labels, with the same random weights each time."""
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=16, num_labels=3))
+    model.save_pretrained(folder)
+    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder

@@ -1,0 +1,314 @@
+"""The search for the best way on the page, without a browser. A fake runner stands for the models."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runner import FakeRunner
+from page_support import HOSTILE, Tags, field_values, from_browser, handler, in_the_form, press_run, stage_of, visitor
+from samples import MACHINE, failed_result, measurement, ok_result
+
+from demo.core.errors import BadInput
+from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.ui.jobs import sweeps
+from demo.ui.jobs.searches import BestSearch
+from demo.ui.page import Page
+from demo.ui.tabs import form
+
+SCENE = form.scenes()[0]
+SAW = ImageInfo(SCENE.name, 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
+ME = visitor("me")
+_count = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setattr(sweeps, "UPDATE_SECONDS", 0.01)
+
+
+def measured(spec: RunSpec) -> RunResult:
+    """Freezing is fastest and starts slowly, a package starts at once, every other way is as slow as eager."""
+    compiled = 0.002 if spec.freezing else 0.003 if spec.compiler == "aot" else 0.004
+    cold, warm = (30.0, 20.0) if spec.freezing else (40.0, 0.1) if spec.compiler == "aot" else (20.0, 5.0)
+    costs = {name: CompileCost(cost, {"first run": 0.05}) for name, cost in (("cold", cold), ("warm", warm))}
+    return ok_result(
+        id=f"run-{next(_count)}",
+        started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        spec=spec,
+        image=SAW,
+        eager=measurement(0.004),
+        compiled=measurement(compiled),
+        control_times=measurement(0.004),
+        start_up=StartUp(2.0, 1.0),
+        compilation=Compilation(cold, "cold", 1, **costs),
+    )
+
+
+class Storing(FakeRunner):
+    """Keeps what it measured, as the real runner does, and counts its runs."""
+
+    def __init__(self, answer: Any = measured, seconds: float = 0.0) -> None:
+        super().__init__(self._kept, seconds, dataclasses.replace(MACHINE))
+        self._measured = answer
+        self.history = History()
+        self.runs: list[RunSpec] = []
+
+    def _kept(self, spec: RunSpec, image: Any) -> Any:
+        self.runs.append(spec)
+        result = self._measured(spec)
+        if isinstance(result, RunResult) and not self.seconds:
+            self.history.append(result)
+        return result
+
+
+def page_of(runner: FakeRunner) -> Page:
+    return Page(runner, history=runner.history if isinstance(runner, Storing) else None)
+
+
+def pressed(page: Page, session: str = "a page", minutes: Any = 3, formats: bool = False, **changes: Any) -> Any:
+    """What a press of the button sends at first, from the form with these fields changed."""
+    values = field_values(page, **({"image": in_the_form(SCENE)} | changes))
+    press = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.watched)
+    return press(ME, minutes, formats, *values.values(), request=from_browser(session))
+
+
+def followed(page: Page, going: BestSearch | None) -> Iterator[dict[Any, Any]]:
+    pane = page.best_pane
+    for head, table in handler(page, takes=pane.watched, only=[pane.head, pane.table])(going):
+        yield {pane.head: head, pane.table: table}
+    yield handler(page, takes=pane.watched, changes=page.run_tab.form.best)(going)
+
+
+def searched(page: Page, **asked: Any) -> dict[Any, Any]:
+    """What the page shows at the end of a search, with the search."""
+    begun = pressed(page, **asked)
+    *_, last = followed(page, begun[page.best_pane.watched])
+    return begun | last
+
+
+def chosen(page: Page, going: BestSearch, goal: str, calls: Any = 100_000, restarts: Any = 10) -> dict[Any, Any]:
+    updates: dict[Any, Any] = handler(page, of=(page.best_pane.goal, "input"))(going, goal, calls, restarts)
+    return updates
+
+
+def order(table: str) -> list[str]:
+    """The ways of the table from the top."""
+    return re.findall(r'<th scope="row".*?<span class="\w*">(?:<a[^>]*>)?([^<]*)<', table)
+
+
+def answer(head: str) -> str:
+    found = re.search(r'<h2 class="answer"[^>]*>(.*?)</h2>', head)
+    assert found is not None
+    return found[1]
+
+
+def cancel(page: Page) -> None:
+    handler(page, of=(page.run_tab.form.cancel, "click"))(ME)
+
+
+def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts_and_its_code() -> None:
+    page = page_of(Storing(seconds=0.05))
+    pane, begun = page.best_pane, pressed(page)
+    assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
+    assert not begun[page.run_tab.form.run]["interactive"] and begun[page.run_tab.form.cancel]["interactive"]
+    updates = list(followed(page, begun[pane.watched]))
+    rows = [update[pane.table].count("data-place") for update in updates]
+    assert rows[0] == 0 and rows == sorted(rows) and rows[-1] == len(begun[pane.watched].search.ways) - 1
+    assert any('role="progressbar"' in update[pane.head] for update in updates)
+    last = updates[-1]
+    assert answer(last[pane.head]).startswith("Freezing: 2") and "progressbar" not in last[pane.head]
+    assert order(last[pane.table])[:2] == ["Freezing", "A package"]
+    assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
+    assert "freezing" in last[pane.code]["value"]
+    assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
+
+
+def test_another_goal_gives_another_order_and_answer_without_a_run() -> None:
+    runner = Storing()
+    page = page_of(runner)
+    shown = searched(page)
+    going, pane, ran = shown[page.best_pane.watched], page.best_pane, len(runner.runs)
+    soonest = chosen(page, going, "soonest")
+    assert order(soonest[pane.table])[0] in ("Eager", "Eager, not compiled") and "answers first" in soonest[pane.head]
+    assert not soonest[pane.calls]["visible"]
+    busy, quiet = chosen(page, going, "traffic", 1e9, 1), chosen(page, going, "traffic", 100, 10_000)
+    assert order(busy[pane.table])[0] == "Freezing" and order(quiet[pane.table])[-1] == "Freezing"
+    assert busy[pane.calls]["visible"] and "work a month" in busy[pane.head]
+    assert "a number from 0 to" in chosen(page, going, "traffic", 1e15)[pane.head]
+    assert order(arrived(page)[pane.table]) == order(quiet[pane.table])  # a refused goal changes nothing
+    assert len(runner.runs) == ran
+
+
+def arrived(page: Page, **query: str) -> dict[Any, Any]:
+    """What a page gets of this visitor's search when it is opened by a link with this query."""
+    arrive = handler(page, takes=page.run_tab.visitor, changes=page.best_pane.watched, of=None, only=None)
+    updates: dict[Any, Any] = arrive(ME, request=from_browser("a new page", **query))
+    return updates
+
+
+def test_cancel_keeps_what_was_measured_and_another_press_goes_on_from_there() -> None:
+    runner = Storing()
+    page = page_of(runner)
+    pane, begun = page.best_pane, pressed(page)
+    going = begun[pane.watched]
+    runner_was = runner.seconds
+    for _ in followed(page, going):
+        if len(runner.runs) >= 2:
+            runner.seconds = 60.0
+            cancel(page)
+    runner.seconds = runner_was
+    ended(going)
+    kept = sum(row.result is not None for row in going.search.table().rows)
+    assert going.stopped and 0 < kept < len(going.search.ways) - 1
+    assert "Cancelled" in arrived(page)[pane.head]
+    before = len(runner.runs)
+    again = searched(page)
+    assert "everything was tried" in again[pane.head]
+    assert len(runner.runs) > before
+    once_more = len(runner.runs)
+    searched(page)
+    assert len(runner.runs) == once_more  # nothing is left to try
+
+
+def ended(going: BestSearch) -> None:
+    deadline = time.monotonic() + 20
+    while not going.ended:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_made_it() -> None:
+    page = page_of(Storing(seconds=0.2))
+    pane, fields = page.best_pane, page.run_tab.form.inputs
+    begun = pressed(page, batch_size=4)
+    back = arrived(page)
+    assert back[pane.watched] is begun[pane.watched] and back[fields["batch_size"]]["value"] == 4
+    assert not back[page.run_tab.form.run]["interactive"]
+    assert arrived(page, run="another")[pane.watched] is None
+    cancel(page)
+    list(followed(page, back[pane.watched]))
+    shown = arrived(page)
+    assert shown[pane.watched] is begun[pane.watched] and shown[page.run_tab.form.run]["interactive"]
+    assert arrived(page, checkpoint="shapes-segformer")[pane.watched] is None  # its end was shown
+
+
+def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
+    page = page_of(Storing(seconds=60.0))
+    going = pressed(page)[page.best_pane.watched]
+    (refused,) = press_run(page, ME)
+    assert "the search for the best way to run shapes-vit" in stage_of(page, refused)
+    cancel(page)
+    ended(going)
+    run = press_run(page, ME)
+    next(run)
+    refused = pressed(page, "a second page")
+    assert "A run of yours is going on already, shapes-vit" in stage_of(page, refused)
+    assert refused[page.best_pane.watched] is None
+    cancel(page)
+    list(run)
+
+
+def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
+    page = page_of(Storing())
+    for asked, sentence in [
+        ({"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
+        ({"minutes": None}, "A search takes 1 to 60 minutes. Given: None."),
+        ({"batch_size": 0}, "Batch size must be a whole number"),
+        ({"checkpoint": HOSTILE}, "its task must be given too"),
+        ({"image": None}, "There is no picture."),
+        ({"image": {"path": "/etc/passwd"}}, "must be an uploaded file"),
+    ]:
+        refused = pressed(page, **asked)
+        assert sentence in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)
+        assert refused[page.best_pane.watched] is None and refused[page.run_tab.form.best]["interactive"]
+        assert not refused.keys() & set(page.run_tab.form.inputs.values())
+
+
+def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
+    def answer(spec: RunSpec) -> Any:
+        if spec.freezing:
+            failure = dataclasses.replace(failed_result().failure, message=f"No: {HOSTILE}")
+            return dataclasses.replace(measured(spec), status="compile_failed", failure=failure, compiled=None)
+        return BadInput(f"Refused: {HOSTILE}") if spec.scope == "layers" else measured(spec)
+
+    page = page_of(Storing(answer))
+    shown = searched(page)
+    pane, table = page.best_pane, shown[page.best_pane.table]
+    assert order(table)[0] == "A package" and set(order(table)[-2:]) == {"Freezing", "Layer by layer"}
+    assert "compile failed: No: &lt;img" in table and "Refused: &lt;img" in table
+    assert not Tags(table).runs_script and HOSTILE not in table
+    ways = [way.name for way in shown[pane.watched].search.ways]
+    opened = row_at(page, shown[pane.watched], ways.index("freezing"))
+    assert "Did not compile" in opened and HOSTILE not in opened
+    assert row_at(page, shown[pane.watched], ways.index("layers")) == ""
+
+
+def row_at(page: Page, going: BestSearch | None, place: Any) -> str:
+    """What a press on the row of this way opens."""
+    html: str = handler(page, of=(page.best_pane.table, "select"))(going, data={"place": place})
+    return html
+
+
+def test_a_row_opens_its_stored_run() -> None:
+    page = page_of(Storing())
+    going = searched(page)[page.best_pane.watched]
+    place = [way.name for way in going.search.ways].index("package")
+    opened = row_at(page, going, place)
+    assert "compiler aot" in opened and "1.3" in opened
+    for nowhere in (None, "0", -1, 99, 1.5, HOSTILE):
+        assert row_at(page, going, nowhere) == ""
+    assert row_at(page, None, place) == ""
+
+
+@pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
+def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
+    if space:
+        monkeypatch.setenv("SPACE_ID", "somebody/space")
+    page = page_of(Storing(seconds=0.15))
+    going = pressed(page)[page.best_pane.watched]
+    ended(going)
+    assert going.stopped is space and going.search.complete is not space
+    assert len(page.queue) == 0
+
+
+def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
+    page = page_of(Storing(seconds=0.3))
+    going = pressed(page)[page.best_pane.watched]
+    ticket, told, turns = page.queue.join("another"), [], 0
+    for update in followed(page, going):
+        told.append(update[page.best_pane.head])
+        if not ticket.wait(0.0):
+            turns = turns or len(page.best_pane._tab.works.of(ME).search._took)  # type: ignore[union-attr]
+            ticket.leave()
+            ticket = page.queue.join("another")
+            if turns:
+                cancel(page)
+    ticket.leave()
+    assert turns == 1 and any("Runs of other visitors that wait: 1" in head for head in told)
+
+
+def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
+    page = page_of(runner := Storing())
+    form_of, arrive = page.run_tab.form, handler(page, changes=page.run_tab.visitor)
+    shown = arrive(ME, request=from_browser(checkpoint="shapes-segformer", best="7", other_formats="1"))
+    assert shown[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"
+    assert (shown[form_of.minutes], shown[form_of.other_formats]) == (7.0, True)
+    assert "This link asks for the best way" in stage_of(page, shown) and not runner.runs
+    assert arrive(ME, request=from_browser(best=""))[form_of.minutes] == 3.0
+    refused = arrive(ME, request=from_browser(best=HOSTILE))
+    assert "A search takes 1 to 60 minutes" in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)
