@@ -100,11 +100,19 @@ def bars(
     )
     for place, end, text in zip(places, ends, texts, strict=True):
         figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6])
-    figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
-    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
+    bar_axes(figure, places, names, [places[-1] + 0.6, -0.6], [0, max(ends) * scale or 1])
     title = lang.listed([title, lang.plain_value(unit)])
     return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
+
+
+def bar_axes(
+    figure: go.Figure, places: Sequence[float], names: Sequence[str], down: Sequence[float], across: Sequence[float]
+) -> None:
+    """Axes of horizontal bars: `names` at `places` down the left side, and a grid across. `down` and `across` are the
+    ranges of the axes."""
+    names_at = {"tickvals": list(places), "ticktext": list(names)}
+    figure.update_yaxes(**names_at, range=list(down), ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=list(across), nticks=5, showgrid=True, zeroline=True)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
@@ -148,8 +156,12 @@ def dressed(
     left: int,
     right: int,
     plot: int,
+    told: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them."""
+    """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
+
+    `told` are its values in words for screen readers, where its own texts do not hold them.
+    """
     lines = [directed(line) for text in source for line in wrapped(text)]
     top, bottom = 46, 34 + 17 * len(lines)
     axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
@@ -195,7 +207,7 @@ def dressed(
         showlegend=False,
         dragmode=False,
         hoverlabel={"font": {"family": FONT, "size": 13}},
-        meta={"aloud": aloud(figure, title, source)},
+        meta={"aloud": aloud(figure, title, source, told)},
     )
     return figure
 
@@ -224,8 +236,8 @@ def _width(text: str) -> int:
     )
 
 
-def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
-    """The figure in one paragraph for screen readers, made of its own texts: title, values, source.
+def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[str] | None = None) -> str:
+    """The figure in one paragraph for screen readers, made of its own texts: title, values (`told` if given), source.
 
     Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
     and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
@@ -239,7 +251,7 @@ def aloud(figure: go.Figure, title: str, source: Sequence[str]) -> str:
         for note in figure.layout.annotations[:-1]:
             far = [abs(tick - note.y) for tick in ticks]
             (values[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
-    listed = "; ".join(f"{name} {', '.join(texts)}" for name, texts in values)
+    listed = "; ".join(told or (f"{name} {', '.join(texts)}" for name, texts in values))
     paragraph = ". ".join(text for text in (_plain(title), "; ".join(rest), listed, *source) if text)
     return paragraph.replace("<", "‹").replace(">", "›")  # so that it is never read as HTML
 
