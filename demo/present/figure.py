@@ -100,19 +100,11 @@ def bars(
     )
     for place, end, text in zip(places, ends, texts, strict=True):
         figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
-    bar_axes(figure, places, names, [places[-1] + 0.6, -0.6], [0, max(ends) * scale or 1])
+    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6])
+    figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     title = lang.listed([title, lang.plain_value(unit)])
     return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
-
-
-def bar_axes(
-    figure: go.Figure, places: Sequence[float], names: Sequence[str], down: Sequence[float], across: Sequence[float]
-) -> None:
-    """Axes of horizontal bars: `names` at `places` down the left side, and a grid across. `down` and `across` are the
-    ranges of the axes."""
-    names_at = {"tickvals": list(places), "ticktext": list(names)}
-    figure.update_yaxes(**names_at, range=list(down), ticks="", showgrid=False, zeroline=False)
-    figure.update_xaxes(range=list(across), nticks=5, showgrid=True, zeroline=True)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
