@@ -6,6 +6,7 @@ value. Text of users and of the Hub appears in a program only as a literal of `r
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,8 @@ def device(spec: RunSpec) -> str:
 
 
 def _program(result: RunResult, timed: bool) -> str:
-    facts = {"spec": result.spec, "timed": timed, **_settings(result), **_model(result.spec), **_compiling(result)}
+    facts = {"spec": result.spec, "timed": timed, **_settings(result, timed)}
+    facts |= _model(result.spec) | _compiling(result)
     if result.spec.task == TEXT_GENERATION:
         # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
         words = len(result.spec.prompt.split())
@@ -130,14 +132,16 @@ def _program(result: RunResult, timed: bool) -> str:
     return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
 
 
-def _settings(result: RunResult) -> dict[str, Any]:
+def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
     """What is set before a model is loaded, and what the run's own answer was."""
     spec, machine = result.spec, result.environment
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
+    spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     return {
         "device": device(spec),
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
+        "waiting": re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", spinning) if timed else [],
         "threads": spec.threads or (machine.threads if machine is not None and machine.gave_way else None),
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
@@ -176,7 +180,7 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "config": config,
         "keys": keys,
         "kinds": Code(f"({', '.join(f'transformers.{kind}' for kind in kinds)})") if kinds[1:] else None,
-        "kind": Code(kinds[0]),
+        "kind": Code("kind" if kinds[1:] else f"transformers.{kinds[0]}"),
         "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
         "place": place,
         "zero_shot": "ZeroShot" in kinds[0],

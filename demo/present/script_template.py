@@ -8,7 +8,7 @@ Eager and compiled are called in turns. The interval of their ratio is what `pyt
 # {% if timed and layers %}
 import copy
 # {% endif %}
-# {% if aot %}
+# {% if aot or waiting %}
 import os
 # {% endif %}
 # {% if own %}
@@ -19,6 +19,9 @@ import statistics
 import timeit
 # {% endif %}
 
+# {% for name, value in waiting %}
+os.environ.setdefault(fill("name"), fill("value"))  # before torch: how long waiting threads spin, as in the run
+# {% endfor %}
 import torch
 # {% if not own or layers %}
 import transformers
@@ -65,14 +68,12 @@ keys = fill("keys")  # fmt: skip
 # {% if kinds %}
 kinds = fill("kinds")
 kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
-# {% else %}
-kind = transformers.fill("kind")
 # {% endif %}
 # {% if random %}
 torch.manual_seed(0)
-model = kind.from_config(fill("arguments")).to(DTYPE)
+model = fill("kind").from_config(fill("arguments")).to(DTYPE)
 # {% else %}
-model = kind.from_pretrained(source, fill("arguments"), **files)
+model = fill("kind").from_pretrained(source, fill("arguments"), **files)
 # {% endif %}
 # {% endif %}
 model = model.to(fill("place")).eval()

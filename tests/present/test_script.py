@@ -135,6 +135,9 @@ def test_a_program_runs_as_the_machine_let_its_run() -> None:
 
     assert "torch.set_num_threads(1)" in of(threads=1, free_cores=1)
     assert "set_num_threads" not in of(threads=2, free_cores=2)
+    waiting = of(settings={"spinning": "OMP_WAIT_POLICY=PASSIVE, GOMP_SPINCOUNT=3000"}).split("\nimport torch\n")[0]
+    assert 'os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")' in waiting
+    assert 'os.environ.setdefault("GOMP_SPINCOUNT", "3000")' in waiting
 
 
 def test_a_program_calls_eager_first_which_decides_what_is_compiled() -> None:
@@ -175,7 +178,7 @@ def test_with_random_weights_the_config_is_the_project_s_and_nothing_comes_from_
         folder = catalog.config_folder(checkpoint).relative_to(ROOT).as_posix()
         assert f'source, files = "{folder}", {{"trust_remote_code": False}}' in text
         assert "AutoConfig.from_pretrained(source, **files)" in text and "AutoTokenizer" not in text
-        assert "kind.from_config(config=config" in text and "key_mapping" not in text
+        assert ".from_config(config=config" in text and "key_mapping" not in text
 
 
 def test_a_program_that_needs_files_of_the_project_says_where_to_start_it() -> None:
