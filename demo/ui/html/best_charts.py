@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from demo.core import format as fmt
 from demo.core.languages import Language
-from demo.present.figure import LINE, TEXT, bar_axes, directed, dressed, error_bar, provenance, scale_of, titled
+from demo.present.figure import LINE, TEXT, directed, dressed, error_bar, provenance, scale_of, titled
 from demo.present.palette import COMPILED, EAGER
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable, Row
@@ -144,7 +144,8 @@ def ladder(table: BestTable, lang: Language) -> go.Figure | None:
     for place, name in enumerate(names):
         figure.add_annotation(x=0, y=place, text=directed(name), xanchor="left", yanchor="bottom", yshift=8)
     figure.update_layout(barmode="stack")
-    bar_axes(figure, range(len(rows)), [""] * len(rows), [len(rows) - 0.6, -0.8], [0, max(totals) * scale])
+    figure.update_yaxes(range=[len(rows) - 0.6, -0.8], showticklabels=False, ticks="", showgrid=False, zeroline=False)
+    figure.update_xaxes(range=[0, max(totals) * scale], nticks=5, showgrid=True, zeroline=True)
     parts = lang.listed([_part(part, lang) for part in best_words.PARTS])
     return dressed(
         figure,

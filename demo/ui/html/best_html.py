@@ -12,7 +12,7 @@ from demo.present import sentences
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable, Row
 from demo.sweep.run_grid import Event, Timing, Waiting
-from demo.ui.html import progress, row_table
+from demo.ui.html import progress
 from demo.ui.html.elements import drawn
 from demo.ui.jobs.searches import BestSearch
 
@@ -62,18 +62,20 @@ def table_of(going: BestSearch, table: BestTable, lang: Language) -> Markup:
     """A row a way, the best first; a way whose run is stored has a link that opens it."""
     columns = [(f"best_column_{name}", KINDS.get(name, "figure")) for name in best_words.COLUMNS]
     ranks = Counter(row.rank for row in table.rows)
-    lines = [_line(going, table, row, ranks[row.rank] > 1, lang) for row in table.rows]
-    count = lang.plain("best_ways", count=len(lines))
-    return Markup(f'<div class="explorer best">{row_table.table(columns, lines, count, lang)}</div>')
+    rows = [_line(going, table, row, ranks[row.rank] > 1, lang) for row in table.rows]
+    return drawn("best.table", lang, columns, rows, lang.plain("best_ways", count=len(rows)))
 
 
-def _line(going: BestSearch, table: BestTable, row: Row, shared: bool, lang: Language) -> list[str]:
+def _line(going: BestSearch, table: BestTable, row: Row, shared: bool, lang: Language) -> dict[str, object]:
+    """What the template shows of a way: its texts by column, its rank, its place, the id of its run and its kind."""
     rank = ""
     if row.rank is not None:
         rank = lang.plain("best_rank_shared" if shared else "best_rank", rank=row.rank)
-    place, run = going.search.ways.index(row.way), row.result.id if row.result is not None else ""
     wins = table.winner is not None and row.way == table.winner.way
-    kind = "wins" if wins else "out" if row.out else ""
-    cells = {name: lang.marked(text) for name, text in best_words.cells(row, lang).items()}
-    cells["way"] = drawn("best.way", lang, best_words.cells(row, lang)["way"], place, run, rank, kind)
-    return [cells[name] for name in best_words.COLUMNS]
+    return {
+        **{f"best_column_{name}": text for name, text in best_words.cells(row, lang).items()},
+        "rank": rank,
+        "place": going.search.ways.index(row.way),
+        "run": row.result.id if row.result is not None else "",
+        "kind": "wins" if wins else "out" if row.out else "",
+    }
