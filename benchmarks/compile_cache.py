@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import report
+from demo.cli import cache_command
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.result import RunResult
-from demo.runs import cache_file
 from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -38,9 +38,9 @@ def main() -> None:
             local, loaded, file = folder / f"local-{number}", folder / f"loaded-{number}", folder / "cache"
             cold = first_call(local)
             warm = first_call(local)
-            cache_file.save(file, [SPEC], SCENE, lambda text: None)
+            cache_command.save(file, [SPEC], SCENE)
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(loaded)
-            cache_file.load(file)
+            cache_command.load(file)
             carried = first_call(loaded)
             rows.append([str(number + 1), *(f"{fmt.duration(s)} ({said})" for s, said in (cold, warm, carried))])
     header = ["round", "empty cache", "local cache", "cache loaded from the file"]

@@ -20,12 +20,10 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
-from demo.backend.variants import Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 

@@ -24,7 +24,7 @@ def result(job: dict) -> RunResult:
     spec = codec.load(RunSpec, job["spec"])
     import hashlib
 
-    with open(job["image"], "rb") as file:
+    with open(job["input_file"], "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec)
     made = dataclasses.replace(made, image=dataclasses.replace(made.image, sha256=digest))

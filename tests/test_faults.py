@@ -297,8 +297,9 @@ STARTING = {
         list(Precompiler(2, endless).compile([catalog.make_spec("shapes-vit", batch_size=n) for n in (1, 2)], scene))
     """,
     "what loads a compile cache": """
-        from demo.runs import cache_file
-        cache_file.load(scene)
+        from demo.cli import cache_command
+        cache_command.MODULE = endless
+        cache_command.load(scene)
     """,
 }
 

@@ -109,7 +109,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "takeaway": lambda result: takeaway.section(result, ENGLISH),
     "script": script,
     "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
-    "compare": lambda result: "".join(comparison.comparison([result, result], ENGLISH)),
+    "compare": lambda result: comparison.comparison([result, result], ENGLISH),
     "guide": lambda result: " ".join(guide_comparison.terminal_lines(guide(result))),
     "guide's chart": lambda result: figure(charts.run_and_guide(result, guide(result), ENGLISH)),
     "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
@@ -194,7 +194,7 @@ def test_no_language_states_it_either() -> None:
             result = RESULTS[kind]
             pages = [
                 results.headline(result, language),  # type: ignore[arg-type]
-                "".join(comparison.comparison([result, result], language)),  # type: ignore[arg-type]
+                comparison.comparison([result, result], language),  # type: ignore[arg-type]
                 comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
                 heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
                 sections.whole(result, language),  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ print(json.dumps({
     "api": [one for one in taken if one["parameter_name"] == "shiny"],
     "words": sentence(spec, ENGLISH),
     "markdown": markdown.of_run(ok_result(spec=spec)),
-    "comparison": "".join(comparison.comparison([ok_result(), ok_result(spec=spec)], ENGLISH)),
+    "comparison": comparison.comparison([ok_result(), ok_result(spec=spec)], ENGLISH),
     "script": refused,
 }))
 """

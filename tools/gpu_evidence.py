@@ -91,11 +91,9 @@ from demo.backend import (
     settings,
     timing,
 )
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
-from demo.backend.variants import Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.commit import current_commit

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from demo.backend import protocols, timing
 from demo.backend.compilation import CompileLog
-from demo.backend.variants import Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload
 from demo.core.measurement import AnotherSize
 
 ITERATIONS = 24

@@ -1,8 +1,8 @@
-"""Saves and loads the compile cache as a file: run by `demo.backend.lifeline`, started by `demo.runs.cache_file`.
+"""Saves and loads the compile cache as a file: a process of its own, started by `demo.cli.cache_command`.
 
-The job is {"file": "...", "specs": [...], "image": "..."} to save, {"file": "..."} to load. Each line of the answer is
-{"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was made with,
-followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
+The job is {"file": "...", "specs": [...], "input_file": "..."} to save, {"file": "..."} to load. Each line of the
+answer is {"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was
+made with, followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demo.backend import precompile  # first: importing inductor asks for a GPU in the way that it sets
+from demo.backend import machine_probe, precompile  # first: importing inductor asks for a GPU in the way that it sets
 
 import torch  # isort: skip
 from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
-from demo.backend import machine_probe
 from demo.core import codec
 from demo.core.errors import BadInput
 from demo.core.files import replacing
@@ -47,11 +46,10 @@ class CpuKernel(CacheArtifact):
             draft.write(self.content)
 
 
-def made_with() -> str:
+def made_with() -> bytes:
     """What compiled code is valid for. A CPU counts by its name: inductor compiles for its instruction set."""
     here = machine_probe.host()
-    known = {"torch": here.torch, "triton": here.triton, "driver": here.driver}
-    return ", ".join((*(f"{name} {version}" for name, version in known.items() if version), here.device_name))
+    return f"torch {here.torch}, triton {here.triton}, driver {here.driver}, {here.device_name}".encode()
 
 
 def record_kernels() -> None:
@@ -64,48 +62,48 @@ def record_kernels() -> None:
             CacheArtifactManager.record_artifact(CpuKernel.type(), str(path.relative_to(cache)), path.read_bytes())
 
 
-def save(file: Path, specs: list[RunSpec], image: Path) -> Iterator[dict[str, Any]]:
-    """Compiles each spec, which is quick where the cache has it, and writes the file. Answers how many could be."""
-    cells = 0
-    for spec in specs:
-        name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
-        yield {"said": name}
-        try:
-            precompile.compile_ahead(spec, image)
-            cells += 1
-        except Exception:  # whatever the run would fail with
-            yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}
-        torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
-    record_kernels()
-    if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
-        raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
-    with replacing(file) as draft:
-        draft.write(made_with().encode() + b"\n" + saved[0])
-    yield {"answer": cells}
+def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Compiles the specs, which is quick where the cache has them, and writes the file; without specs loads the file.
+
+    The answer to saving is how many specs could be compiled, that to loading a sentence.
+    """
+    file = Path(job["file"])
+    try:
+        if "specs" not in job:
+            yield {"answer": load(file)}
+            return
+        cells = 0
+        for spec in (codec.load(RunSpec, spec) for spec in job["specs"]):
+            name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
+            yield {"said": name}
+            try:
+                precompile.compile_ahead(spec, Path(job["input_file"]))
+                cells += 1
+            except Exception:  # whatever the run would fail with
+                yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}
+            torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
+        record_kernels()
+        if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
+            raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
+        with replacing(file) as draft:
+            draft.write(made_with() + b"\n" + saved[0])
+        yield {"answer": cells}
+    except BadInput as refused:
+        yield {"refused": str(refused)}
+    except OSError as error:
+        yield {"refused": f"The cache file {file.name!r} cannot be read or written: {error.strerror}."}
 
 
 def load(file: Path) -> str:
     """Puts the entries into this machine's compile cache, and says so. Raises BadInput where the file does not fit."""
     head, _, artifacts = file.read_bytes().partition(b"\n")
-    if head != made_with().encode():
-        raise BadInput(f"{file.name} is no cache file for {made_with()}. Make one on such a machine with `cache save`.")
+    if head != made_with():
+        here = made_with().decode()
+        raise BadInput(f"{file.name} is no cache file for {here}. Make one on such a machine with `cache save`.")
     info = torch.compiler.load_cache_artifacts(artifacts)
     if info is None:
         raise BadInput(f"{file.name} is damaged. Copy it again, or make it anew.")
     return f"{sum(map(len, info.artifacts.values()))} entries are now in {cache_dir()}."
-
-
-def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    file = Path(job["file"])
-    try:
-        if "specs" in job:
-            yield from save(file, [codec.load(RunSpec, spec) for spec in job["specs"]], Path(job["image"]))
-        else:
-            yield {"answer": load(file)}
-    except BadInput as refused:
-        yield {"refused": str(refused)}
-    except OSError as error:
-        yield {"refused": f"The cache file {file.name!r} cannot be read or written: {error.strerror}."}
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def _of_tail(result: RunResult) -> list[Caveat]:
-    """That a faster model has slower slowest calls. Nothing under 1 % is called a difference, as in the verdict."""
+    """Tells where a faster model has slower slowest calls. As in the verdict, under 1 % is no difference."""
     eager, compiled = result.eager, result.compiled
     if eager is None or compiled is None or result.speedup is None or result.speedup.verdict != "faster":
         return []

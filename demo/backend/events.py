@@ -1,4 +1,4 @@
-"""The worker's messages to the process that started it, as JSON lines on a pipe of their own.
+"""The worker's job, and its messages to the process that started it, as JSON lines on a pipe of their own.
 
 Nothing that a library prints can get between them. The messages are listed in `demo.backend.__main__`.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 from demo.backend import timing
 from demo.core import codec
 from demo.core.languages import ENGLISH
 from demo.core.result import Progress
-from demo.core.spec import PUBLISHED_CALLS
+from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 """Progress within one phase is sent four times a second at most."""
@@ -23,6 +25,28 @@ COUNTERS = ("calls", *SECONDS, "speedup", "timing_done")
 """What later phases repeat, so that the page keeps showing the state at the end of the timing."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Where the timing begins on the progress bar of the whole run, and how much of the bar it takes."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One line of JSON on the worker's standard input."""
+
+    spec: RunSpec
+    input_file: str | None = None
+    """The path of what the model sees: a picture."""
+    id: str = ""
+    started_at: str = ""
+    cache_folder: str | None = None
+    """An empty folder for this run's compile cache, where the spec asks for an empty one."""
+    trace: str | None = None
+    """A file to write the profiler's trace to, for Perfetto."""
+    package: str | None = None
+    """A file to write AOTInductor's package to; without it the package goes with the run's temporary files."""
+
+    @property
+    def seen_file(self) -> Path | None:
+        """What the model sees; None for a model that sees no file, whatever the job holds."""
+        return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
 class Events:

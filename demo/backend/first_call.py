@@ -33,14 +33,14 @@ from demo.core.spec import RunSpec
 TIMEOUT_SECONDS = 600.0
 
 
-def measure_elsewhere(spec: RunSpec, image: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
+def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> CompileCost:
     """Times the first call in a new process, from this run's cache or package.
 
     Raises RuntimeError where that process fails, takes too long, or does not find the graphs in the cache.
     """
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()  # the further process needs room for a model of its own
-    files = {name: file and str(file) for name, file in (("image", image), ("package", package))}
+    files = {name: file and str(file) for name, file in (("input_file", input_file), ("package", package))}
     job = json.dumps({"spec": codec.plain(spec), "eager_first": eager_first, **files})
     command = [sys.executable, "-m", "demo.backend.first_call"]
     try:
@@ -57,12 +57,12 @@ def measure_elsewhere(spec: RunSpec, image: Path | None, eager_first: bool, pack
     return cost
 
 
-def measure(spec: RunSpec, image: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
+def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
     """The cost of the first compiled call in this process, and the state of the compile cache as in `CompileLog`.
 
     A package that can be loaded is a cache that is 'warm'.
     """
-    workload = workloads.read(spec, image)
+    workload = workloads.read(spec, input_file)
     if package is not None:
         with torch.no_grad():
             return load_cost(workload, package), "warm"
@@ -87,8 +87,8 @@ def load_cost(workload: Workload, package: Path) -> CompileCost:
 
 def main() -> None:
     job = json.loads(sys.stdin.read())
-    image, package = (Path(job[name]) if job[name] else None for name in ("image", "package"))
-    cost, cache = measure(codec.load(RunSpec, job["spec"]), image, job["eager_first"], package)
+    input_file, package = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
+    cost, cache = measure(codec.load(RunSpec, job["spec"]), input_file, job["eager_first"], package)
     print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
     os._exit(0)  # inductor's pool and CUDA's teardown take seconds that nobody should wait for
 

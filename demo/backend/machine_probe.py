@@ -126,24 +126,6 @@ def nvidia_smi() -> dict[str, str] | None:
     return {"name": name, "driver": driver} if answer.returncode == 0 and driver else None
 
 
-FIRST_GPU = """
-import ctypes, json
-driver = ctypes.CDLL("libcuda.so.1")
-device, name, size = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
-major, minor = ctypes.c_int(), ctypes.c_int()
-for error in (
-    driver.cuInit(0),
-    driver.cuDeviceGet(ctypes.byref(device), 0),
-    driver.cuDeviceGetName(name, len(name), device),
-    driver.cuDeviceTotalMem_v2(ctypes.byref(size), device),
-    driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),
-    driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),
-):
-    assert error == 0
-print(json.dumps([name.value.decode(), size.value, major.value, minor.value]))
-"""
-
-
 @dataclass(frozen=True)
 class Gpu:
     name: str
@@ -161,7 +143,7 @@ def first_gpu() -> Gpu | None:
     them. The child does not import torch, which would add seconds to the start of every worker.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired, ValueError):
-        command = [sys.executable, "-I", "-S", "-c", FIRST_GPU]
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("first_gpu.py"))]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
         if answer.returncode == 0:
             name, size, major, minor = json.loads(answer.stdout)
@@ -170,7 +152,7 @@ def first_gpu() -> Gpu | None:
 
 
 def driver_version() -> str | None:
-    """Of NVIDIA's driver, by nvidia-smi or else by NVML itself; None where neither is there, as in some containers."""
+    """NVIDIA's, by nvidia-smi or else by NVML itself; None where neither is there, as in some containers."""
     if card := nvidia_smi():
         return card["driver"]
     try:

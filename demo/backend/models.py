@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
-
-# By its module: in transformers 5.17 the name at the top level refuses to work without torchvision.
-from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from demo.backend import model_config, model_limits, model_task, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
@@ -117,19 +113,6 @@ def _tokenizer(source: Source, config: Any) -> Any:
 
 def _processor(source: Source, config: Any) -> Any:
     """The image processor over Pillow, which needs no torchvision."""
-    try:
-        return AutoImageProcessor.from_pretrained(
-            source.name, config=config, backend="pil", trust_remote_code=False, **source.options
-        )
-    except ValueError:
-        # transformers 5.17 hides SegFormer's PIL processor where torchvision is missing, although it needs none.
-        kind = config.model_type
-        try:
-            home = importlib.import_module(f"transformers.models.{kind}.image_processing_pil_{kind}")
-        except ImportError:
-            home = None
-        name = f"{kind.replace('_', '')}imageprocessorpil"
-        hidden = next((getattr(home, one) for one in dir(home) if one.lower() == name), None)
-        if hidden is None:
-            raise
-        return hidden.from_pretrained(source.name, **source.options)
+    return transformers.AutoImageProcessor.from_pretrained(
+        source.name, config=config, backend="pil", trust_remote_code=False, **source.options
+    )

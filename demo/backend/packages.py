@@ -24,8 +24,7 @@ from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 
 from demo.backend import compilation, timing
-from demo.backend.variants import Variant
-from demo.backend.workload import Workload
+from demo.backend.workload import Variant, Workload
 from demo.core.measurement import Compilation, CompileCost
 
 

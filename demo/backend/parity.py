@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from demo.backend.workload import Workload, tensors
@@ -223,14 +222,5 @@ def _matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> dict[str, flo
 
 def _masks(eager: tuple[Segment, ...], compiled: tuple[Segment, ...]) -> dict[str, float]:
     """Mean IoU of the labels' masks, and the share of pixels whose label changed."""
-    ours, theirs = agreement.masks(eager), agreement.masks(compiled)
-    if not ours and not theirs:
-        return {"mask_iou": 1.0, "changed_pixels": 0.0}
-    shape = next(iter((ours or theirs).values())).shape
-    empty = np.zeros(shape, dtype=bool)
-    overlaps, changed = [], empty.copy()
-    for label in ours.keys() | theirs.keys():
-        a, b = ours.get(label, empty), theirs.get(label, empty)
-        overlaps.append(float((a & b).sum() / max(1, (a | b).sum())))
-        changed |= a ^ b
-    return {"mask_iou": float(np.mean(overlaps)), "changed_pixels": float(changed.mean())}
+    changed = agreement.changed_pixels(eager, compiled)
+    return {"mask_iou": agreement.mask_overlap(eager, compiled), "changed_pixels": float(changed.mean())}

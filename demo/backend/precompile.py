@@ -1,10 +1,9 @@
 """Compiles specs side by side into inductor's cache: `demo.backend.precompile`, started by a sweep.
 
-One JSON line on standard input is the job: {"specs": [...], "image": "...", "processes": 2}. Each spec is compiled in a
-process of its own, forked after torch and transformers are imported, so that what it leaves in the cache is what the
-run's own process will look for. A line on standard output says that one of them has ended, whether it failed or not.
-It is run by `demo.backend.lifeline`: when standard input closes, the parent is gone, and the whole process group is
-killed.
+One JSON line on standard input is the job: {"specs": [...], "input_file": "...", "processes": 2}. Each spec is compiled
+in a process of its own, forked after torch and transformers are imported, so that what it leaves in the cache is what
+the run's own process will look for. A line on standard output says that one has ended, whether it failed or not. It is
+run by `demo.backend.lifeline`: when standard input closes, the parent is gone, and the whole process group is killed.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from demo.core import codec
 from demo.core.spec import RunSpec
 
 
-def compile_ahead(spec: RunSpec, image: Path) -> None:
+def compile_ahead(spec: RunSpec, input_file: Path) -> None:
     """What a run does until its compiled model has been called: the same loading, picture and settings.
 
     One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
     it is another graph. Raises whatever the run would fail with.
     """
-    workload = workloads.read(spec, image)
+    workload = workloads.read(spec, input_file)
     model = workload.model
     with torch.no_grad(), gpu_turns.taken(workload.device):
         eager = gpu_turns.alone(workload.eager) if workload.device.type == "cuda" else workload.eager
@@ -47,7 +46,7 @@ def compile_ahead(spec: RunSpec, image: Path) -> None:
                 call()
 
 
-def _in_a_process(spec: RunSpec, image: Path) -> None:
+def _in_a_process(spec: RunSpec, input_file: Path) -> None:
     """The forked process's whole life."""
     code = 1
     try:
@@ -55,7 +54,7 @@ def _in_a_process(spec: RunSpec, image: Path) -> None:
         # while others used the GPU must not be kept: the run tunes it again, alone.
         torch._inductor.config.compile_threads = 1
         torch._inductor.config.autotune_local_cache = False
-        compile_ahead(spec, image)
+        compile_ahead(spec, input_file)
         code = 0
     except Exception as error:
         sys.stderr.write(f"{spec.checkpoint}: {error}\n")
@@ -83,7 +82,7 @@ def main() -> None:
             _report_one_ended(answers)
             running -= 1
         if os.fork() == 0:
-            _in_a_process(codec.load(RunSpec, spec), Path(job["image"]))
+            _in_a_process(codec.load(RunSpec, spec), Path(job["input_file"]))
         running += 1
     for _ in range(running):
         _report_one_ended(answers)

@@ -15,8 +15,7 @@ import torch
 from demo.backend import protocols, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.variants import Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload
 from demo.core.measurement import Prefill
 from demo.core.result import RunResult
 

@@ -11,8 +11,7 @@ from demo.backend import failures, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.monitor import Observer
-from demo.backend.variants import Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Variants, Workload
 from demo.core.measurement import Measurement
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 

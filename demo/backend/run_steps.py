@@ -34,13 +34,11 @@ from demo.backend import (
     timing,
     workloads,
 )
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.load_errors import CannotLoad
 from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
-from demo.backend.variants import Eager, Variant, Variants
-from demo.backend.workload import Workload
+from demo.backend.workload import Eager, Variant, Variants, Workload
 from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
@@ -54,7 +52,7 @@ MAX_RESTARTS = 2
 """Times that a timing is begun anew because other programs took a core."""
 
 
-class Made(NamedTuple):
+class CompiledVariants(NamedTuple):
     """What the phase 'compile' makes."""
 
     compiled: Variant
@@ -167,7 +165,7 @@ class Run:
 
     def load(self) -> Workload:
         self.enter("load", 0.02)
-        picture, file = None, self.job.picture
+        picture, file = None, self.job.seen_file
         if file is not None:
             picture, image = images.read(file)
             self.keep(image=image)
@@ -228,16 +226,16 @@ class Run:
             fit_together = failures.raised_unless_out_of_memory(error)
         return Variants(eager, made.compiled, again, fit_together, made.compilation, made.with_break)
 
-    def build(self, workload: Workload) -> Made:
+    def build(self, workload: Workload) -> CompiledVariants:
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         self.package = Path(self.job.package or folder / "model.pt2")
 
         def warm_up(call: timing.Call) -> list[float]:
             return self.warm_up("compiled", call, workload, first_call_ended=self.log.first_call_ended)
 
-        return Made(*packages.variant(workload, self.package, folder, warm_up))
+        return CompiledVariants(*packages.variant(workload, self.package, folder, warm_up))
 
-    def compile_in_process(self, workload: Workload) -> Made:
+    def compile_in_process(self, workload: Workload) -> CompiledVariants:
         """With added graph breaks first the model with them, then the one without.
 
         The other way round dynamo would compile the model without them again in the timing. So its first call comes
@@ -258,7 +256,7 @@ class Run:
             self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
-        return Made(compiled, with_break=with_break)
+        return CompiledVariants(compiled, with_break=with_break)
 
     def compilation(self, workload: Workload, compiled: Variant) -> Compilation:
         return self.log.compilation(self.spec, workload.device, compiled.warmup[0])
@@ -443,7 +441,7 @@ class Run:
         # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if workload.device.type == "cpu" else self.spec
         try:
-            warm = first_call.measure_elsewhere(spec, self.job.picture, bool(compiled.compiled_first), self.package)
+            warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.keep(compilation=replace(compiled, warm=warm))
         except (RuntimeError, OSError, ValueError) as error:
             source = "the package" if self.package is not None else "the filled cache"

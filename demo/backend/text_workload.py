@@ -26,8 +26,7 @@ from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.load_errors import OTHER, named
 from demo.backend.picture_workload import CPU_CLOCK
-from demo.backend.variants import Variants
-from demo.backend.workload import Batch, Change, OtherSize, Workload
+from demo.backend.workload import Batch, Change, OtherSize, Variants, Workload
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation
 from demo.core.outputs import EndToEnd, Predictions

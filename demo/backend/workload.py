@@ -1,7 +1,7 @@
 """What a run times: a model on its device, and the batch that it is called with.
 
 `PictureWorkload` is a checkpoint with a picture, `TextWorkload` one with a prompt, `OwnModel` a function of a user's
-file; `demo.backend.workloads` makes each from a spec.
+file; `demo.backend.workloads` makes each from a spec. `Variants` are the ways to call its model, eager and compiled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.variants import Variants
+from demo.backend.memory_and_throughput import Peak
 from demo.core import limits
+from demo.core.measurement import Compilation
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -31,6 +32,43 @@ Batch = dict[str, Any]
 def tensors(nested: Any) -> list[torch.Tensor]:
     """Every tensor in a batch, or in a model's outputs, in a fixed order."""
     return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to call the model, and the seconds of the calls before its timing, the first call first."""
+
+    call: timing.Call
+    warmup: list[float]
+    model: Any
+    """What `call` calls."""
+
+
+@dataclass(frozen=True)
+class Eager(Variant):
+    outputs: Any
+    """Outputs of one call, cloned."""
+    untouched: Any
+    """A twin of the model from before its first call; None where it cannot be copied."""
+    first_call_changed_model: bool
+    peak: Peak | None = None
+    """The peak of memory on a GPU, from before the compile; None on a CPU, where it is measured after the timing."""
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What is timed, after its warm-up."""
+
+    eager: Eager
+    compiled: Variant
+    eager_warmup_again: list[float]
+    """After compiling, which has filled the caches with other things and warmed the machine."""
+    fit_together: bool
+    """Whether eager and compiled fit in memory together, as far as the warm-up tells."""
+    compilation: Compilation | None = None
+    """What was compiled, where it had to be read before it was compiled again for fewer threads."""
+    with_break: Variant | None = None
+    """The compiled model with added graph breaks."""
 
 
 Change = Literal["batch size", "picture", "prompt", "cache"]

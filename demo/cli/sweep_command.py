@@ -90,10 +90,8 @@ def grid(options: argparse.Namespace) -> Grid:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError as error:
-        raise BadInput("A grid in a file needs PyYAML: pip install pyyaml, or give the grid by options.") from error
+    import yaml  # here, where a grid is in a file
+
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

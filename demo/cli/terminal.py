@@ -20,7 +20,7 @@ from demo.core.machine import HostInfo
 from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import advice, details, same_answer, sentences
+from demo.present import advice, details, sentences, why_parts
 from demo.present.guide_comparison import compare_with_guide, terminal_lines
 from demo.present.script import snippet
 from demo.present.why_parts import Part
@@ -116,8 +116,8 @@ def report(result: RunResult) -> str:
     sections.append(table(_asked(result)))
     if result.predictions:
         warned = _hanging("", ENGLISH.plain("beyond_shapes")) if scenes.is_beyond(result) else []
-        parted = same_answer.parted(result, ENGLISH)
-        said = [same_answer.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
+        parted = why_parts.parted(result, ENGLISH)
+        said = [why_parts.agreement(result, ENGLISH), *(_hanging("", parted) if parted else [])]
         sections.append([*_side_by_side(result.predictions), *said, *warned])
     untried = "another_size" if not result.another_sizes else ""  # an invitation to press a button of the page
     for parts in details.tree(result, ENGLISH).values():

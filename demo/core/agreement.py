@@ -63,7 +63,7 @@ def difference(reference: Predictions, other: Predictions) -> str | None:
         if same < min(SAME_TOKENS, len(reference.token_ids), len(other.token_ids)):
             return f"writes another text than plain eager from token {same + 1} on"
     if reference.segments is not None and other.segments is not None:
-        overlap = _overlap(reference.segments, other.segments)
+        overlap = mask_overlap(reference.segments, other.segments)
         if overlap < MASK_IOU:
             return f"has masks that overlap plain eager's by {fmt.percent(overlap)} only"
     return None
@@ -125,7 +125,17 @@ def masks(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
     return by_label
 
 
-def _overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
+def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
+    """True where a label covers a pixel in one of the two only: a bool array of the masks' size, [1, 1] without any."""
+    ours, theirs = masks(first), masks(second)
+    nothing = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)
+    changed = nothing.copy()
+    for label in ours.keys() | theirs.keys():
+        changed |= ours.get(label, nothing) ^ theirs.get(label, nothing)
+    return changed
+
+
+def mask_overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
     """Mean over the labels of either of their masks' intersection over union; 1 where there are none."""
     ours, theirs = masks(first), masks(second)
     shares = []

@@ -27,7 +27,7 @@ class Reading:
     """Seconds of processor time so far."""
 
     cores: int
-    """That this process may use, without its quota."""
+    """Cores that this process may use, without its quota."""
     total: float
     """Seconds of all these cores together, idle time included."""
     busy: float

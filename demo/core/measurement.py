@@ -270,7 +270,7 @@ class BreakEven:
     high: int | None
     """From the speed-up's 95 % interval; `high` is None where the interval holds no gain at all."""
     images: int | None
-    """Or tokens: calls times the batch size."""
+    """Images, or tokens of a text model: calls times the batch size."""
     seconds: float | None
     """Seconds of work until then, without a pause: the first call, which compiles, and `calls` compiled ones.
 

@@ -93,8 +93,6 @@ class Option:
     """Its group in the form's fold 'Advanced', one of `FOLDS`; None: the form lays it out itself."""
     timing: bool = False
     """It decides how a run is timed and examined, but not what is compiled."""
-    in_script: bool = False
-    """The stand-alone script of a run applies it."""
     for_speed: bool = False
     """It may make calls faster without changing what is asked of the model; plain eager has its default."""
 
@@ -184,22 +182,18 @@ class RunSpec:
         MAX_BATCH_SIZE,
         f"1 to {MAX_BATCH_SIZE}; the picture, or the prompt, is repeated so many times.",
         title="Batch size",
-        in_script=True,
     )
-    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", in_script=True, for_speed=True)
+    mode: str = choice(MODES, "The mode of torch.compile.", title="compile mode", for_speed=True)
     fullgraph: bool = switch(
-        "Fail instead of falling back to eager where the graph breaks.", fold="compile", in_script=True, for_speed=True
+        "Fail instead of falling back to eager where the graph breaks.", fold="compile", for_speed=True
     )
-    dtype: str = choice(DTYPES, "The number format of weights and inputs.", in_script=True, for_speed=True)
-    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold="machine", in_script=True)
+    dtype: str = choice(DTYPES, "The number format of weights and inputs.", for_speed=True)
+    device: str = choice(DEVICES, '"auto" takes the GPU where there is one.', fold="machine")
     """A result carries the device that was used."""
     weights: str = choice(
-        WEIGHTS,
-        '"random" needs no download: latency stays true, predictions mean nothing.',
-        fold="machine",
-        in_script=True,
+        WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
-    text: tuple[str, ...] = queries("For a zero-shot detector: what to look for, separated by commas.", in_script=True)
+    text: tuple[str, ...] = queries("For a zero-shot detector: what to look for, separated by commas.")
     iterations: int | None = whole(
         None,
         MIN_ITERATIONS,
@@ -237,7 +231,7 @@ class RunSpec:
         timing=True,
     )
     channels_last: bool = switch(
-        "Weights and pictures in memory with the channels last.", fold="machine", in_script=True, for_speed=True
+        "Weights and pictures in memory with the channels last.", fold="machine", for_speed=True
     )
     """Convolutions on tensor cores like them so."""
     attention: str = choice(
@@ -245,7 +239,6 @@ class RunSpec:
         'The attention implementation; "auto" leaves it to the checkpoint\'s class.',
         title="attention implementation",
         fold="machine",
-        in_script=True,
         for_speed=True,
     )
     threads: int | None = whole(
@@ -255,7 +248,6 @@ class RunSpec:
         "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
         title="The number of threads",
         fold="machine",
-        in_script=True,
     )
     """Intra-op threads."""
     cache: str = choice(
@@ -266,9 +258,7 @@ class RunSpec:
         timing=True,
     )
     graph_break: bool = switch(
-        "Add graph breaks within each layer, and time compiled with and without them.",
-        fold="compile",
-        in_script=True,
+        "Add graph breaks within each layer, and time compiled with and without them.", fold="compile"
     )
     profile: str = choice(
         PROFILES, 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing", timing=True
@@ -288,18 +278,16 @@ class RunSpec:
         COMPILERS,
         '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',
         fold="compile",
-        in_script=True,
         for_speed=True,
     )
     scope: str = choice(
         SCOPES,
         '"layers" compiles each repeated layer instead of the whole model: a shorter first call where they are alike.',
         fold="compile",
-        in_script=True,
         for_speed=True,
     )
     freezing: bool = switch(
-        "Inductor's freezing: weights become constants of the graph.", fold="compile", in_script=True, for_speed=True
+        "Inductor's freezing: weights become constants of the graph.", fold="compile", for_speed=True
     )
     """Folded into one another and laid out anew where that helps, such as batch norm into convolutions."""
     dynamic: str = choice(
@@ -307,7 +295,6 @@ class RunSpec:
         'Shapes: "on" compiles for any size, "off" for each size anew, "auto" for any size from the second on.',
         title="dynamic",
         fold="compile",
-        in_script=True,
         for_speed=True,
     )
     another_size: bool = switch(
@@ -315,14 +302,13 @@ class RunSpec:
         fold="timing",
         timing=True,
     )
-    prompt: str = passage("For text generation: the text that the model goes on from.", in_script=True)
+    prompt: str = passage("For text generation: the text that the model goes on from.")
     tokens: int = whole(
         64,
         MIN_TOKENS,
         MAX_TOKENS,
         f"For text generation: tokens to generate, {MIN_TOKENS} to {MAX_TOKENS}.",
         title="The number of tokens",
-        in_script=True,
     )
 
     def __post_init__(self) -> None:

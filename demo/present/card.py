@@ -51,8 +51,6 @@ def _head(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     _line(pen, WIDTH - _EDGE, 66, device, 32, bold=True, room=_ROOM - 402, anchor="rs")
     pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
     model = printable_label(link_preview.model(result), 120)
-    if font_for(model, 28, bold=True).getlength(model) > _ROOM:  # the model's own name says more than its owner's
-        model = printable_label(sentences.short(result.spec.checkpoint), 120)
     _line(pen, _EDGE, 141, model, 38, bold=True)
     _line(pen, _EDGE, 182, sentences.settings(result.spec, ENGLISH), 30, colour=PAGE_MUTED)
 
@@ -134,13 +132,7 @@ def _line(
 
 def _paragraph(pen: ImageDraw.ImageDraw, y: float, text: str, size: int, most: int, colour: str) -> int:
     """Writes at most `most` lines, the first with its baseline at `y`, and returns their number."""
-    text = printable_label(text, _MAX_TEXT)
-    font = font_for(text, size)
-    lines: list[str] = []
-    for letters in range(4 * _ROOM // size, 9, -1):  # few letters are narrower than a quarter of their height
-        lines = textwrap.wrap(text, letters, max_lines=most, placeholder="…")
-        if all(font.getlength(line) <= _ROOM for line in lines):
-            break
+    lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // size, max_lines=most, placeholder="…")
     for number, line in enumerate(lines):
-        pen.text((_EDGE, y + round(1.26 * size) * number), line, colour, font, "ls")
+        _line(pen, _EDGE, y + round(1.26 * size) * number, line, size, colour=colour)
     return len(lines)

@@ -5,24 +5,19 @@ Every function returns a new RGB image and leaves the preview alone.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
-import numpy as np
 from PIL import Image
 
 from demo.core import agreement
 from demo.core.format import percent
-from demo.core.images import decode_mask
-from demo.core.outputs import Box, ImageInfo, Predictions, Segment
+from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.present.canvas import Canvas, around_box, around_point, thickest_point
 from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
 
 UNTINTED = ("background",)
 """The label that segmentation models give to pixels of no known class."""
-T = TypeVar("T")
 
 
 def draw(
@@ -102,12 +97,12 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
     """Where two sets of boxes or segments differ, on a faded picture; None where they do not, or hold only labels.
 
     Boxes: those without a partner of the same label at an IoU of `agreement.SAME_BOX_IOU`, each in its variant's
-    colour. Segments: every pixel whose label or object changed, widened so that a single one can be seen. Scores are
-    not compared.
+    colour. Segments: every pixel whose label changed, widened so that a single one can be seen. Not compared: scores,
+    and which objects of one label a pixel belongs to.
     """
     canvas = Canvas.of(preview, faded=True)
     if eager.segments is not None and compiled.segments is not None:
-        changed = _changed(eager.segments, compiled.segments)
+        changed = agreement.changed_pixels(eager.segments, compiled.segments)
         if not changed.any():
             return None
         share = float(changed.mean())
@@ -128,47 +123,13 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
     return canvas.image
 
 
-def _changed(eager: Iterable[Segment], compiled: Iterable[Segment]) -> np.ndarray:
-    """True where a pixel's label or object is not the same in both, as an array of the masks' size.
-
-    Objects of one label are matched by overlap (`agreement.match`); one without a partner counts as changed whole.
-    """
-    sides: list[dict[str, list[np.ndarray]]] = [{}, {}]
-    changed = np.zeros((1, 1), bool)
-    for side, segments in zip(sides, (eager, compiled), strict=True):
-        for segment in segments:
-            mask = decode_mask(segment.mask_png)
-            changed = np.zeros_like(mask)
-            side.setdefault(segment.label, []).append(mask)
-    for label in {*sides[0], *sides[1]}:
-        ours, theirs = sides[0].get(label, []), sides[1].get(label, [])
-        pairs = agreement.match(ours, theirs, _mask_iou)
-        for i, j in pairs:
-            changed |= ours[i] ^ theirs[j]
-        for mask in itertools.chain(*_left_over(ours, theirs, pairs)):
-            changed |= mask
-    return changed
-
-
 def _unmatched(eager: Iterable[Box], compiled: Iterable[Box]) -> list[tuple[str, Box]]:
     """The boxes that only one variant has, with the variant's name."""
     ours, theirs = ([box for box in side if all(map(math.isfinite, box.box))] for side in (eager, compiled))
     pairs = agreement.match_boxes(ours, theirs, agreement.SAME_BOX_IOU)
-    only_ours, only_theirs = _left_over(ours, theirs, pairs)
+    only_ours = [box for place, box in enumerate(ours) if place not in {i for i, _ in pairs}]
+    only_theirs = [box for place, box in enumerate(theirs) if place not in {j for _, j in pairs}]
     return [("eager", box) for box in only_ours] + [("compiled", box) for box in only_theirs]
-
-
-def _left_over(ours: list[T], theirs: list[T], pairs: list[tuple[int, int]]) -> tuple[list[T], list[T]]:
-    """The items of either side that are in no pair."""
-    return (
-        [item for place, item in enumerate(ours) if place not in {i for i, _ in pairs}],
-        [item for place, item in enumerate(theirs) if place not in {j for _, j in pairs}],
-    )
-
-
-def _mask_iou(one: np.ndarray, other: np.ndarray) -> float:
-    union = np.count_nonzero(one | other)
-    return np.count_nonzero(one & other) / union if union else 1.0
 
 
 def _sort_key(score: float) -> float:

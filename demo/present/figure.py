@@ -113,16 +113,12 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
-def spread(heights: Sequence[float], sizes: Sequence[float] = ()) -> list[float]:
-    """Pixels by which texts at these heights move up or down so that none overlap.
-
-    `sizes` are the texts' own heights, 20 pixels unless they are given.
-    """
-    sizes = sizes or [20] * len(heights)
+def spread(heights: Sequence[float]) -> list[float]:
+    """Pixels by which texts at these heights, each 20 pixels high, move up or down so that none overlap."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     free = list(heights)
     for before, place in itertools.pairwise(order):
-        free[place] = max(free[place], free[before] + (sizes[before] + sizes[place]) / 2)
+        free[place] = max(free[place], free[before] + 20)
     moved = (sum(free) - sum(heights)) / max(1, len(heights))
     return [new - old - moved for new, old in zip(free, heights, strict=True)]
 
@@ -238,7 +234,7 @@ def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[s
     Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
     and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
     """
-    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers"]
+    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers+text"]
     values = [(trace.name, [f"{x:g}: {y:.3g}×" for x, y in zip(trace.x, trace.y, strict=True)]) for trace in marked]
     rest: list[str] = []
     if not marked:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from PIL import ImageFont
 
+from demo.core.format import printable
+
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 MAX_LABEL_LENGTH = 60
 FALLBACK_FONTS = ("NotoSansCJK-Regular.ttc", "DejaVuSans.ttf", "NotoSansDevanagari-Regular.ttf", "Arial Unicode.ttf")
@@ -18,13 +20,9 @@ _NO_LETTER = "\U0010fffe"
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
-    """One line of at most `most` letters without control characters.
-
-    Joiners (U+200C, U+200D) stay: Persian and Hindi need them.
-    """
-    joiners = "\u200c\u200d"
-    kept = (c if unicodedata.category(c)[0] != "C" or c in joiners else " " for c in label[: 4 * most])
-    text = " ".join("".join(kept).split())
+    """One line of at most `most` letters, without what `format.printable` replaces."""
+    shown = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
+    text = " ".join(shown.split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
+from pathlib import Path
+
+import jinja2
 
 from demo.core import catalog
 from demo.core.languages import ENGLISH, Language
@@ -13,8 +15,10 @@ from demo.present.fonts import font_for, printable_label
 MAX_SENTENCE = 300
 """Characters. Programs that show previews cut longer descriptions."""
 _ABOUT = "torch.compile"
-_HEIGHT, _LETTERS, _PADDING = 20, 11, 6
-"""Of a badge, in pixels: as high as the others that stand in a README."""
+_LETTERS = 11
+"""Height of a badge's letters in pixels, as in `badge.svg`."""
+_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True)
+_TEMPLATES.filters["text_on"] = palette.text_on
 
 
 def title(result: RunResult, lang: Language) -> str:
@@ -48,7 +52,7 @@ def _clean(text: str) -> str:
 
 
 def model(result: RunResult) -> str:
-    """Its checkpoint, without the folders of one that is on this machine."""
+    """The checkpoint of the run, without the folders of one that is on this machine."""
     named = result.spec.checkpoint
     return sentences.short(named) if catalog.is_folder(named) else named
 
@@ -67,25 +71,15 @@ def badge_text(result: RunResult) -> str:
 
 
 def badge(result: RunResult) -> str:
-    """The same as an SVG of two fields, in the colour of the faster variant; grey where neither is."""
+    """An SVG of two fields, `badge_text` in the colour of the faster variant; grey where neither is."""
     answer = badge_text(result)
-    colour = {"faster": palette.COMPILED, "slower": palette.EAGER}.get(sentences.outcome(result) or "", palette.PAD)
-    widths = [font_for(text, _LETTERS).getlength(text) for text in (_ABOUT, answer)]
-    left, right = (round(width) + 2 * _PADDING for width in widths)
-    name = escape(f"{printable_label(model(result))}: {_ABOUT} {answer}")
-    # `textLength` keeps the text within its field in whatever typeface the reader has.
-    texts = "".join(
-        f'<text x="{x}" y="14" fill="{palette.text_on(field)}" textLength="{width:.1f}" '
-        f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
-        for x, field, width, text in (
-            (_PADDING, palette.PAGE_INK, widths[0], _ABOUT),
-            (left + _PADDING, colour, widths[1], answer),
-        )
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" role="img" '
-        f'aria-label="{name}"><title>{name}</title><g shape-rendering="crispEdges">'
-        f'<rect width="{left}" height="{_HEIGHT}" fill="{palette.PAGE_INK}"/>'
-        f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="{colour}"/></g>'
-        f'<g font-family="IBM Plex Sans,Helvetica,Arial,sans-serif" font-size="{_LETTERS}">{texts}</g></svg>\n'
+    left, right = (round(font_for(text, _LETTERS).getlength(text)) + 12 for text in (_ABOUT, answer))
+    return _TEMPLATES.get_template("badge.svg").render(
+        name=f"{printable_label(model(result))}: {_ABOUT} {answer}",
+        about=_ABOUT,
+        answer=answer,
+        left=left,
+        right=right,
+        ink=palette.PAGE_INK,
+        colour={"faster": palette.COMPILED, "slower": palette.EAGER}.get(sentences.outcome(result) or "", palette.PAD),
     )

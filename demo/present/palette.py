@@ -23,7 +23,7 @@ CHANGED = "#FF2E93"
 PAPER = "#FFFFFF"
 INK = "#000000"
 PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
-"""Of the page in its light theme."""
+"""Colours of the page in its light theme."""
 PAD = "#6B7280"
 """Bands beside a picture that is too narrow to hold a caption."""
 

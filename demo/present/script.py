@@ -23,11 +23,17 @@ from demo.present import sentences
 
 KINDS = {
     "image-classification": ("AutoModelForImageClassification",),
-    "object-detection": ("AutoModelForObjectDetection", "AutoModelForZeroShotObjectDetection"),
     "image-segmentation": ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation"),
     TEXT_GENERATION: ("AutoModelForCausalLM",),
 }
 """Classes for a checkpoint of which only the task is given: the first that supports its config is taken."""
+
+
+APPLIED = (
+    *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "attention", "threads"),
+    *("graph_break", "compiler", "scope", "freezing", "dynamic", "prompt", "tokens"),
+)
+"""The options that a program applies, or that it may leave out: an added graph break is not part of the model."""
 
 
 class Code(str):
@@ -60,7 +66,8 @@ _TEMPLATES = jinja2.Environment(
 
 
 def script(result: RunResult) -> str:
-    """The program that times the model of `result` again, in turns, and prints medians, their ratio and the outputs.
+    """The program that times the model of `result` again, in turns, and prints medians, their ratio, and how far the
+    outputs lie apart, or the text that both write.
 
     It has no interval and no noise floor, times whole answers of a text model, and takes a grey picture for one of the
     user's own. A folder of this project is named relative to the project's root. With random weights the tokens of a
@@ -75,7 +82,7 @@ def script(result: RunResult) -> str:
             "does. Choose a run with a smaller batch."
         )
     for name in result.spec.departures():
-        if not (OPTIONS[name].in_script or OPTIONS[name].timing):
+        if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A script does not apply the option {name}, so none repeats this run.")
     return _program(result, timed=True)
 
@@ -96,8 +103,16 @@ def loading_lines(package: Path) -> str:
 def needs_folder(spec: RunSpec) -> bool:
     """Whether weights or config come with this project, so that the program is started in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
-    shipped = spec.weights == "random" or spec.checkpoint in KEY_MAPPINGS
-    return checkpoint is not None and (checkpoint.bundled or shipped)
+    own = spec.weights == "random" or _has_own_config(spec, checkpoint)
+    return checkpoint is not None and (checkpoint.bundled or own)
+
+
+def _has_own_config(spec: RunSpec, checkpoint: Checkpoint | None) -> bool:
+    """Whether a checkpoint's published config does not load as it is, so that this project's is used.
+
+    One asks for timm, and those of a revision hold nulls that transformers 5 refuses.
+    """
+    return spec.checkpoint in KEY_MAPPINGS or (checkpoint is not None and checkpoint.revision is not None)
 
 
 def device(spec: RunSpec) -> str:
@@ -106,27 +121,28 @@ def device(spec: RunSpec) -> str:
 
 
 def _program(result: RunResult, timed: bool) -> str:
-    spec, checkpoint = result.spec, catalog.find(result.spec.checkpoint)
-    facts = _settings(result, timed) | _model(spec, checkpoint) | _calls(spec) | _compiling(result)
-    if spec.task == TEXT_GENERATION:
-        facts |= _prompt(result)
-    elif spec.task != OWN_MODEL:
-        facts |= _picture(result, checkpoint)
-    return _TEMPLATES.get_template("script_template.py").render(spec=spec, timed=timed, **facts).strip() + "\n"
+    facts = {"spec": result.spec, "timed": timed, **_settings(result, timed)}
+    facts |= _model(result.spec) | _compiling(result)
+    if result.spec.task == TEXT_GENERATION:
+        # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
+        words = len(result.spec.prompt.split())
+        facts["prompt_tokens"] = result.generation.prompt_tokens if result.generation else words
+    elif result.spec.sees_picture:
+        facts |= _picture(result)
+    return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
 
 
 def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
     """What is set before a model is loaded, and what the run's own answer was."""
     spec, machine = result.spec, result.environment
-    spinning = machine.settings.get("spinning", "") if machine else ""
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
+    spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
     return {
         "device": device(spec),
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
-        "half": spec.dtype in ("float16", "bfloat16"),
         "waiting": re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", spinning) if timed else [],
-        "gave_way": machine.threads if machine is not None and machine.gave_way else None,
+        "threads": spec.threads or (machine.threads if machine is not None and machine.gave_way else None),
         "then": f"{answer}{where}, run {result.id}",
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
@@ -134,95 +150,62 @@ def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
     }
 
 
-def _model(spec: RunSpec, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _model(spec: RunSpec) -> dict[str, Any]:
     """How the model is loaded, as `demo.backend.models` does."""
-    random = spec.weights == "random"
-    place = "DEVICE, memory_format=torch.channels_last" if spec.channels_last else "DEVICE"
+    random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
+    place = Code("DEVICE, memory_format=torch.channels_last" if spec.channels_last else "DEVICE")
     if spec.task == OWN_MODEL:
         file, _, function = spec.checkpoint.rpartition(":")
-        return {
-            "file": Path(file).name,
-            "function": function,
-            "place": Code(place),
-            "kinds": None,
-            "nulls": False,
-            "zero_shot": False,
-        }
+        return {"file": Path(file).name, "function": function, "place": place}
     source, options = spec.checkpoint, dict[str, Any]()
     files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
     folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix() if checkpoint else ""
-    shipped = checkpoint is not None and (checkpoint.bundled or random)
-    if shipped:
+    if checkpoint is not None and (checkpoint.bundled or random):
         source = folder
     elif not catalog.is_folder(source):
-        files |= {"revision": (checkpoint.revision if checkpoint else None) or "main"}
-    keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
-    # transformers 5 refuses null in a field of a type, which 4 wrote: into the DETRs' revision without timm, as well.
-    # The config of a text model is left to transformers: null often means something there.
-    nulls = spec.sees_picture and not (shipped or keys) and (checkpoint is None or checkpoint.revision is not None)
-    kinds = (checkpoint.auto_class,) if checkpoint else KINDS[spec.task]
-    if random or nulls or keys:
+        files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
+    kinds, keys = _kinds(spec, checkpoint), None if random else KEY_MAPPINGS.get(spec.checkpoint)
+    config = Code("source") if random or kinds[1:] else folder if _has_own_config(spec, checkpoint) else None
+    if config:
         options["config"] = Code("config")
     if not random:
         options = {"dtype": Code("DTYPE")} | options | ({"key_mapping": Code("keys")} if keys else {})
-        options |= {} if checkpoint and "revision" in files and checkpoint.revision else {"use_safetensors": True}
+        options |= {} if checkpoint is not None and checkpoint.revision else {"use_safetensors": True}
     if spec.attention != "auto":
         options["attn_implementation"] = spec.attention
     return {
         "source": source,
         "files": files,
         "needs_folder": needs_folder(spec),
-        "config": folder if keys else Code("source") if random else None,
+        "config": config,
         "keys": keys,
-        "nulls": nulls,
         "kinds": Code(f"({', '.join(f'transformers.{kind}' for kind in kinds)})") if kinds[1:] else None,
-        "kind": Code(kinds[0]),
+        "kind": Code("kind" if kinds[1:] else f"transformers.{kinds[0]}"),
         "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
-        "place": Code(place),
-        # A detector that is not in the catalogue is zero-shot if the run has text queries.
-        "zero_shot": checkpoint.takes_text if checkpoint else spec.task == "object-detection" and bool(spec.text),
+        "place": place,
+        "zero_shot": "ZeroShot" in kinds[0],
         "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
     }
 
 
-def _prompt(result: RunResult) -> dict[str, Any]:
-    """With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there."""
-    words = len(result.spec.prompt.split())
-    return {
-        "prompt_tokens": result.generation.prompt_tokens if result.generation else words,
-        "decoded": None if result.spec.weights == "random" else "text",
-    }
+def _kinds(spec: RunSpec, checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """The class that loads the model; of a checkpoint that somebody named those of which one supports its config."""
+    if checkpoint is not None:
+        return (checkpoint.auto_class,)
+    if spec.task == "object-detection":
+        return (f"AutoModelFor{'ZeroShot' if spec.text else ''}ObjectDetection",)
+    return KINDS[spec.task]
 
 
-def _picture(result: RunResult, checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """The run's picture where it ships with the project, and how outputs are decoded, as `demo.backend.predictions`."""
+def _picture(result: RunResult) -> dict[str, Any]:
+    """The run's picture where it ships with the project, else its size."""
     spec, image = result.spec, result.image
     scene = scenes.find_scene(image.sha256) if image else None
-    decoded = {"image-classification": "labels", "object-detection": "boxes"}.get(spec.task)
-    if decoded is None:
-        seen = {found.segmentation for found in (result.predictions or {}).values()} - {None}
-        decoded = checkpoint.segmentation if checkpoint else next(iter(seen), None)
-        decoded = decoded or catalog.segmentation_in(spec.checkpoint.replace("\\", "/").split("/")[-1]) or "semantic"
     return {
         "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
         "size": (image.width, image.height) if image else (640, 480),
         "queries": list(spec.text),
         "converted": Code("DTYPE, memory_format=torch.channels_last" if spec.channels_last else "DTYPE"),
-        "threshold": 0.1 if (checkpoint.takes_text if checkpoint else spec.text) else 0.55,
-        "decoded": None if spec.weights == "random" else decoded,
-        "decoder": Code(f"post_process_{decoded}_segmentation"),
-    }
-
-
-def _calls(spec: RunSpec) -> dict[str, Any]:
-    """One call of the model, as code."""
-    arguments = "*arguments, **inputs" if spec.task == OWN_MODEL else "**inputs"
-    return {
-        **{
-            name: Code(f"write({called})" if spec.task == TEXT_GENERATION else f"{called}({arguments})")
-            for name, called in (("eager", "model"), ("compiled", "compiled"))
-        },
-        "decoded": None,
     }
 
 
@@ -241,6 +224,5 @@ def _compiling(result: RunResult) -> dict[str, Any]:
         "compile_arguments": Code(f"mode={literal(spec.mode)}, fullgraph={spec.fullgraph}{dynamic}"),
         "package_options": Code(options),
         "exported": Code(exported),
-        "compiled_first": compilation is not None and compilation.compiled_first is not None,
         "warm": spec.cached and compilation is not None and "warm" in compilation.known_costs,
     }

@@ -1,5 +1,5 @@
 # {% if timed %}
-"""Times one model with and without torch.compile, as a run of "Worth compiling?" did, and prints what both see.
+"""Times one model with and without torch.compile, as a run of "Worth compiling?" did.
 
 Eager and compiled are called in turns. The interval of their ratio is what `python -m demo run` is for.
 """
@@ -7,9 +7,6 @@ Eager and compiled are called in turns. The interval of their ratio is what `pyt
 # {% endif %}
 # {% if timed and layers %}
 import copy
-# {% endif %}
-# {% if nulls %}
-import json
 # {% endif %}
 # {% if aot or waiting %}
 import os
@@ -35,10 +32,8 @@ from PIL import Image, ImageOps
 
 DEVICE, DTYPE, BATCH_SIZE = fill("device"), fill("dtype"), fill("spec.batch_size")
 torch.set_grad_enabled(False)
-# {% if spec.threads %}
-torch.set_num_threads(fill("spec.threads"))
-# {% elif gave_way %}
-torch.set_num_threads(fill("gave_way"))  # as in the run: other programs kept cores busy
+# {% if threads %}
+torch.set_num_threads(fill("threads"))
 # {% endif %}
 # {% if spec.freezing %}
 torch._inductor.config.freezing = True
@@ -64,28 +59,22 @@ processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil
 # {% if reads_text and not random %}
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 # {% endif %}
-# {% if nulls %}
-entries = json.dumps(transformers.PreTrainedConfig.get_config_dict(source, **files)[0])
-entries = json.loads(entries, object_hook=lambda part: {n: v for n, v in part.items() if v is not None})
-config = transformers.AutoConfig.for_model(**entries)
-# {% elif config %}
+# {% if config %}
 config = transformers.AutoConfig.from_pretrained(fill("config"), **files)
 # {% endif %}
 # {% if keys %}
 keys = fill("keys")  # fmt: skip
 # {% endif %}
-# {% endif %}
 # {% if kinds %}
 kinds = fill("kinds")
 kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
-# {% elif not own %}
-kind = transformers.fill("kind")
 # {% endif %}
 # {% if random %}
 torch.manual_seed(0)
-model = kind.from_config(fill("arguments")).to(DTYPE)
-# {% elif not own %}
-model = kind.from_pretrained(source, fill("arguments"), **files)
+model = fill("kind").from_config(fill("arguments")).to(DTYPE)
+# {% else %}
+model = fill("kind").from_pretrained(source, fill("arguments"), **files)
+# {% endif %}
 # {% endif %}
 model = model.to(fill("place")).eval()
 # {% if own %}
@@ -98,6 +87,11 @@ def moved(tensor):
 model, inputs = model.to(DTYPE), torch.utils._pytree.tree_map_only(torch.Tensor, moved, inputs)
 arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
 inputs = inputs if isinstance(inputs, dict) else {}
+
+
+def run(one):
+    return one(*arguments, **inputs)
+
 
 # {% elif text %}
 
@@ -113,7 +107,7 @@ cache.layers = [transformers.cache_utils.StaticLayer(length) for _ in cache.laye
 model(prompt[:, :1], past_key_values=cache, use_cache=True)  # once in eager, which lays the cache out
 
 
-def write(one):
+def run(one):
     cache.reset()  # in place: compiled calls go on using its tensors
     tokens, written = prompt, []
     for _ in range(fill("spec.tokens")):
@@ -144,10 +138,13 @@ inputs |= tokenizer(queries, padding="max_length", truncation=True, max_length=1
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
 inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
 
+
+def run(one):
+    return one(**inputs)
+
+
 # {% endif %}
-# {% if timed or compiled_first %}
-fill("eager")  # eager first: compiled first, a model may become other graphs
-# {% endif %}
+run(model)  # eager first: compiled first, a model may become other graphs
 # {% if timed %}
 start = timeit.default_timer()
 # {% endif %}
@@ -172,19 +169,11 @@ for layer in [one for one in marked if not any(inner in marked for inner in one.
 # {% else %}
 compiled = torch.compile(model, fill("compile_arguments"))
 # {% endif %}
-# {% if not timed %}
-outputs = fill("compiled")
-# {% if text and not random %}
-print(tokenizer.decode(outputs, skip_special_tokens=True))
-# {% endif %}
-# {% if warm %}
-# The next start is as quick as told if the folder TORCHINDUCTOR_CACHE_DIR is kept.
-# {% endif %}
-# {% else %}
-fill("compiled")
+# {% if timed %}
+run(compiled)
 print(f"First compiled call, with all that was compiled for it: {timeit.default_timer() - start:.1f} s.")
 
-calls = {"eager": lambda: fill("eager"), "compiled": lambda: fill("compiled")}
+calls = {"eager": lambda: run(model), "compiled": lambda: run(compiled)}
 # {% if device == "cuda" %}
 calls = {name: lambda call=call: (call(), torch.cuda.synchronize()) for name, call in calls.items()}
 # {% endif %}
@@ -196,35 +185,20 @@ while len(times["compiled"]) < 10 or timeit.default_timer() < end:
 slow, fast = (1000 * statistics.median(seconds) for seconds in times.values())
 print(f"Eager {slow:.3g} ms, compiled {fast:.3g} ms a call, ratio {slow / fast:.2f}. The run said:")
 print(fill("then"))  # fmt: skip
-# {% if decoded %}
-outputs = {"eager": fill("eager"), "compiled": fill("compiled")}
+# {% if not text %}
+outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
+apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
+print(f"The outputs lie {apart:.2g} apart at most.")
+# {% elif not random %}
+for name, one in (("eager", model), ("compiled", compiled)):
+    print(name, repr(tokenizer.decode(run(one), skip_special_tokens=True)))
 # {% endif %}
-# {% if decoded == "text" %}
-for name, output in outputs.items():
-    print(name, repr(tokenizer.decode(output, skip_special_tokens=True)))
-# {% elif decoded %}
-names, sizes = model.config.id2label or {}, [picture.size[::-1]] * BATCH_SIZE
-for name, output in outputs.items():
-    # {% if half %}
-    output = type(output)(**{part: value.float() for part, value in output.items() if torch.is_tensor(value)})
-    # {% endif %}
-    # {% if decoded == "labels" %}
-    scores, labels = output.logits[0].softmax(-1).sort(descending=True)
-    seen = [(names.get(label, label), round(score, 3)) for label, score in zip(labels.tolist()[:5], scores.tolist())]
-    # {% elif decoded == "boxes" %}
-    found = processor.post_process_object_detection(output, threshold=fill("threshold"), target_sizes=sizes)[0]
-    found = zip(found["labels"].tolist(), found["scores"].tolist(), found["boxes"].tolist())
-    # {% if zero_shot %}
-    names = dict(enumerate(queries))
-    # {% endif %}
-    seen = [(names.get(label, label), round(score, 3), [round(edge) for edge in box]) for label, score, box in found]
-    # {% elif decoded == "semantic" %}
-    found = processor.post_process_semantic_segmentation(output, target_sizes=sizes)[0]
-    seen = [(names.get(at, at), f"{(found == at).double().mean():.1%}") for at in found.unique().tolist()]
-    # {% else %}
-    found = processor.fill("decoder")(output, target_sizes=sizes)[0]["segments_info"]
-    seen = [(names.get(part["label_id"], part["label_id"]), round(part["score"], 3)) for part in found]
-    # {% endif %}
-    print(name, seen)
+# {% else %}
+outputs = run(compiled)
+# {% if text and not random %}
+print(tokenizer.decode(outputs, skip_special_tokens=True))
+# {% endif %}
+# {% if warm %}
+# The next start is as quick as told if the folder TORCHINDUCTOR_CACHE_DIR is kept.
 # {% endif %}
 # {% endif %}

@@ -24,7 +24,7 @@ class AnyRunner(Protocol):
     def run(
         self,
         spec: RunSpec,
-        image: Path | None,
+        input_file: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),

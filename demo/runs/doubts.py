@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -15,7 +14,6 @@ from demo.runs.forecast import NEWEST, Forecast, comparable
 Doubt = Literal[
     "no gpu",
     "no cuda graphs on a cpu",
-    "few multiprocessors",
     "float16 on a cpu",
     "no tf32",
     "no bfloat16",
@@ -25,8 +23,6 @@ Doubt = Literal[
     "may not fit",
 ]
 
-SMALL_GPUS = re.compile(r"\b(A2|P4|T4|P100|L4)\b")
-"""GPUs with 10 to 58 multiprocessors, by NVIDIA's data sheets: inductor tunes matrix products from 68 on."""
 REFUSED: tuple[Doubt, ...] = ("no gpu", "no tf32", "no bfloat16")
 """The rules of `refusals.RULES` that the page tells in each language."""
 
@@ -44,7 +40,7 @@ def doubts(
     found += [name for name in REFUSED if refused is not None and refused.name == name]
     if found == ["no gpu"]:
         return ("no gpu",)
-    memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes or _gpu_bytes(earlier)
+    memory = machine.memory_bytes if gpu is None else machine.gpu_memory_bytes
     if expected is not None and memory:
         if expected.least_bytes > memory:
             found.append("will not fit")
@@ -55,17 +51,10 @@ def doubts(
             found.append("no cuda graphs on a cpu")
         if spec.dtype == "float16":
             found.append("float16 on a cpu")
-    elif spec.mode.startswith("max-autotune") and SMALL_GPUS.search(gpu):
-        found.append("few multiprocessors")
-    if spec.threads is not None and gpu is not None:
+    elif spec.threads is not None:
         found.append("threads on a gpu")
     asked = comparable(spec)
     same = [run.speedup.verdict for run in earlier if comparable(run.spec) == asked and run.speedup is not None]
     if same and all(verdict == "slower" for verdict in same[:NEWEST]):
         found.append("lost before")
     return tuple(found)
-
-
-def _gpu_bytes(earlier: Sequence[RunResult]) -> int | None:
-    """The GPU's memory according to an earlier run on it, for a driver that does not report it."""
-    return next((run.environment.memory_bytes for run in earlier if run.environment is not None), None)

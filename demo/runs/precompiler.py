@@ -43,7 +43,7 @@ class Precompiler:
         self.lot = self.processes * LOT_A_PROCESS
         self._module = module
 
-    def compile(self, specs: Sequence[RunSpec], image: Path) -> Iterator[tuple[int, int]]:
+    def compile(self, specs: Sequence[RunSpec], input_file: Path) -> Iterator[tuple[int, int]]:
         """Yields (ended compiles, all compiles) at least every 0.2 s until all have ended; closing it kills them.
 
         Compiles that fail, and those that have not ended within the time limit of one run, leave nothing in the cache;
@@ -52,7 +52,11 @@ class Precompiler:
         specs = [spec for spec in specs if should_precompile(spec)]
         if len(specs) < 2 or self.processes < 2:
             return
-        job = {"specs": [plain(spec) for spec in specs], "image": str(image.resolve()), "processes": self.processes}
+        job = {
+            "specs": [plain(spec) for spec in specs],
+            "input_file": str(input_file.resolve()),
+            "processes": self.processes,
+        }
         limit = limits.current().seconds
         deadline = time.monotonic() + limit
         try:

@@ -102,7 +102,7 @@ class Runner:
     def run(
         self,
         spec: RunSpec,
-        image: Path | None,
+        input_file: Path | None,
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
@@ -118,7 +118,7 @@ class Runner:
         at the next start. Raises BadInput where the worker finds that the job cannot be run as given; nothing is stored
         then. Likewise for torch.compile on a lent GPU.
 
-        `image` is not looked at where the model sees no picture. `files` are where the run is to leave what its result
+        `input_file` is not looked at where the model sees none. `files` are where the run is to leave what its result
         does not hold.
         """
         if self._lent_gpu is not None and (refused := refusals.on_lent_gpu(spec)):
@@ -128,7 +128,7 @@ class Runner:
             repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
             for repeat in repeats:
                 before = time.monotonic() - started
-                for event in self._run_one(spec, image, cancel, files, earlier):
+                for event in self._run_one(spec, input_file, cancel, files, earlier):
                     if isinstance(event, Progress):
                         yield _within(event, repeats, repeat, before)
                     else:
@@ -141,7 +141,7 @@ class Runner:
     def _run_one(
         self,
         spec: RunSpec,
-        image: Path | None,
+        input_file: Path | None,
         cancel: threading.Event | None,
         files: Files,
         earlier: tuple[ProcessResult, ...],
@@ -154,9 +154,9 @@ class Runner:
         refused = False
         try:
             if self._lent_gpu is not None and spec.device != "cpu" and spec.compiler == "aot":
-                result = yield from self._follow(self._lent_gpu, run, started, image, cancel)
+                result = yield from self._follow(self._lent_gpu, run, started, input_file, cancel)
             else:
-                result = yield from self._supervise(run, started, image, cancel, files)
+                result = yield from self._supervise(run, started, input_file, cancel, files)
         except BadInput:
             refused = True
             raise
@@ -169,13 +169,13 @@ class Runner:
         yield result
 
     def _supervise(
-        self, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None, files: Files
+        self, run: OngoingRun, started: float, input_file: Path | None, cancel: threading.Event | None, files: Files
     ) -> Generator[Progress, None, RunResult]:
         """Gives the job to a worker, passes its progress on, and returns the result. Closes the worker at the end."""
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
-                worker.child.send(_job(run, image, files, worker))
+                worker.child.send(_job(run, input_file, files, worker))
             except OSError as error:
                 return run.not_started(error)
             while True:
@@ -198,7 +198,12 @@ class Runner:
                 yield run.progress_after(elapsed)
 
     def _follow(
-        self, lent_gpu: LentGpu, run: OngoingRun, started: float, image: Path | None, cancel: threading.Event | None
+        self,
+        lent_gpu: LentGpu,
+        run: OngoingRun,
+        started: float,
+        input_file: Path | None,
+        cancel: threading.Event | None,
     ) -> Generator[Progress, None, RunResult]:
         """Follows a run of another runner that holds the GPU, and returns its result. A cancel waits until it has one.
 
@@ -206,7 +211,7 @@ class Runner:
         """
         spec = dataclasses.replace(run.spec, device="cuda", repeats=1)
         try:
-            with contextlib.closing(lent_gpu(spec, image)) as events:
+            with contextlib.closing(lent_gpu(spec, input_file)) as events:
                 for event in events:
                     elapsed = time.monotonic() - started
                     if self._closing.is_set():
@@ -279,14 +284,11 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
     )
 
 
-def _job(run: OngoingRun, image: Path | None, files: Files, worker: Worker) -> dict[str, Any]:
+def _job(run: OngoingRun, input_file: Path | None, files: Files, worker: Worker) -> dict[str, Any]:
     """The job as the worker reads it. Raises OSError where there is no room for an empty compile cache."""
-    job = {
-        "id": run.id,
-        "started_at": run.started_at,
-        "spec": codec.plain(run.spec),
-    }
-    job |= {name: str(file.resolve()) for name, file in [*vars(files).items(), ("image", image)] if file is not None}
+    job = {"id": run.id, "started_at": run.started_at, "spec": codec.plain(run.spec)}
+    named = vars(files) | {"input_file": input_file}
+    job |= {name: str(file.resolve()) for name, file in named.items() if file is not None}
     if run.spec.cache == "empty":
         job["cache_folder"] = worker.make_cache_folder()
     return job

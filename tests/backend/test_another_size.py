@@ -12,8 +12,7 @@ from PIL import Image
 from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessorPil
 
 from demo.backend import another_size, compile_model, predictions
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.picture_workload import in_other_proportions
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores

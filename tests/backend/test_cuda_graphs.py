@@ -17,8 +17,7 @@ import torch
 from torch._dynamo.mutation_guard import GenerationTracker
 
 from demo.backend import timing
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import tensors
 from demo.core import catalog

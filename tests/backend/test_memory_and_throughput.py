@@ -11,12 +11,11 @@ from fake_cuda import FakeCuda
 from samples import measurement
 
 from demo.backend import memory_and_throughput, profiling
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
-from demo.backend.variants import Variant, Variants
+from demo.backend.workload import Variant, Variants
 from demo.core.measurement import Compilation
 from demo.core.spec import RunSpec
 

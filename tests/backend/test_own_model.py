@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from demo.backend import own_model
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
 from demo.core.errors import BadInput

@@ -16,11 +16,10 @@ from own_workload import workload_of
 from samples import measurement, ok_result
 
 from demo.backend import profiling
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
-from demo.backend.variants import Eager, Variant, Variants
+from demo.backend.workload import Eager, Variant, Variants
 from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
 from demo.core.result import RunResult

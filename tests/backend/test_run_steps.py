@@ -29,8 +29,7 @@ from demo.backend import (
     protocols,
     timing,
 )
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores

@@ -12,8 +12,7 @@ import torch
 from samples import measurement, text_result
 
 from demo.backend import compile_model, parity, precompile, prefill, text_workload
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.text_workload import TextWorkload, as_text
 from demo.core import cores

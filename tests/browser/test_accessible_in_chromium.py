@@ -187,7 +187,6 @@ def history(tab: Any) -> None:
         tab.locator("#runs .pick input").nth(row).check()
     tab.locator("#compare").click()
     tab.locator("#compared table").wait_for()
-    tab.locator("#compared-over-time .plot-container").wait_for()
     tab.locator("#delete").click()
     tab.locator("#for-good").wait_for()
 

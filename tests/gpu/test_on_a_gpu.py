@@ -15,8 +15,7 @@ from unittest import mock
 import torch
 
 from demo.backend import compilation, compile_model, memory_and_throughput, models, profiling, settings, timing
-from demo.backend.events import Events
-from demo.backend.job import Job
+from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, refusals

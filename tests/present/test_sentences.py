@@ -15,7 +15,7 @@ from demo.core.measurement import BackToBack, Compilation, CompileCost, Compiled
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
-from demo.present import details, markdown, same_answer, sentences, why_parts
+from demo.present import details, markdown, sentences, why_parts
 from demo.ui.html import sections
 
 OLD = sentences.basis(ok_result(), ENGLISH)
@@ -128,7 +128,7 @@ def test_agreement_says_what_was_compared() -> None:
         ({"mask_iou": 1.0, "changed_pixels": 0.0}, "Eager and compiled agree: the masks are the same."),
         ({}, "Eager and compiled agree."),
     ]:
-        assert same_answer.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
+        assert why_parts.agreement(ok_result(parity=Parity("match", 0.0, "", task)), ENGLISH) == told
 
 
 def test_two_empty_pictures_are_not_called_a_match() -> None:
@@ -136,8 +136,8 @@ def test_two_empty_pictures_are_not_called_a_match() -> None:
     result = ok_result(
         parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions={"eager": nothing, "compiled": nothing}
     )
-    assert same_answer.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
-    assert same_answer.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
+    assert why_parts.agreement(result, ENGLISH) == "Eager and compiled agree: neither finds anything."
+    assert why_parts.agreement(ok_result(parity=Parity("not comparable", None, ""), predictions=None), ENGLISH) == ""
 
 
 def test_counts_are_grouped_and_agree_with_their_noun() -> None:

@@ -15,7 +15,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
-from demo.present import same_answer, sentences, several_runs
+from demo.present import sentences, why_parts
 from demo.ui.html.elements import drawn
 from demo.ui.tabs.links import RUN
 
@@ -88,11 +88,8 @@ def _span(speedup: Speedup, lang: Language) -> str:
     return lang.plain("history_slowdown" if slower else "history_speedup", low=low, high=high)
 
 
-def comparison(results: Sequence[RunResult], lang: Language) -> tuple[Markup, Markup]:
-    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each.
-
-    The chart of calls over time stands between the two.
-    """
+def comparison(results: Sequence[RunResult], lang: Language) -> Markup:
+    """Two to four runs: their speed-ups with intervals on one axis, and the figures in a table, a column each."""
     letters = "ABCD"[: len(results)]
     head = drawn(
         "comparison.head",
@@ -101,18 +98,8 @@ def comparison(results: Sequence[RunResult], lang: Language) -> tuple[Markup, Ma
         differences=_differences(results, lang),
         winner=_winner(results, letters, lang),
         chart=_chart(results, letters, lang),
-        untimed=_untimed(results, letters, lang),
     )
-    return head, drawn("comparison.table", lang, letters, list(_lines(results, lang)))
-
-
-def _untimed(results: Sequence[RunResult], letters: str, lang: Language) -> str:
-    """Why there is no chart of calls over time, or which run is not in it; '' where both are."""
-    if len(results) != len(several_runs.LETTERS):
-        return lang.plain("compared_two")
-    without = [letter for letter, result in zip(letters, results, strict=True) if not several_runs.timeline(result)]
-    names = lang.listed([lang.plain_value(letter) for letter in without])
-    return lang.composed("compared_untimed", names=names) if without else ""
+    return head + drawn("comparison.table", lang, letters, list(_lines(results, lang)))
 
 
 def _differences(results: Sequence[RunResult], lang: Language) -> str:
@@ -277,7 +264,7 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
     yield line(lang.plain("row_noise_floor"), lambda one: value(_floor(one)))
     yield line(lang.plain("row_first"), lambda one: _first_call(one, lang))
     yield line(lang.plain("compared_pays"), lambda one: _break_even(one, lang))
-    yield line(lang.plain("compared_outputs"), lambda one: same_answer.parity(one, lang))
+    yield line(lang.plain("compared_outputs"), lambda one: why_parts.parity(one, lang))
 
 
 def _throughput(result: RunResult, lang: Language) -> str:

@@ -14,7 +14,7 @@ from demo.core.images import decode_preview
 from demo.core.languages import Language
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
-from demo.present import drawing, palette, same_answer, sentences
+from demo.present import drawing, palette, sentences, why_parts
 from demo.ui.html.elements import VARIANTS, drawn
 from demo.ui.look import source
 
@@ -31,7 +31,7 @@ def shown(result: RunResult, lang: Language) -> Markup:
             return Markup()
         body = drawn("outputs.aside", lang, "random_weights")
     else:
-        notes = drawn("outputs.notes", lang, same_answer.agreement(result, lang), scenes.is_beyond(result))
+        notes = drawn("outputs.notes", lang, why_parts.agreement(result, lang), scenes.is_beyond(result))
         if seen["eager"].text is not None:
             body, heading = notes + _texts(result, seen, lang), "what_the_model_writes"
         elif seen["eager"].labels is not None:
@@ -129,8 +129,8 @@ def _texts(result: RunResult, seen: dict[str, Predictions], lang: Language) -> M
         "outputs.texts",
         lang,
         prompt=result.spec.prompt,
-        parted=same_answer.parted(result, lang),
-        parted_at=same_answer.parted_at(result),
+        parted=why_parts.parted(result, lang),
+        parted_at=why_parts.parted_at(result),
         slowed=slowed,
         columns=columns,
     )

@@ -14,7 +14,7 @@ from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
-from demo.present import sentences, several_runs
+from demo.present import sentences
 from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
@@ -100,8 +100,6 @@ class HistoryTab:
                 self.keep_button = gr.Button(label("keep_them"), elem_id="keep")
             with gr.Column(elem_id="compared", elem_classes="comparison"):
                 self.compared = gr.HTML("", apply_default_css=False)
-                self.over_time = gr.Plot(visible=False, show_label=False, elem_id="compared-over-time")
-                self.figures = gr.HTML("", apply_default_css=False)
             self.runs = gr.HTML("", elem_id="runs", apply_default_css=False, js_on_load=LIST, html_template=PLACED)
             self.more_button = gr.Button(label("show_more"), visible=False, elem_id="more")
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
@@ -124,7 +122,7 @@ class HistoryTab:
         tab.select(self._show_first, self.search, shown, **AT_ONCE)
         self.search.change(self._show_first, self.search, shown, trigger_mode="always_last", **AT_ONCE)
         # a comparison stands above the list and would hide what the search finds
-        compared = [self.compared, self.over_time, self.figures, self.chosen]
+        compared = [self.compared, self.chosen]
         address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
         self.search.change(_not_compared, None, compared, **AT_ONCE).then(None, self.chosen, **address)
         reopened = tab.select(
@@ -219,9 +217,7 @@ class HistoryTab:
             )
             return *_comparison_stays(), message
         chosen = links.query_of_choices("history", {COMPARE: " ".join(ids)}, NOTHING)
-        chart = several_runs.calls_over_time(results, lang := request_language(request))
-        head, figures = comparison.comparison(results, lang)
-        return head, gr.update(value=chart, visible=chart is not None), figures, chosen, ""
+        return comparison.comparison(results, request_language(request)), chosen, ""
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> tuple[Any, ...]:
         """Shows the comparison that the address names, if it is not the one that is shown."""
@@ -280,12 +276,12 @@ class HistoryTab:
 
 
 def _not_compared() -> tuple[Any, ...]:
-    """Updates that remove a comparison, with its chart and its table."""
-    return "", gr.update(value=None, visible=False), "", ""
+    """Updates that remove a comparison."""
+    return "", ""
 
 
 def _comparison_stays() -> tuple[Any, ...]:
-    return gr.skip(), gr.skip(), gr.skip(), gr.skip()
+    return gr.skip(), gr.skip()
 
 
 def _ids(ticked: str) -> list[str]:

@@ -62,8 +62,8 @@ def more(page: Page, search: str, state: Any) -> tuple[str, Any, Any]:
 
 def compared(page: Page, ticked: str) -> tuple[Any, str]:
     """The comparison of the ticked runs, and a message."""
-    head, _, figures, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
-    return (head + figures, message) if isinstance(head, str) else (head, message)
+    html, _, message = handler(page, of=(tab(page).compare_button, "click"))(ticked)
+    return html, message
 
 
 def exported(page: Page, format: str, ticked: str, search: str) -> tuple[Any, str]:
@@ -132,7 +132,7 @@ def test_texts_from_outside_cannot_become_html() -> None:
     failed = failed_result(id='"><b>', failure=Failure("load", HOSTILE, HOSTILE))
     for html in (
         comparison.listing([hostile, failed], 2, HOSTILE, ENGLISH),
-        "".join(comparison.comparison([hostile, failed], ENGLISH)),
+        comparison.comparison([hostile, failed], ENGLISH),
     ):
         assert not Tags(html).runs_script
         assert HOSTILE not in html
@@ -198,7 +198,7 @@ def test_runs_of_which_anything_else_was_asked_are_not_said_to_differ_by_noise_o
         if field in without_meaning("image-classification"):
             spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt=PROMPT, device="cpu")
         result, other = ok_result(spec=spec), dataclasses.replace(spec, **{field: OTHERWISE[field]})
-        html = "".join(comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH))
+        html = comparison.comparison([result, ok_result(id="other", spec=other)], ENGLISH)
         assert "the differences are noise" not in html and "They differ in: " in html
 
 
@@ -211,7 +211,7 @@ def test_equal_runs_whose_answers_differ_too_much_are_not_said_to_differ_by_nois
         ([fast, slow], False),
         ([fast, ok_result(id="lost", status="cancelled", eager=None, compiled=None)], False),
     ):
-        html = "".join(comparison.comparison(results, ENGLISH))
+        html = comparison.comparison(results, ENGLISH)
         assert ("the differences are noise" in html) is noise
         assert ("differ by more than noise" in html) is not noise
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
+import io
 import json
 import re
 import zlib
@@ -16,13 +18,13 @@ from typing import Any
 import pytest
 import tiny_vit
 
+from demo.cli import cache_command
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs import cache_file
 from demo.runs.precompiler import Precompiler
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
@@ -55,15 +57,16 @@ def saved(specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "vit.cache"
     unknown = dataclasses.replace(SPEC, checkpoint=str(folder / "none"))
-    said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE, str(folder / "cache"))
         *_, last = Precompiler(processes=2).compile([unknown, *specs], PICTURE)
         assert last == (3, 3)
         compiled = files_of(folder / "cache")
         assert [path for path in compiled if path.suffix == ".so"]
-        assert cache_file.save(file, specs, PICTURE, said.append) == 2
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            assert cache_command.save(file, specs, PICTURE) == 2
         assert files_of(folder / "cache") == compiled
+    said = told.getvalue().splitlines()
     assert len(said) == 2 and "batch 2" in said[1]
     assert [path.name for path in folder.iterdir() if path.name != "cache"] == ["vit.cache"]
     return file
@@ -132,7 +135,7 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
         raise RuntimeError("no such operator")
 
     monkeypatch.setattr(cache_artifacts.precompile, "compile_ahead", fail)
-    job = {"file": str(tmp_path / "vit.cache"), "specs": [plain(SPEC)], "image": str(PICTURE)}
+    job = {"file": str(tmp_path / "vit.cache"), "specs": [plain(SPEC)], "input_file": str(PICTURE)}
     _, failed, refused = cache_artifacts.answers(job)
     assert failed["said"].startswith("Not in the file") and "shapes-vit, batch 1" in failed["said"]
     assert refused["refused"].startswith("Nothing was saved")
@@ -149,22 +152,22 @@ def test_what_the_process_refuses_is_refused_here(tmp_path: Path, monkeypatch: p
             send=jobs.append, lines=lambda: (json.dumps(answer) for answer in cache_artifacts.answers(jobs[0]))
         )
 
-    monkeypatch.setattr(cache_file, "child_process", process)
+    monkeypatch.setattr(cache_command, "child_process", process)
     with pytest.raises(BadInput, match=r"nowhere\.cache"):
-        cache_file.load(tmp_path / "nowhere.cache")
+        cache_command.load(tmp_path / "nowhere.cache")
 
 
 @pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
 def test_the_command_says_how_many_cells_are_in_the_file_and_what_was_loaded(
     compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answer(job: dict[str, Any], say: Callable[[str], None]) -> Any:
+    def answer(job: dict[str, Any]) -> Any:
         if "specs" not in job:
             return "7 entries are now in a folder."
         Path(job["file"]).write_bytes(bytes(2000))
         return compiled
 
-    monkeypatch.setattr(cache_file, "_ask", answer)
+    monkeypatch.setattr(cache_command, "_ask", answer)
     file = str(tmp_path / "vit.cache")
     assert main(["cache", "save", file, "--checkpoint", "shapes-vit", "--batch-size", "1,2"]) == code
     assert f"{compiled} of 2 cells, 2.00 kB" in capsys.readouterr().out
