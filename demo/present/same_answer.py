@@ -22,7 +22,7 @@ def agreement(result: RunResult, lang: Language) -> str:
         shares = [text for name, share in parity.task.items() if (text := _share(name, share, lang))]
     if not shares:
         return lang.sentence(verdict)
-    return lang.sentence(lang.composed("agreement", verdict=verdict, details=lang.listed(shares)))
+    return lang.sentence(lang.composed("setting", name=verdict, value=lang.listed(shares)))
 
 
 MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
@@ -38,7 +38,7 @@ _SHARES = {
 def _share(name: str, share: float, lang: Language) -> str:
     """A task-level figure of parity as text; '' for one too small to mention."""
     if key := _SHARES.get(name):
-        return lang.plain(f"{key}_same") if round(share, 3) == 1 else lang.plain(key, share=fmt.percent(share))
+        return lang.plain(key, share=fmt.percent(share))
     if name == "score_difference" and share >= MIN_SCORE:
         return lang.plain("share_scores", share=f"{share:.2g}")
     if name == "changed_pixels" and share >= MIN_PIXELS:

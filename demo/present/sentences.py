@@ -42,7 +42,7 @@ def outcome(result: RunResult) -> Outcome | None:
 WIDE = 0.1
 """From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
 _OPEN = {
-    "narrow": ("narrow_figure", "", "answer_narrow"),
+    "narrow": ("answer_narrow", "", "answer_narrow"),
     "noise": ("unsure_figure", "unsure_after", "answer_unsure"),
     "busy": ("busy_figure", "busy_after", "answer_busy"),
     "void": ("void_figure", "void_after", "answer_void"),
@@ -57,7 +57,7 @@ def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | 
         return None
     if verdict in ("void", "unsure"):
         middle, after, _ = _OPEN[_openness(speedup)]
-        return "", lang.plain(middle), lang.plain(after) if after else ""
+        return "", lang.capital(lang.plain(middle)), lang.plain(after) if after else ""
     rough = [lang.plain("rough")] if result.rough else []
     if verdict == "same":
         return lang.plain("same_before"), lang.plain("same_figure"), " ".join(rough)
@@ -153,7 +153,7 @@ def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | Non
             effect = "slower" if cost.verdict == "faster" else "faster"
             ends_shown = (cost.low, cost.high) if cost.ratio > 1 else (1 / cost.high, 1 / cost.low)
             shown = lang.plain_value(fmt.estimate(max(cost.ratio, 1 / cost.ratio), *ends_shown))
-            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"break_{effect}_after")
+            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"{effect}_after")
         case "same":
             return lang.plain("break_same_before"), lang.plain("same_figure"), ""
         case _:
@@ -317,9 +317,7 @@ def compiled_first(result: RunResult, lang: Language) -> list[str]:
 
 
 def count(number: int, thing: str, lang: Language) -> str:
-    """'no breaks', '1 break', '1 200 calls'."""
-    if not number:
-        return lang.plain(f"count_{thing}_none")
+    """'0 breaks', '1 break', '1 200 calls'."""
     return lang.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
 
 

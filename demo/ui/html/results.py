@@ -37,9 +37,9 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
         return checkpoint, lang.plain("published_own", model=sentences.short(checkpoint), year=2023)
     if task == TEXT_GENERATION:
         return "", lang.plain("published_none")
-    relative, known = _RELATIVE_OF_TASK[task], catalog.find(checkpoint)
-    kin = "published_kin" if known is not None and known.bundled else "published_best_known"
-    return relative, lang.plain(kin, model=sentences.short(checkpoint), relative=sentences.short(relative), year=2023)
+    relative = _RELATIVE_OF_TASK[task]
+    names = {"model": sentences.short(checkpoint), "relative": sentences.short(relative)}
+    return relative, lang.plain("published_kin", **names, year=2023)
 
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
@@ -166,14 +166,13 @@ def forecast(
     checkpoint: Checkpoint | None,
     doubts: Iterable[str],
     lang: Language,
-    download: bool = True,
     query: str = "",
 ) -> str:
     """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice.
 
     `query` is that of a link to the form's values, which copy.js copies.
     """
-    basis = _basis(expected, checkpoint, lang, download)
+    basis = _basis(expected, checkpoint, lang)
     told = [lang.plain(f"doubt_{doubt.replace(' ', '_')}") for doubt in doubts]
     return drawn("results.forecast", lang, _expected(expected, lang), basis, told, query)
 
@@ -184,18 +183,18 @@ def _expected(expected: Forecast | None, lang: Language) -> str:
         return lang.plain("forecast_unknown")
     time = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
     if not expected.memory_bytes:
-        return lang.capital(lang.composed("forecast_time", time=time))
+        return lang.capital(time)
     memory = lang.plain("about", value=fmt.size(expected.memory_bytes))
     return lang.capital(lang.composed("forecast_time_memory", time=time, memory=memory))
 
 
-def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language, download: bool) -> str:
+def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language) -> str:
     if expected is None:
         return ""
     if expected.basis == "parameters":
         known = fmt.parameters(checkpoint.parameters) if checkpoint is not None else ""
-        return lang.plain("basis_parameters" if download else "basis_parameters_here", parameters=known)
-    return lang.plain(f"basis_{expected.basis}_{'one' if expected.runs == 1 else 'many'}", count=expected.runs)
+        return lang.plain("basis_parameters", parameters=known)
+    return lang.plain("basis_same", count=expected.runs)
 
 
 def no_forecast(sentence: str, lang: Language) -> str:

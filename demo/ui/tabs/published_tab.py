@@ -133,7 +133,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> dict[
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     published_here = {row.gpu for row in within if row.measured is None}
     gpus = {
-        gpu: gpu if gpu in published_here else lang.plain("published_own_gpu", gpu=gpu)
+        gpu: gpu if gpu in published_here else lang.listed([gpu, lang.plain("published_measured")])
         for gpu in published.values(within, "gpu")
     }
     every = (lang.plain("choice_all"), ALL)

@@ -75,7 +75,7 @@ class SweepTab:
                     form.choices(WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
-                    info=label("sweep_weights_info"),
+                    info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 self._fresh = gr.Checkbox(False, label=label("anew"), info=label("anew_info"))
