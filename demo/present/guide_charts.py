@@ -217,7 +217,7 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
         lang.plain("asked_batch", size=spec.batch_size),
         lang.plain("beside_mode", mode=spec.mode),
         lang.plain_value(spec.dtype),
-        lang.plain("asked_weights" if spec.weights == "random" else "beside_pretrained"),
+        sentences.named_setting("weights", spec.weights, lang),
     ]
     source = [
         lang.composed("chart_here_setting", setting=lang.listed(setting)),
@@ -259,7 +259,7 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
             "chart_measured_call", versions=versions, dtype=lang.plain_value(first.measured.dtype), days=period
         )
     size = first.batch_size
-    batch = lang.plain("chart_batch_of", size=size) if size > 1 else lang.plain("chart_one_image")
+    batch = lang.plain("asked_batch", size=size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
     return [lang.listed([lang.plain_value(_short(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
@@ -267,8 +267,8 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
 
 def _versions(rows: Sequence[PublishedRow], lang: Language) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
-    torch = sentences.enumerated(map(lang.plain_value, dict.fromkeys(_short(row.torch) for row in rows)), lang)
-    return lang.composed("chart_versions", torch=torch, mode=lang.plain_value(rows[0].mode))
+    torch = [lang.plain_value(f"torch {name}") for name in dict.fromkeys(_short(row.torch) for row in rows)]
+    return lang.listed([sentences.enumerated(torch, lang), lang.plain("beside_mode", mode=rows[0].mode)])
 
 
 def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:

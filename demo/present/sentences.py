@@ -178,7 +178,7 @@ def status(result: RunResult, lang: Language) -> str:
 def settings_line(spec: RunSpec, lang: Language) -> str:
     """'shapes-vit · batch 4 · default · float32', then the options that are not at their default, switches last.
 
-    Only options with a text `asked_<name>` are listed.
+    Only switches and options with a text `asked_<name>` are listed.
     """
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
@@ -200,6 +200,8 @@ def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
             parts.append(count(value, "thread", lang))
         elif (key := f"asked_{option.name}") in lang.texts:
             parts.append(lang.plain(key, **{option.name: value}))
+        elif option.kind == "switch":
+            parts.append(lang.plain(option.name).lower())
     return parts
 
 
@@ -225,7 +227,7 @@ def interval_alone(result: RunResult, lang: Language) -> str:
         return ""
     slower = speedup.verdict == "slower"
     low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
-    return _interval("interval_slowdown" if slower else "interval_speedup", low, high, lang)
+    return _interval("history_slowdown" if slower else "history_speedup", low, high, lang)
 
 
 def basis(result: RunResult, lang: Language) -> str:
@@ -271,13 +273,13 @@ def break_interval(result: RunResult, lang: Language) -> str:
     if cost is None:
         return ""
     if cost.verdict == "slower":
-        return _interval("interval_speedup", 1 / cost.high, 1 / cost.low, lang)
-    return _interval("interval_slowdown", cost.low, cost.high, lang)
+        return _interval("history_speedup", 1 / cost.high, 1 / cost.low, lang)
+    return _interval("history_slowdown", cost.low, cost.high, lang)
 
 
 def _interval(key: str, low: float, high: float, lang: Language) -> str:
     least, most = ends(low, high)
-    return lang.plain(key, low=least, high=most, confidence="95 %")
+    return lang.listed([lang.plain(key, low=least, high=most), lang.plain("confidence", confidence="95 %")])
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
