@@ -168,8 +168,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     what = lang.plain_value(models[0]) if len(models) == 1 else lang.plain("chart_mean_models")
     source = [lang.composed("chart_axes", what=what)]
     versions = dict.fromkeys(
-        lang.listed([_versions([row], lang), *([lang.plain_value(row.measured.dtype)] if row.measured else [])])
-        for row in rows
+        lang.listed([_versions([row], lang), *([lang.plain_value(row.dtype)] if row.measured else [])]) for row in rows
     )
     source.append(lang.texts["semicolon"].join(versions))
     source += [_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points if len(models) > 1]
@@ -188,7 +187,7 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
 
     That is the same compile mode, float32, and otherwise the guide's settings.
     """
-    if row.measured is not None:
+    if row.measured:
         return [other for other in rows if other.subset == row.subset]
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
     return [other for other in rows if other.subset == row.subset or other.subset == alike]
@@ -250,14 +249,12 @@ def _written(figure: go.Figure, size: int) -> go.Figure:
 def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
     first, versions = rows[0], _versions(rows, lang)
-    days = sorted({row.measured.date for row in rows if row.measured})
-    if first.measured is None:
+    days = sorted({row.date for row in rows if row.measured})
+    if not first.measured:
         how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions)
     else:
         period = lang.plain_value(days[0]) if days[0] == days[-1] else lang.plain("between", low=days[0], high=days[-1])
-        how = lang.composed(
-            "chart_measured_call", versions=versions, dtype=lang.plain_value(first.measured.dtype), days=period
-        )
+        how = lang.composed("chart_measured_call", versions=versions, dtype=lang.plain_value(first.dtype), days=period)
     size = first.batch_size
     batch = lang.plain("asked_batch", size=size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
@@ -272,7 +269,7 @@ def _versions(rows: Sequence[PublishedRow], lang: Language) -> str:
 
 
 def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:
-    measured = {row.measured is not None for row in rows}
+    measured = {row.measured for row in rows}
     return [text for kind, text in ((False, lang.plain("chart_source")), (True, own)) if kind in measured]
 
 

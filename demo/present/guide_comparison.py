@@ -58,7 +58,7 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
     """
     nearest = []
     for gpu in GPUS:
-        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (None, gpu, spec.checkpoint)]
+        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, spec.checkpoint)]
         own = [row for row in own if row.mode == spec.mode] or [row for row in own if row.mode == "default"]
         if own:
             nearest.append(min(own, key=lambda row: (_distance(row, spec), _DETAIL.get(row.subset, 9))))

@@ -88,8 +88,8 @@ def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
     if not rows:
         return []
     first = rows[0]
-    alike = (first.subset, first.gpu, first.batch_size, first.measured is None)
-    return published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured is None) == alike)
+    alike = (first.subset, first.gpu, first.batch_size, first.measured)
+    return published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
 
 
 def published_table(
@@ -131,7 +131,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> dict[
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
-    published_here = {row.gpu for row in within if row.measured is None}
+    published_here = {row.gpu for row in within if not row.measured}
     gpus = {
         gpu: gpu if gpu in published_here else lang.listed([gpu, lang.plain("published_measured")])
         for gpu in published.values(within, "gpu")
@@ -189,7 +189,7 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
         [_line(row, without_further(row, every), lang) for row in rows],
         count=sentences.count(len(rows), "row", lang),
         downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
-        random=any(row.measured is not None and row.measured.weights == "random" for row in rows),
+        random=any(row.weights == "random" for row in rows),
         problems=problems,
         about={
             "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
@@ -201,10 +201,9 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
 
 def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> dict[str, object]:
     """What the template shows of a row; `plain` is the row without its further settings, to compare with."""
-    own = row.measured
     how = f"torch {row.torch}, {row.mode}"
-    if own:
-        how = ", ".join([how, own.dtype, *further_settings(row), own.date])
+    if row.measured:
+        how = ", ".join([how, row.dtype, *further_settings(row), row.date])
     against = None
     if plain is not None and row.compiled_seconds and plain.compiled_seconds:
         against = (fmt.ratio(plain.compiled_seconds / row.compiled_seconds), ", ".join(further_settings(row)))
@@ -219,12 +218,12 @@ def _line(row: PublishedRow, plain: PublishedRow | None, lang: Language) -> dict
         "column_compiled": _milliseconds(row.compiled_seconds),
         "against": against,
         "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
-        "ends": sentences.ends(own.low, own.high) if own and own.low and own.high else None,
+        "ends": sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None,
         "column_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
         "column_with": how,
-        "own": own is not None,
-        "threads": sentences.count(own.threads, "thread", lang) if own and own.threads is not None else "",
-        "repeats": own.repeats if own and own.repeats is not None and own.repeats > 1 else None,
+        "own": row.measured,
+        "threads": sentences.count(row.threads, "thread", lang) if row.threads is not None else "",
+        "repeats": row.repeats if row.repeats is not None and row.repeats > 1 else None,
     }
 
 
@@ -238,8 +237,8 @@ def _here(row: PublishedRow, lang: Language) -> str:
     How often and how long it was timed is left to the form.
     """
     asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
-    if row.measured is not None:
-        asked |= settings_of(row.subset) | {"dtype": row.measured.dtype, "weights": row.measured.weights}
+    if row.measured:
+        asked |= settings_of(row.subset) | {"dtype": row.dtype, "weights": row.weights}
     known = catalog.find(row.checkpoint)
     if known is not None and known.takes_text:
         asked["text"] = catalog.QUERIES
