@@ -44,7 +44,7 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
     _, sentence = published_for(checkpoint, task, lang)
-    return f'<p class="figure-title">{lang.marked(sentence)}</p>'
+    return drawn("results.note", lang, sentence, "figure-title")
 
 
 def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
@@ -127,7 +127,8 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     """Under the list: what is known of the chosen checkpoint."""
     if checkpoint is None:
         refused = catalog.refusal(named)
-        return _note(lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named), lang)
+        told = lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named)
+        return drawn("results.note", lang, told)
     facts = [lang.plain("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
         facts.append(lang.plain("note_parameters", count=fmt.parameters(checkpoint.parameters)))
@@ -142,23 +143,19 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     return drawn("results.facts", lang, facts, knows)
 
 
-def _note(plain: str, lang: Language) -> str:
-    return f'<p class="note">{lang.marked(plain)}</p>'
-
-
 def public_note(what: str, lang: Language) -> str:
     """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
-    return _note(lang.plain(f"{what}_public"), lang)
+    return drawn("results.note", lang, lang.plain(f"{what}_public"))
 
 
 def picture_refused(sentence: str, lang: Language) -> str:
     """Under a picture that no run could read: the reason."""
-    return f'<p class="note" role="status"><b aria-hidden="true">!</b> {lang.quoted(sentence)}</p>'
+    return drawn("results.refused_picture", lang, sentence)
 
 
 def mode_note(mode: str, lang: Language) -> str:
     key = f"mode_{mode.replace('-', '_')}"
-    return _note(lang.plain(key if key in lang.texts else "mode_unknown"), lang)
+    return drawn("results.note", lang, lang.plain(key if key in lang.texts else "mode_unknown"))
 
 
 def forecast(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import gradio as gr
-from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core import format as fmt
@@ -73,7 +72,7 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
         lines = published.select(tables.rows, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
-        refusal = drawn("published.status", lang, Markup(lang.quoted(str(refused))))
+        refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
         return [*lists, refusal, nothing, nothing, nothing, _table([], tables.problems, lang)]
     one = one_setting(rows)
     figures = [guide_charts.durations(one, lang), guide_charts.improvements(one, lang)]
@@ -155,12 +154,12 @@ def _subset(name: str, lang: Language) -> str:
 def _scope(rows: Sequence[PublishedRow], one: Sequence[PublishedRow], lang: Language) -> str:
     """What the charts show, if that is less than the table shows."""
     if not rows:
-        return drawn("published.status", lang, Markup(lang.html("published_no_row")))
+        return drawn("published.status", lang, lang.plain("published_no_row"))
     first = one[0]
     if len(one) == len(rows):
         return ""
     setting: dict[str, object] = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
-    return drawn("published.status", lang, Markup(lang.html("published_scope", **setting)))
+    return drawn("published.status", lang, lang.plain("published_scope", **setting))
 
 
 _COLUMNS = (

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import MutableMapping
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 from gradio.blocks import BlockFunction
@@ -124,6 +126,16 @@ def install_mcp_server() -> None:
 # ---- a script; programs that draw previews run none.
 
 PREVIEW_TAGS = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
+
+
+# ---- A `page` parameter in the address of a single page is an error 500. No upstream issue found.
+
+
+def drop_page_parameter(scope: MutableMapping[str, Any]) -> None:
+    """Removes `page` from the query of an ASGI scope: gradio would look for one of several pages."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    if any(name == "page" for name, _ in query):
+        scope["query_string"] = urlencode([pair for pair in query if pair[0] != "page"]).encode()
 
 
 # ---- Whoever asks for the answer of a call twice, or of none, waits for ever. No upstream issue found.

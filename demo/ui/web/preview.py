@@ -33,7 +33,7 @@ from demo.ui.html.elements import drawn
 PICTURE = Path(__file__).resolve().parents[3] / "assets" / "screenshots" / "preview.png"
 ADDRESS, CARD, BADGE = "/preview.png", "/card/{run}.png", "/badge/{run}.svg"
 TABS = ("history", "shared", "published", "sweep")
-"""Those whose name stands in the title; the first tab has the title of its run."""
+"""The tabs whose name stands in the title; the first tab has the title of its run."""
 KEPT = 64
 """Cards, of some forty kilobytes each."""
 MAX_WAITING = 32
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def _headers(seconds: int = 0) -> dict[str, str]:
-    """Those of an answer that may be kept elsewhere for so many seconds."""
+    """Headers of an answer that may be kept elsewhere for so many seconds; 0 forbids it."""
     kept = f"public, max-age={seconds}" if seconds else "no-store"
     return {"cache-control": kept, "x-content-type-options": "nosniff"}
 

@@ -28,7 +28,7 @@ from starlette.requests import ClientDisconnect, Request
 from demo.core import limits
 from demo.ui.web import allowed_routes
 from demo.ui.web.calls import arguments, misfit, no_room
-from demo.ui.web.gradio_workarounds import has_answer
+from demo.ui.web.gradio_workarounds import drop_page_parameter, has_answer
 
 _log = logging.getLogger(__name__)
 
@@ -129,6 +129,8 @@ class Guard:
 
     async def _checked(self, scope: Message, path: str, receive: Receive) -> Receive:
         """What gradio is to read the request's body from. Raises Refused where it may not read it."""
+        if path == "/":
+            drop_page_parameter(scope)
         if scope["method"] != "POST":
             return receive
         if path == UPLOAD:  # gradio reads it in pieces and limits each file of it
