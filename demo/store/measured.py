@@ -20,7 +20,7 @@ from demo.core.files import replacing
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.store import csv_text
-from demo.store.tables import COLUMNS, Measured, PublishedRow, cells, read_row
+from demo.store.tables import COLUMNS, PublishedRow, cells, read_row
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
@@ -139,8 +139,7 @@ def settings_of(subset: str) -> dict[str, Any]:
 
 def further_settings(row: PublishedRow) -> list[str]:
     """What the name of a table says beside compile mode and number format, which have columns: ['freezing']."""
-    dtype = row.measured.dtype if row.measured is not None else ""
-    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, dtype)]
+    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, row.dtype)]
 
 
 def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
@@ -150,17 +149,17 @@ def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
     had another speed on another day changes nothing. The newest row of the same device without those settings counts.
     None without such a row, and where either ran out of memory.
     """
-    if row.measured is None or not further_settings(row):
+    if not row.measured or not further_settings(row):
         return None
     alike = [
         other
         for other in rows
-        if other.measured is not None
+        if other.measured
         and not further_settings(other)
-        and (other.checkpoint, other.batch_size, other.mode, other.measured.dtype, other.measured.device)
-        == (row.checkpoint, row.batch_size, row.mode, row.measured.dtype, row.measured.device)
+        and (other.checkpoint, other.batch_size, other.mode, other.dtype, other.device)
+        == (row.checkpoint, row.batch_size, row.mode, row.dtype, row.device)
     ]
-    plain = max(alike, key=lambda other: other.measured.date if other.measured else "", default=None)
+    plain = max(alike, key=lambda other: other.date, default=None)
     if plain is None or not plain.speedup or not row.speedup:
         return None
     return row.speedup / plain.speedup
@@ -199,20 +198,19 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         checkpoint=spec.checkpoint,
         eager_seconds=result.latencies.get("eager"),
         compiled_seconds=compiled,
-        measured=Measured(
-            speedup=round(speedup.ratio, 4) if speedup else None,
-            low=round(speedup.low, 4) if speedup else None,
-            high=round(speedup.high, 4) if speedup else None,
-            dtype=spec.dtype,
-            weights=spec.weights,
-            transformers=machine.transformers,
-            triton=machine.triton or "",
-            device=machine.device_name,
-            driver=machine.driver or "",
-            commit=commit,
-            date=result.started_at[:10],
-            basis=speedup.basis if speedup else "",
-            repeats=len(result.earlier) + 1,
-            threads=machine.threads if spec.device == "cpu" else None,
-        ),
+        measured=True,
+        estimate=round(speedup.ratio, 4) if speedup else None,
+        speedup_low=round(speedup.low, 4) if speedup else None,
+        speedup_high=round(speedup.high, 4) if speedup else None,
+        dtype=spec.dtype,
+        weights=spec.weights,
+        transformers=machine.transformers,
+        triton=machine.triton or "",
+        device=machine.device_name,
+        driver=machine.driver or "",
+        commit=commit,
+        date=result.started_at[:10],
+        speedup_basis=speedup.basis if speedup else "",
+        repeats=len(result.earlier) + 1,
+        threads=machine.threads if spec.device == "cpu" else None,
     )

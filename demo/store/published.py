@@ -41,7 +41,7 @@ class Fault:
 
     def at(self, row: PublishedRow) -> bool:
         return (
-            row.measured is None
+            not row.measured
             and self.rows is not None
             and all(getattr(row, column) == value for column, value in self.rows.items())
         )
@@ -76,7 +76,7 @@ def sources() -> tuple[Source, ...]:
 
 def notes(row: PublishedRow) -> tuple[str, ...]:
     """Caveats of a row; most have none."""
-    if row.measured is not None and row.measured.weights == "random":
+    if row.weights == "random":
         return ("Random weights: latency does not depend on their values.",)
     return faults_at(row)
 
@@ -87,7 +87,7 @@ def faults_at(row: PublishedRow) -> tuple[str, ...]:
 
 
 def origin(row: PublishedRow) -> str:
-    return PUBLISHED if row.measured is None else MEASURED
+    return MEASURED if row.measured else PUBLISHED
 
 
 # The filter
@@ -147,8 +147,8 @@ def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
     """One row for each subset, GPU, batch size and checkpoint: of several measurements the one of the latest day."""
     kept: dict[tuple[Any, ...], PublishedRow] = {}
     for row in given:
-        key = (row.measured is None, row.subset, row.gpu, row.batch_size, row.checkpoint)
-        if key not in kept or _day(row) >= _day(kept[key]):
+        key = (row.measured, row.subset, row.gpu, row.batch_size, row.checkpoint)
+        if key not in kept or row.date >= kept[key].date:
             kept[key] = row
     return list(kept.values())
 
@@ -157,10 +157,6 @@ def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
     """The geometric mean of the rows that have times; None where none has."""
     ratios = [row.speedup for row in given if row.speedup is not None]
     return geometric_mean(ratios) if ratios else None
-
-
-def _day(row: PublishedRow) -> str:
-    return row.measured.date if row.measured else ""
 
 
 # Export

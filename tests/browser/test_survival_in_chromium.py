@@ -130,9 +130,9 @@ def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(vi
     first, second = visitor(), visitor()
     run(first, LONG)
     run(second)
-    second.get_by_text("One run is ahead of yours.").wait_for()
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
     opened(second)  # the place in the line is kept, too
-    second.get_by_text("One run is ahead of yours.").wait_for()
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
     first.locator("#cancel").click()
     second.locator(HEADLINE).wait_for()
     assert second.locator(HEADLINE).inner_text() == "2.00×"

@@ -51,7 +51,7 @@ def _doing(going: BestSearch, lang: Language) -> Markup:
     event: Event | None = going.doing
     match event:
         case Waiting(ahead):
-            return Markup(lang.html("sweep_turn", ahead=ahead))
+            return Markup(lang.html("waiting_ahead", count=ahead))
         case Timing(place, timing):
             way = lang.capital(best_words.name(going.search.ways[place], lang))
             return Markup(f"<b>{lang.marked(way)}</b> · {progress.doing(timing, lang)}")

@@ -120,7 +120,7 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
     assert text.startswith("Another size? Batch 2, 64 × 48: first call 6.1 s, then 1.33×")
     assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
     assert f"Pays for itself after {sentences.grouped(fmt.two_digits(LARGER.calls_to_pay or 0))} calls." in text
-    assert "Batch 1, 64 × 48" in text and "no recompile" in text and "partly left to eager" in text
+    assert "Batch 1, 64 × 48" in text and "0 recompiles" in text and "partly left to eager" in text
     assert "Never pays for itself." in text
 
 
@@ -192,7 +192,7 @@ def test_the_lines_cross_where_the_break_even_says() -> None:
     result = full_result()
     drawn = lines(result)
     assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
-    for cache, cost in (("cold", 31.2), ("warm", 3.4)):
+    for cache, cost in (("empty cache", 31.2), ("filled cache", 3.4)):
         even = result.break_even(cost)
         assert even is not None and even.calls is not None
         (_, end), (y0, y1) = drawn["eager"][0], drawn[f"compiled, {cache}"][1]
