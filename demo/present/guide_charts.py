@@ -101,7 +101,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
                 name=lang.listed([lang.plain_value(gpu), whose]),
                 x=list(means),
                 y=list(means.values()),
-                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],
+                text=[*map(fmt.ratio, means.values())],
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
@@ -111,8 +111,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        told = [_name(gpu, 16), *([lang.plain("chart_own")] if own else []), fmt.ratio(ends[number])]
-        names.append(" ".join(told))
+        names.append(f"{_name(gpu, 11)} {lang.plain('chart_own')}" if own else _name(gpu, 16))
         name_at_end(figure, names[-1], ends[number], sign, colour, shifts[number])
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(
