@@ -101,7 +101,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
                 name=lang.listed([lang.plain_value(gpu), whose]),
                 x=list(means),
                 y=list(means.values()),
-                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],
+                text=[*map(fmt.ratio, [*means.values()][:-1]), ""],  # the last value stands at the name
                 textposition="top center",
                 mode="lines+markers+text",
                 line={"color": colour, "width": 2.5, "dash": "dash" if own else "solid"},
@@ -111,8 +111,8 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        told = [_name(gpu, 16), *([lang.plain("chart_own")] if own else []), fmt.ratio(ends[number])]
-        names.append(" ".join(told))
+        whose = f"<br>{lang.plain('chart_own')}" if own else ""
+        names.append(f"{_name(gpu, 16)}{whose} {fmt.ratio(ends[number])}")
         name_at_end(figure, names[-1], ends[number], sign, colour, shifts[number])
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(
@@ -130,7 +130,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
     source += [_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points if len(models) > 1]
     source += _origins(rows, lang.plain("chart_dashed"), lang)
-    right = max(128, *(40 + 9 * len(name) for name in names))
+    right = max(128, *(40 + 9 * len(line) for name in names for line in name.split("<br>")))
     return dressed(figure, titled("chart_by_batch", "×", lang), source, left=52, right=right, plot=_LINES_HEIGHT)
 
 

@@ -84,7 +84,7 @@ def test_published_charts_and_rows_stand_within_a_phone_and_a_row_fills_the_form
     charts = tab.locator("#published .js-plotly-plot .main-svg").evaluate_all(
         "drawn => drawn.map(one => [one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
     )
-    assert tab.locator("#published .js-plotly-plot").count() == 3 and width(tab) == 390
+    assert tab.locator("#published .js-plotly-plot").count() == 2 and width(tab) == 390
     assert all(left >= 0 and right <= 390 for left, right in charts)
     row = tab.locator("#published-table tbody tr").first
     shown = [row.locator(cell).bounding_box() for cell in (".strong", ".saved")]

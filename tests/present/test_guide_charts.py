@@ -114,7 +114,7 @@ def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path)
     line = next(line for line in figure.data if line.name == "H200, measured by this project")
     assert list(line.y) == pytest.approx([1.62, 1.61])
     assert line.line.dash == "dash" and line.marker.symbol.endswith("-open")
-    assert any("H200 (own)" in text for text in texts(figure))
+    assert any("H200<br>(own) 1.61×" in text for text in texts(figure))
     assert "dashed: measured by this project" in source(figure)
 
 
