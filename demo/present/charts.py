@@ -139,7 +139,7 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
         lang.plain("asked_batch", size=spec.batch_size),
         lang.plain("beside_mode", mode=spec.mode),
         lang.plain_value(spec.dtype),
-        lang.plain("asked_weights" if spec.weights == "random" else "beside_pretrained"),
+        sentences.named_setting("weights", spec.weights, lang),
     ]
     source = [
         lang.composed("chart_here_setting", setting=lang.listed(setting)),

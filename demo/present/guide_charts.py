@@ -58,7 +58,7 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
 def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
     first, days = rows[0], sorted({row.date for row in rows if row.measured})
-    if first.measured is None:
+    if not first.measured:
         how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions(rows, lang))
     else:
         period = lang.plain_value(days[0]) if days[0] == days[-1] else lang.plain("between", low=days[0], high=days[-1])

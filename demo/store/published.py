@@ -53,15 +53,17 @@ class Source:
     where: str
 
 
-def rows() -> list[PublishedRow]:
+@cache
+def rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, in the order of the file."""
-    return list(_rows())
+    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
+        return tuple(map(read_row, csv.DictReader(file)))
 
 
 def tables() -> Tables:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
     own = measured.load()
-    return Tables((*_rows(), *own.rows), own.problems)
+    return Tables((*rows(), *own.rows), own.problems)
 
 
 @cache
@@ -174,10 +176,4 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 def to_csv(given: Iterable[PublishedRow]) -> str:
     """The records as CSV: an empty cell for None, notes in one cell."""
     lines = ({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
-    return csv_text.written(list(record(_rows()[0])), lines)
-
-
-@cache
-def _rows() -> tuple[PublishedRow, ...]:
-    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(map(read_row, csv.DictReader(file)))
+    return csv_text.written(list(record(rows()[0])), lines)

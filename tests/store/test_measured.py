@@ -11,7 +11,7 @@ from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, RunSpec
 from demo.core.speedup import ProcessResult, Spread
 from demo.core.stats import Interval
-from demo.store.measured import load, read, subset_of, write_measured
+from demo.store.measured import add_measured, load, read, subset_of
 from demo.store.tables import COLUMNS
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_table_is_said_and_left_out(tmp_path: Path, content: b
 
 def test_what_was_written_reads_again(tmp_path: Path) -> None:
     result = ok_result(spec=spec(batch_size=4))
-    assert write_measured([result], tmp_path / "a.csv", commit="abc") == []
+    assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
     (row,) = read(tmp_path / "a.csv")
     assert row.measured and result.speedup is not None
     assert (row.model, row.batch_size, row.gpu, row.commit) == ("ViT", 4, "Example CPU", "abc")
@@ -85,7 +85,7 @@ def test_the_row_of_a_repeated_run_has_the_interval_of_its_repeats(tmp_path: Pat
         for ratio in (1.9, 2.1)
     )
     result = ok_result(earlier=before, spread=Spread("assumed", 0.5))
-    write_measured([result], tmp_path / "a.csv", commit="abc")
+    add_measured([result], tmp_path / "a.csv", commit="abc")
     (row,) = read(tmp_path / "a.csv")
     assert row.measured and result.speedup is not None
     assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
@@ -97,7 +97,7 @@ def test_runs_without_an_answer_are_given_back_and_not_written(tmp_path: Path) -
     void = ok_result(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1))
     crashed = failed_result(status="crashed")
     nowhere = failed_result(environment=None)
-    assert write_measured([void, ok_result(), crashed, nowhere], tmp_path / "a.csv", commit="") == [
+    assert add_measured([void, ok_result(), crashed, nowhere], tmp_path / "a.csv", commit="") == [
         void,
         crashed,
         nowhere,
@@ -106,10 +106,10 @@ def test_runs_without_an_answer_are_given_back_and_not_written(tmp_path: Path) -
 
 
 def test_a_failed_write_leaves_the_old_table_whole(tmp_path: Path) -> None:
-    write_measured([ok_result()], tmp_path / "a.csv", commit="")
+    add_measured([ok_result()], tmp_path / "a.csv", commit="")
     before = (tmp_path / "a.csv").read_bytes()
     with pytest.raises(AttributeError):
-        write_measured([ok_result(), None], tmp_path / "a.csv", commit="")  # type: ignore[list-item]
+        add_measured([ok_result(), None], tmp_path / "a.csv", commit="")  # type: ignore[list-item]
     assert (tmp_path / "a.csv").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 

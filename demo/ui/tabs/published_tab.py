@@ -16,7 +16,7 @@ from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, further_settings, gain, settings_of
+from demo.store.measured import SUBSET, Tables, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
@@ -72,12 +72,12 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
         refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
-        return [*lists, refusal, nothing, nothing, _table([], tables.problems, lang)]
+        return [*lists, refusal, nothing, nothing, _table([], tables, lang)]
     one = one_setting(rows)
     comparable = guide_charts.comparable_rows(one[0], lines) if one else []
     figures = [guide_charts.durations(one, lang), guide_charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables.problems, lang)]
+    return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables, lang)]
 
 
 def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -173,8 +173,7 @@ _COLUMNS = (
 )
 
 
-def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
-    every = published.tables().rows
+def _table(rows: Sequence[PublishedRow], tables: Tables, lang: Language) -> str:
     files = (
         ("csv", "text/csv", published.to_csv(rows)),
         ("json", "application/json", published.to_json(rows)),
@@ -183,11 +182,11 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
         "published.table",
         lang,
         _COLUMNS,
-        [_line(row, gain(row, every), lang) for row in rows],
+        [_line(row, gain(row, tables.rows), lang) for row in rows],
         count=sentences.count(len(rows), "row", lang),
         downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
         random=any(row.weights == "random" for row in rows),
-        problems=problems,
+        problems=tables.problems,
         about={
             "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
             "faults": [fault for fault in published.faults() if fault.rows is None],

@@ -112,7 +112,7 @@ def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(ow
     ]
     asked = [RunSpec("google/vit-base-patch16-224", "image-classification", **some) for some in settings]
     asked.append(RunSpec("google/gemma-2b", "text-generation", prompt="It is freezing tokens-", tokens=8))
-    measured.write_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
+    measured.add_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
     assert asked_by(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
 
 
