@@ -184,7 +184,7 @@ def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
         ({"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
         ({"minutes": None}, "A search takes 1 to 60 minutes. Given: None."),
         ({"batch_size": 0}, "Batch size must be a whole number"),
-        ({"checkpoint": HOSTILE}, "its task must be given too"),
+        ({"checkpoint": HOSTILE}, "Unknown checkpoint"),
         ({"image": None}, "There is no picture."),
         ({"image": {"path": "/etc/passwd"}}, "must be an uploaded file"),
     ]:
