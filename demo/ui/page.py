@@ -89,8 +89,8 @@ def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
         "head": HEAD,
         "show_error": False,
         "max_file_size": limits.current().file_bytes,
-        # each run that waits or runs occupies a thread; the others answer everything else
-        "max_threads": limits.current().queue + SPARE_THREADS,
+        # each run and each search of the API that waits or runs occupies a thread; the others answer everything else
+        "max_threads": 2 * limits.current().queue + SPARE_THREADS,
         # each API call is a session of its own, of which gradio keeps a third of a megabyte
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],

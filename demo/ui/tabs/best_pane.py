@@ -63,9 +63,14 @@ class BestPane:
 
     def arrive_after(self, arrived: Any) -> None:
         """Connects what a new page shows, after the event in which the tab Run has found what it shows."""
-        shown = arrived.then(self._arrive, self._tab.visitor, [*self._tab.showing, *self._changed], **AT_ONCE)
+        shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **AT_ONCE)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
+
+    @property
+    def arriving(self) -> list[Any]:
+        """What the arrival of a visitor may change."""
+        return list(dict.fromkeys([*self._tab.showing, *self._changed]))
 
     @property
     def _changed(self) -> list[Any]:
