@@ -252,7 +252,10 @@ class CompileCost:
 
 @dataclass(frozen=True)
 class StartUp:
-    """What a process does before its first call of the model, in the process that measured the run."""
+    """What a process does before its first call of the model, in the process that measured the run.
+
+    Older results have none, nor has a run on a system that does not tell when a process began.
+    """
 
     import_seconds: float
     """From the start of the process until torch, transformers and this program's own modules are imported."""

@@ -117,7 +117,6 @@ class RunResult:
     interleaved: bool = True
     """False where the two did not fit in memory together and were timed one after the other."""
     start_up: StartUp | None = None
-    """None in older results, and where the system does not tell when a process began."""
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None
@@ -423,8 +422,7 @@ class RunResult:
 
         Raises ValueError where a needed key is missing or of the wrong kind.
         """
-        is_old = isinstance(data, dict) and data.get("schema_version") == 1
-        return load(cls, _from_version_1(data) if is_old else data)
+        return load(cls, _from_version_1(data) if isinstance(data, dict) and data.get("schema_version") == 1 else data)
 
 
 def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
