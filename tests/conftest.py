@@ -35,16 +35,17 @@ settings.load_profile("no deadline")
 FIRST = (
     "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
     "tests/browser/test_accessible_in_chromium.py",
-    "tests/test_command_as_a_process.py",
-    "tests/test_faults.py",
-    "tests/backend/test_run_steps.py",
+    "tests/runs/test_cache_file.py",
     "tests/browser/",
-    "tests/backend/",
-    "tests/present/test_script.py",
-    "tests/cli/",
+    "tests/test_faults.py",
+    "tests/test_command_as_a_process.py",
+    "tests/test_hostile.py",
     "tests/sweep/",
+    "tests/backend/",
     "tests/runs/",
+    "tests/cli/",
     "tests/test_",
+    "tests/tools/",
 )
 """Files of a minute and more, the longest first: at the end one of them would run alone, beside an idle core."""
 

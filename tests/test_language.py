@@ -55,8 +55,8 @@ def test_every_text_is_there_with_the_placeholders_and_tags_of_the_english_one(l
 
 def test_no_other_language_was_left_in_english() -> None:
     names = set(
-        "preset_3 graph_break channels_last asked_channels_last forecast_time row_cpu head_p95 agreement sentence gpu"
-        " row_cudagraphs compared_torch compared_transformers beside_setting setting freezing asked_freezing"
+        "preset_3 graph_break channels_last row_cpu head_p95 sentence gpu row_cudagraphs compared_torch beside_setting"
+        " setting freezing"
         " asked_dynamic".split()
     )
     for language in LANGUAGES.values():
@@ -206,7 +206,7 @@ def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language
         texts = translations().translations[code]
         held = [text for key, text in texts.items() if key in marker]
         assert held == [results.intro("shapes-vit", language)]
-        assert texts["run"] == language.texts["run"]
+        assert texts["tab_run"] == language.texts["tab_run"]
 
 
 def test_the_tabs_ask_for_the_visitors_language() -> None:

@@ -10,8 +10,10 @@ CUT_OFF = ("AbortError", "Connection errored out")
 """What gradio says of answers that were still under way when it closed its streams because its page is left."""
 
 
-def heard(tab: Any) -> list[str]:
+def heard(tab: Any, address: str | None = None) -> list[str]:
     """Grows with every error that the tab logs or throws from now on; call it before the tab's first page.
+
+    With an address also with what the tab asks of any other one.
 
     Not with what a page says of answers that it cut off itself because it was being left: on a page that stays, the
     same words are a trouble.
@@ -30,6 +32,10 @@ def heard(tab: Any) -> list[str]:
         elif message.type == "error":
             hear(message.text)
 
+    def ask(request: Any) -> None:
+        if address is not None and not request.url.startswith((address, "data:", "blob:")):
+            troubles.append(request.url)
+
     def arrive(frame: Any) -> None:
         nonlocal leaving
         if frame == tab.main_frame:
@@ -39,4 +45,5 @@ def heard(tab: Any) -> list[str]:
     tab.on("console", log)
     tab.on("pageerror", lambda error: hear(str(error)))
     tab.on("framenavigated", arrive)
+    tab.on("request", ask)
     return troubles

@@ -133,7 +133,7 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
         text = csv_text.written(list(lines[0]), lines)
         (folder / "cells.csv").write_text(text, encoding="utf-8", newline="")
     if tables := _tables(book):
-        measured.write_measured(tables, folder / "measured.csv", commit)
+        measured.add_measured(tables, folder / "measured.csv", commit)
     (folder / "summary.md").write_text(summary(book, commit), encoding="utf-8")
 
 

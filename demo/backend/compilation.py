@@ -21,10 +21,13 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.cpu_vec_isa import VecISA
 from torch.utils._filelock import FileLock
 
+from demo.core.format import without_folders
 from demo.core.measurement import CUDAGRAPHS_PARTLY, CUDAGRAPHS_SKIPPED, Compilation, CompileCost, GraphBreak
 from demo.core.spec import CUDA_GRAPH_MODES, RunSpec
 
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
+_HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
 _ARTIFACTS = ("__graph_breaks", "__recompiles")
 _FUNCTION = re.compile(r"Recompiling function (?P<name>\S+) in (?P<file>.+?):(?P<line>\d+)")
 _LIMIT = re.compile(
@@ -156,12 +159,7 @@ class CompileLog:
         return [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
 
     def _graph_breaks(self) -> tuple[GraphBreak, ...]:
-        breaks = []
-        for message in self._breaks.texts:
-            place = _PLACE.search(message)
-            location = f"{Path(place['file']).name}:{place['line']}" if place else ""
-            breaks.append(GraphBreak(break_reason(message), location))
-        return tuple(dict.fromkeys(breaks))
+        return tuple(dict.fromkeys(map(graph_break, self._breaks.texts)))
 
     def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
         if spec.mode not in CUDA_GRAPH_MODES:
@@ -284,14 +282,17 @@ def _recorded_graphs() -> set[Any]:
     return found
 
 
-def break_reason(message: str) -> str:
-    """The first line of dynamo's reason, and its explanation, without the preamble and the hints."""
-    lines = [line.strip() for line in message.splitlines()[1:]]
-    stated = [line for line in lines if line and not line.startswith(("Graph Break Reason:", "Explanation:", "Hint:"))]
-    explained = [line.removeprefix("Explanation:").strip() for line in lines if line.startswith("Explanation:")]
-    if stated and explained:
-        return f"{stated[0]}: {explained[0]}"
-    return stated[0] if stated else "dynamo gave no reason"
+def graph_break(message: str) -> GraphBreak:
+    """Dynamo's message of one graph break: its first line, its explanation's first line, hints, and number."""
+    place, number = _PLACE.search(message), _NUMBER.search(message)
+    location = f"{Path(place['file']).name}:{place['line']}" if place else ""
+    told = message.partition("\n")[2].partition("Developer debug context:")[0]
+    lines = [line.strip().removeprefix("Graph Break Reason: ") for line in told.splitlines()]
+    # A line that ends with a colon is a preamble: "Encountered graph break when attempting to trace ...:".
+    reason = next((line for line in lines if line and not line.endswith(":")), "dynamo gave no reason")
+    explained = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
+    hints = (without_folders(" ".join(hint.split())) for hint in _HINT.findall(told))
+    return GraphBreak(": ".join([reason, *explained[:1]]), location, tuple(hints), number[1].upper() if number else "")
 
 
 def _recompile(message: str) -> GraphBreak:

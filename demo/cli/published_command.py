@@ -14,7 +14,7 @@ from demo.core.spec import TASKS
 from demo.present import sentences
 from demo.store import published
 from demo.store.measured import further_settings
-from demo.store.tables import OOM, Measured, PublishedRow
+from demo.store.tables import OOM, PublishedRow
 
 
 def add_to(commands: Any) -> None:
@@ -56,7 +56,7 @@ def _table(rows: list[PublishedRow]) -> str:
         for note in published.notes(row):
             noted += [] if note in noted else [note]
             marks.append(f"[{noted.index(note) + 1}]")
-        origin = [_conditions(row, row.measured)] if row.measured else []
+        origin = [_conditions(row)] if row.measured else []
         lines.append(
             (
                 row.gpu,
@@ -77,12 +77,14 @@ def _table(rows: list[PublishedRow]) -> str:
     return "\n".join([*terminal.table([head, *lines]), "", *notes, *source])
 
 
-def _conditions(row: PublishedRow, own: Measured) -> str:
+def _conditions(row: PublishedRow) -> str:
     """'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
-    interval = [" to ".join(sentences.ends(own.low, own.high))] if own.low and own.high else []
-    threads = [sentences.count(own.threads, "thread", ENGLISH)] if own.threads else []
-    repeats = [f"{own.repeats} repeats"] if own.repeats and own.repeats > 1 else []
-    told = [*interval, own.dtype, *further_settings(row), *threads, *repeats, own.date]
+    interval = (
+        [" to ".join(sentences.ends(row.speedup_low, row.speedup_high))] if row.speedup_low and row.speedup_high else []
+    )
+    threads = [sentences.count(row.threads, "thread", ENGLISH)] if row.threads else []
+    repeats = [f"{row.repeats} repeats"] if row.repeats and row.repeats > 1 else []
+    told = [*interval, row.dtype, *further_settings(row), *threads, *repeats, row.date]
     return f"{published.MEASURED}: {', '.join(told)}"
 
 

@@ -145,7 +145,11 @@ def _part(part: Part) -> list[str]:
     if part.table is not None:
         heads, cells = part.table
         lines += [f"  {line}" for line in table([heads, *cells])]
-    return lines + [f"  {line}" for line in table([(name, value) for name, value, _ in part.rows])]
+    helps = ENGLISH.plain("row_break_help")
+    width = max((len(name) for name, _, _ in part.rows), default=0)
+    for name, value, why in part.rows:
+        lines += _hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == helps else value)
+    return lines
 
 
 def _asked(result: RunResult) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ Seconds and bytes. Raw times are stored; whatever can be computed from them is a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -212,11 +213,23 @@ class AnotherSize:
         return stats.break_even_calls(self.first_call_seconds, eager, compiled)
 
 
+REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+
+
 @dataclass(frozen=True)
 class GraphBreak:
     reason: str
     location: str
     """'file.py:123 in forward', or '' where dynamo did not say."""
+    hints: tuple[str, ...] = ()
+    """What dynamo says may help."""
+    number: str = ""
+    """Of torch's registry of graph breaks: 'GB0059'; '' where it has none."""
+
+    @property
+    def page(self) -> str:
+        """The registry's page about this kind of graph break, by the address that torch prints; '' without a number."""
+        return f"{REGISTRY}{self.number.lower()}.html" if re.fullmatch(r"GB\d{4}", self.number) else ""
 
 
 @dataclass(frozen=True)

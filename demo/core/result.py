@@ -33,7 +33,7 @@ from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import Gain, OpenBecause, ProcessResult, Speedup, Spread, judged
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """'interrupted': the program ended before the run did."""
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -419,14 +419,23 @@ class RunResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunResult:
-        """Reads what `to_json` wrote. Derived and unknown keys are ignored, so rows of newer versions load too.
+        """Reads what `to_json` wrote in any version. Derived and unknown keys are ignored, so newer rows load, too.
 
         Raises ValueError where a needed key is missing or of the wrong kind.
         """
-        if isinstance(data, dict) and data.get("unbroken"):
-            # The key of older results for the model without the break. Their `compiled` and `earlier` are with it.
-            data = data | {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
-        return load(cls, data)
+        is_old = isinstance(data, dict) and data.get("schema_version") == 1
+        return load(cls, _from_version_1(data) if is_old else data)
+
+
+def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a result of version 1 as version 2 has it. What version 1 lacks has its default."""
+    data = data | {"schema_version": SCHEMA_VERSION}
+    if data.get("unbroken"):  # the model without the added graph break; `compiled` and `earlier` were with it
+        data |= {"compiled": data["unbroken"], "with_break": data.get("compiled"), "earlier": []}
+    spread = data.get("spread")
+    if isinstance(spread, dict) and spread.get("basis") == "same runs":
+        data["spread"] = spread | {"basis": "this machine"}
+    return data
 
 
 def _pooled(

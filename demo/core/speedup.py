@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from demo.core import stats
 
-Basis = Literal["repeats", "same runs", "this machine", "assumed", "within one process"]
+Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """What the spread between processes is taken from: 'repeats' are several processes, each a run of these settings here;
 else runs of other settings that this machine repeated, or a value measured elsewhere. 'within one process': it was not
-taken in. 'same runs' is of older results."""
+taken in."""
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why no verdict is given: the interval holds 1; eager differed from itself by more; other programs took the cores; or
 the model was recompiled while it was timed. '' where there is one."""
@@ -40,7 +40,7 @@ class Speedup(stats.Interval):
 class Spread:
     """What is known of the spread of a speed-up from process to process beside this run's own processes."""
 
-    basis: Literal["same runs", "this machine", "assumed"]
+    basis: Literal["this machine", "assumed"]
     deviation: float
     """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
     freedom: float | None = None

@@ -78,36 +78,33 @@ class Step:
 
 def next_steps(result: RunResult, lang: Language) -> list[Step]:
     """The ways to compile that brought most here, best first; then those that this project's own tables show a gain of,
-    and those of which nothing is known. A way that is known to bring nothing is left out."""
+    and those of which nothing is known. A way that is known to bring nothing is left out.
+    """
     if outcome(result) in (None, "void") or result.gains is None:
         return []
+
+    def step(key: str, option: str, value: Any, **phrases: str) -> Step:
+        setting = named_setting(option, value, lang)
+        return Step(option, value, setting, lang.composed(key, setting=setting, **phrases))
+
     steps = []
     for gain in sorted(result.gains, key=lambda gain: -gain.ratio):
         if gain.ratio >= MIN_GAIN and _possible(result, gain.option, gain.value):
             own = gain.checkpoints == (result.spec.checkpoint,)
             where = lang.plain("next_here") if own else lang.plain_value(", ".join(gain.checkpoints[:3]))
             ratio = lang.plain_value(fmt.ratio(gain.ratio))
-            setting = named_setting(gain.option, gain.value, lang)
-            words = lang.composed("next_gained", setting=setting, ratio=ratio, where=where)
-            steps.append(Step(gain.option, gain.value, setting, words))
+            steps.append(step("next_gained", gain.option, gain.value, ratio=ratio, where=where))
     known = {(gain.option, gain.value) for gain in result.gains}
-    elsewhere, unknown = [], []
     # Of a user's own model no earlier run counts: its file may have changed.
-    for option, value in CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ():
-        tried = (option, value) in known or getattr(result.spec, option) == value
-        if tried or not _possible(result, option, value):
-            continue
-        setting = named_setting(option, value, lang)
-        if (found := _elsewhere(result.spec, option, value)) is None:
-            words = lang.composed("next_unknown", setting=setting)
-            unknown.append(Step(option, value, setting, words))
-        elif found[0] >= MIN_GAIN:
-            ratio, batch = lang.plain_value(fmt.ratio(found[0])), lang.plain("asked_batch", size=found[1].batch_size)
-            where = lang.listed([lang.plain_value(found[1].gpu), batch])
-            words = lang.composed("next_elsewhere", setting=setting, ratio=ratio, where=where)
-            elsewhere.append((found[0], Step(option, value, setting, words)))
-    elsewhere.sort(key=lambda one: -one[0])
-    return [*steps, *(step for _, step in elsewhere), *unknown][:MAX_STEPS]
+    ways = CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ()
+    untried = [way for way in ways if way not in known and getattr(result.spec, way[0]) != way[1]]
+    elsewhere = [(_elsewhere(result.spec, *way), way) for way in untried if _possible(result, *way)]
+    for (brought, row), way in sorted(((found, way) for found, way in elsewhere if found), key=lambda one: -one[0][0]):
+        if brought >= MIN_GAIN:
+            where = lang.listed([lang.plain_value(row.gpu), lang.plain("asked_batch", size=row.batch_size)])
+            steps.append(step("next_elsewhere", *way, ratio=lang.plain_value(fmt.ratio(brought)), where=where))
+    steps += [step("next_unknown", *way) for found, way in elsewhere if found is None]
+    return steps[:MAX_STEPS]
 
 
 def _elsewhere(spec: RunSpec, option: str, value: Any) -> tuple[float, PublishedRow] | None:

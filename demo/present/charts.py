@@ -56,7 +56,7 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     title = "chart_latency_token" if result.spec.unit == "token" else "chart_latency"
     names = [sentences.variant(variant, lang) for variant in timed]
     return bars(
-        title=lang.plain(f"{title}_batch", size=batch) if batch > 1 else lang.plain(title),
+        title=lang.listed([lang.plain(title), *([lang.plain("asked_batch", size=batch)] if batch > 1 else [])]),
         names=names,
         seconds=latencies,
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
@@ -139,7 +139,7 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
         lang.plain("asked_batch", size=spec.batch_size),
         lang.plain("beside_mode", mode=spec.mode),
         lang.plain_value(spec.dtype),
-        lang.plain("asked_weights" if spec.weights == "random" else "beside_pretrained"),
+        sentences.named_setting("weights", spec.weights, lang),
     ]
     source = [
         lang.composed("chart_here_setting", setting=lang.listed(setting)),
@@ -241,8 +241,11 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = _long_scale(max(ends.values()))
+    packaged = compilation.package_bytes is not None
+    compiled_name = lang.plain("row_package").lower() if packaged else sentences.variant("compiled", lang)
     names = {"eager": sentences.variant("eager", lang)} | {
-        cache: lang.plain(f"chart_{sentences.cost_key(compilation, cache)}") for cache in costs
+        cache: lang.listed([compiled_name, lang.plain(f"head_{sentences.cost_key(compilation, cache)}")])
+        for cache in costs
     }
     shifts = spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
     figure = go.Figure()
@@ -284,16 +287,16 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         )
     meaning = lang.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
-    figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5)
-    title, right = lang.plain(f"chart_total_{unit}"), SIGN_WIDTH + room(names.values())
-    return dressed(figure, title, [meaning, *provenance(result)], left=44, right=right, plot=PLOT_HEIGHT)
+    figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
+    title, right = lang.plain("chart_total"), SIGN_WIDTH + room(names.values())
+    return dressed(figure, title, [meaning, *provenance(result)], left=64, right=right, plot=PLOT_HEIGHT)
 
 
 def _long_scale(longest: float) -> tuple[float, str]:
-    """Factor from seconds, and the unit: seconds, minutes or hours."""
+    """Factor from seconds, and the unit: 's', 'min' or 'h'."""
     if longest >= 2 * 3600:
-        return 1 / 3600, "hours"
-    return (1 / 60, "minutes") if longest >= 2 * 60 else (1.0, "seconds")
+        return 1 / 3600, "h"
+    return (1 / 60, "min") if longest >= 2 * 60 else (1.0, "s")
 
 
 def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:

@@ -130,7 +130,9 @@ def memory(result: RunResult, lang: Language) -> Part | None:
     reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
     if all(reserved):
         lines.append([lang.plain("head_reserved"), *(lang.plain_value(fmt.size(held)) for held in reserved)])
-    title = lang.plain("section_memory", figures=" → ".join(map(fmt.size, peaks)))
+    title = lang.composed(
+        "setting", name=lang.plain("row_memory"), value=lang.plain_value(" → ".join(map(fmt.size, peaks)))
+    )
     meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
     return Part(title, [meaning], (["", *(name for name, _ in sides)], lines))
 

@@ -57,15 +57,15 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
 
 def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     """The source lines: setting, how a time was taken, and who measured it."""
-    first, days = rows[0], sorted({row.measured.date for row in rows if row.measured})
-    if first.measured is None:
+    first, days = rows[0], sorted({row.date for row in rows if row.measured})
+    if not first.measured:
         how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions(rows, lang))
     else:
         period = lang.plain_value(days[0]) if days[0] == days[-1] else lang.plain("between", low=days[0], high=days[-1])
-        dtype = lang.plain_value(first.measured.dtype)
+        dtype = lang.plain_value(first.dtype)
         how = lang.composed("chart_measured_call", versions=versions(rows, lang), dtype=dtype, days=period)
     size = first.batch_size
-    batch = lang.plain("chart_batch_of", size=size) if size > 1 else lang.plain("chart_one_image")
+    batch = lang.plain("asked_batch", size=size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
     return [lang.listed([lang.plain_value(shortened(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
@@ -125,7 +125,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
     what = lang.plain_value(models[0]) if len(models) == 1 else lang.plain("chart_mean_models")
-    dtypes = [[lang.plain_value(row.measured.dtype)] if row.measured else [] for row in rows]
+    dtypes = [[lang.plain_value(row.dtype)] if row.measured else [] for row in rows]
     settings = [lang.listed([versions([row], lang), *dtype]) for row, dtype in zip(rows, dtypes, strict=True)]
     source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
     source += [_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points if len(models) > 1]
@@ -139,7 +139,7 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
 
     That is the same compile mode, float32, and otherwise the guide's settings and checkpoints.
     """
-    if row.measured is not None:
+    if row.measured:
         return [other for other in rows if other.subset == row.subset]
     alike = subset_of(RunSpec(checkpoint=row.checkpoint, task=row.task, mode=row.mode))
     guides = {other.checkpoint for other in rows if other.subset == row.subset}
@@ -147,7 +147,7 @@ def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[Pub
 
 
 def _origins(rows: Sequence[PublishedRow], own: str, lang: Language) -> list[str]:
-    measured = {row.measured is not None for row in rows}
+    measured = {row.measured for row in rows}
     return [text for kind, text in ((False, lang.plain("chart_source")), (True, own)) if kind in measured]
 
 

@@ -58,7 +58,7 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
     """
     nearest = []
     for gpu in GPUS:
-        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (None, gpu, spec.checkpoint)]
+        own = [row for row in rows if (row.measured, row.gpu, row.checkpoint) == (False, gpu, spec.checkpoint)]
         own = [row for row in own if row.mode == spec.mode] or [row for row in own if row.mode == "default"]
         if own:
             nearest.append(min(own, key=lambda row: (_distance(row, spec), _DETAIL.get(row.subset, 9))))
@@ -67,7 +67,7 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
 
 def terminal_lines(comparison: GuideComparison) -> list[str]:
     """The comparison in English, one sentence a line."""
-    here = ENGLISH.composed("beside_here", result=comparison.here)
+    here = ENGLISH.composed("chart_here_setting", setting=f"{comparison.here}.")
     return [*comparison.sentences, here, *comparison.differences]
 
 
@@ -96,7 +96,7 @@ def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> st
     setting = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
     setting += [lang.plain("beside_mode", mode=row.mode)] if row.mode != spec.mode else []
     return lang.composed(
-        "beside_saw_an" if row.gpu[:1] == "A" else "beside_saw_a",
+        "beside_saw",
         gpu=lang.plain_value(row.gpu),
         torch=lang.plain_value(row.torch),
         setting=lang.composed("beside_setting", setting=lang.listed(setting)) if setting else "",
@@ -108,11 +108,11 @@ def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> st
 def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Language) -> Iterator[str]:
     spec, machine = result.spec, result.environment
     if others := sorted({row.batch_size for row in rows} - {spec.batch_size}):
-        yield lang.composed("beside_batch", here=lang.plain_value(spec.batch_size), there=_each(others, lang))
+        yield _differs("batch_size", spec.batch_size, others, lang)
     if modes := sorted({row.mode for row in rows} - {spec.mode}):
-        yield lang.composed("beside_modes", here=lang.plain_value(spec.mode), there=_each(modes, lang))
+        yield _differs("mode", spec.mode, modes, lang)
     if spec.dtype != "float32":
-        yield lang.plain("beside_dtype", here=spec.dtype, there="float32")
+        yield _differs("dtype", spec.dtype, ["float32"], lang)
     if spec.device == "cpu":
         yield lang.plain("beside_cpu")
     elif spec.dtype == "float32" and any(row.gpu == "A100" for row in rows):
@@ -120,9 +120,9 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
     if spec.weights == "random":
         yield lang.plain("beside_weights")
     if spec.channels_last:
-        yield lang.plain("beside_memory_format", here="channels last")
+        yield _differs("channels_last", "✓", ["–"], lang)
     if spec.attention != "auto":
-        yield lang.plain("beside_attention", attention=spec.attention)
+        yield _differs("attention", spec.attention, ["auto"], lang)
     checkpoint, image = catalog.find(spec.checkpoint), result.image
     if (
         checkpoint
@@ -133,11 +133,10 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
         yield lang.plain("beside_shape", here=f"{image.width} × {image.height}", there="640 × 480")
     if checkpoint and checkpoint.takes_text:
         yield lang.plain("beside_text", count=len(spec.text))
+    versions = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
     yield lang.composed(
         "beside_versions",
-        here=lang.plain("beside_versions_here", torch=machine.torch, transformers=machine.transformers)
-        if machine
-        else lang.plain("beside_versions_unknown"),
+        here=lang.plain_value(versions),
         torch=_each(sorted({row.torch for row in rows}), lang),
         year=lang.plain_value(2023),
     )
@@ -147,8 +146,14 @@ def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Langua
 
 def versions(rows: Sequence[PublishedRow], lang: Language) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
-    torch = _each(dict.fromkeys(row.torch for row in rows), lang)
-    return lang.composed("chart_versions", torch=torch, mode=lang.plain_value(rows[0].mode))
+    torch = [lang.plain_value(f"torch {name}") for name in dict.fromkeys(row.torch for row in rows)]
+    return lang.listed([sentences.enumerated(torch, lang), lang.plain("beside_mode", mode=rows[0].mode)])
+
+
+def _differs(option: str, here: object, there: Iterable[object], lang: Language) -> str:
+    """'Compile mode: lite here, default in the guide.'"""
+    values = {"here": lang.plain_value(here), "there": _each(there, lang)}
+    return lang.composed("beside_setting_differs", name=lang.plain(option), **values)
 
 
 def _each(values: Iterable[object], lang: Language) -> str:

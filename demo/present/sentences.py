@@ -43,7 +43,7 @@ def outcome(result: RunResult) -> Outcome | None:
 WIDE = 0.1
 """From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
 _OPEN = {
-    "narrow": ("narrow_figure", "", "answer_narrow"),
+    "narrow": ("answer_narrow", "", "answer_narrow"),
     "noise": ("unsure_figure", "unsure_after", "answer_unsure"),
     "busy": ("busy_figure", "busy_after", "answer_busy"),
     "void": ("void_figure", "void_after", "answer_void"),
@@ -58,7 +58,7 @@ def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | 
         return None
     if verdict in ("void", "unsure"):
         middle, after, _ = _OPEN[_openness(speedup)]
-        return "", lang.plain(middle), lang.plain(after) if after else ""
+        return "", lang.capital(lang.plain(middle)), lang.plain(after) if after else ""
     rough = [lang.plain("rough")] if result.rough else []
     if verdict == "same":
         return lang.plain("same_before"), lang.plain("same_figure"), " ".join(rough)
@@ -154,7 +154,7 @@ def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | Non
             effect = "slower" if cost.verdict == "faster" else "faster"
             ends_shown = (cost.low, cost.high) if cost.ratio > 1 else (1 / cost.high, 1 / cost.low)
             shown = lang.plain_value(fmt.estimate(max(cost.ratio, 1 / cost.ratio), *ends_shown))
-            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"break_{effect}_after")
+            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"{effect}_after")
         case "same":
             return lang.plain("break_same_before"), lang.plain("same_figure"), ""
         case _:
@@ -179,7 +179,7 @@ def status(result: RunResult, lang: Language) -> str:
 def settings_line(spec: RunSpec, lang: Language) -> str:
     """'shapes-vit · batch 4 · default · float32', then the options that are not at their default, switches last.
 
-    Only options with a text `asked_<name>` are listed.
+    Only switches and options with a text `asked_<name>` are listed.
     """
     return f"{lang.plain_value(spec.checkpoint)} · {settings(spec, lang)}"
 
@@ -201,6 +201,8 @@ def settings_apart(spec: RunSpec, lang: Language) -> list[str]:
             parts.append(count(value, "thread", lang))
         elif (key := f"asked_{option.name}") in lang.texts:
             parts.append(lang.plain(key, **{option.name: value}))
+        elif option.kind == "switch":
+            parts.append(lang.plain(option.name).lower())
     return parts
 
 
@@ -226,7 +228,7 @@ def interval_alone(result: RunResult, lang: Language) -> str:
         return ""
     slower = speedup.verdict == "slower"
     low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
-    return _interval("interval_slowdown" if slower else "interval_speedup", low, high, lang)
+    return _interval("history_slowdown" if slower else "history_speedup", low, high, lang)
 
 
 def basis(result: RunResult, lang: Language) -> str:
@@ -272,13 +274,13 @@ def break_interval(result: RunResult, lang: Language) -> str:
     if cost is None:
         return ""
     if cost.verdict == "slower":
-        return _interval("interval_speedup", 1 / cost.high, 1 / cost.low, lang)
-    return _interval("interval_slowdown", cost.low, cost.high, lang)
+        return _interval("history_speedup", 1 / cost.high, 1 / cost.low, lang)
+    return _interval("history_slowdown", cost.low, cost.high, lang)
 
 
 def _interval(key: str, low: float, high: float, lang: Language) -> str:
     least, most = ends(low, high)
-    return lang.plain(key, low=least, high=most, confidence="95 %")
+    return lang.listed([lang.plain(key, low=least, high=most), lang.plain("confidence", confidence="95 %")])
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
@@ -318,9 +320,7 @@ def compiled_first(result: RunResult, lang: Language) -> list[str]:
 
 
 def count(number: int, thing: str, lang: Language) -> str:
-    """'no breaks', '1 break', '1 200 calls'."""
-    if not number:
-        return lang.plain(f"count_{thing}_none")
+    """'0 breaks', '1 break', '1 200 calls'."""
     return lang.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
 
 

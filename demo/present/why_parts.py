@@ -46,8 +46,8 @@ class Part:
 
 
 def row(key: str, value: str, lang: Language, **why: object) -> Row:
-    """A row named by a text's key; `<key>_why` is the text of its meaning, with the values `why`."""
-    return lang.plain(key), value, lang.plain(f"{key}_why", **why)
+    """A row named by a text's key; `<key>_why`, if there is one, is the text of its meaning, with the values `why`."""
+    return lang.plain(key), value, lang.plain(f"{key}_why", **why) if f"{key}_why" in lang.texts else ""
 
 
 # The timed calls
@@ -75,8 +75,6 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     heads = ["", *(lang.plain(f"variant_{name}") for name in sides)]
     number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
     rows = [*_of_text(result, lang), *_processes(result, lang)]
-    if not result.interleaved:
-        rows.append(row("row_order", lang.plain("row_order_value"), lang))
     table = [[name, *(lang.plain_value(one or "–") for one in ones)] for name, ones in lines.items() if any(ones)]
     return Part(lang.composed("section_calls", calls=number), [launch_overhead(result, lang)], (heads, table), rows)
 
@@ -122,9 +120,8 @@ def _of_text(result: RunResult, lang: Language) -> list[Row]:
     size = lang.plain_value(fmt.size(asked.cache_bytes))
     found.append(row("row_key_values", size, lang, places=asked.cache_tokens))
     if asked.generate_seconds is not None:
-        key = "row_generate_why" if asked.automatic_seconds is None else "row_generate_automatic_why"
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
-        found.append((lang.plain("row_generate"), lang.plain_value(times_of(seconds)), lang.plain(key)))
+        found.append(row("row_generate", lang.plain_value(times_of(seconds)), lang))
     return found
 
 
@@ -273,15 +270,15 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
 
 
 def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
-    """Where and why, in torch's words."""
-    return [
-        (
-            lang.plain(key, number=number),
-            lang.plain_quoted(one.location) or lang.plain("row_break_nowhere"),
-            lang.plain_quoted(break_reason(one)),
-        )
-        for number, one in enumerate(places, 1)
-    ]
+    """Where and why, in torch's words; below, what torch says may help, once where several have the same hints."""
+    rows, helped = [], set()
+    for number, one in enumerate(places, 1):
+        where = lang.plain_quoted(one.location) or lang.plain("row_break_nowhere")
+        rows.append((lang.plain(key, number=number), where, lang.plain_quoted(break_reason(one))))
+        if one.hints and one.hints not in helped:
+            helped.add(one.hints)
+            rows.append((lang.plain("row_break_help"), one.page, lang.plain_quoted(" ".join(one.hints))))
+    return rows
 
 
 def outputs(result: RunResult, lang: Language) -> Part | None:
@@ -308,7 +305,7 @@ def agreement(result: RunResult, lang: Language) -> str:
         shares = [text for name, share in parity.task.items() if (text := _share(name, share, lang))]
     if not shares:
         return lang.sentence(verdict)
-    return lang.sentence(lang.composed("agreement", verdict=verdict, details=lang.listed(shares)))
+    return lang.sentence(lang.composed("setting", name=verdict, value=lang.listed(shares)))
 
 
 MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
@@ -324,7 +321,7 @@ _SHARES = {
 def _share(name: str, share: float, lang: Language) -> str:
     """A task-level figure of parity as text; '' for one too small to mention."""
     if key := _SHARES.get(name):
-        return lang.plain(f"{key}_same") if round(share, 3) == 1 else lang.plain(key, share=fmt.percent(share))
+        return lang.plain(key, share=fmt.percent(share))
     if name == "score_difference" and share >= MIN_SCORE:
         return lang.plain("share_scores", share=f"{share:.2g}")
     if name == "changed_pixels" and share >= MIN_PIXELS:
@@ -382,8 +379,8 @@ def machine(result: RunResult, lang: Language) -> Part | None:
     took = result.timing_seconds
     timing = lang.plain("row_timing_why", time=fmt.duration(took)) if took is not None else ""
     rows.append((lang.plain("row_whole_run"), lang.plain_value(fmt.duration(result.elapsed_seconds)), timing))
-    title = lang.composed("section_machine", answer=_disturbed(result, lang.plain_value(known.device_name), lang))
-    return Part(title, rows=rows)
+    answer = _disturbed(result, lang.plain_value(known.device_name), lang)
+    return Part(lang.composed("setting", name=lang.plain("row_machine"), value=answer), rows=rows)
 
 
 def _further_versions(machine: Environment, lang: Language) -> list[str]:
@@ -433,6 +430,4 @@ def _machine_states(result: RunResult, lang: Language) -> list[Row]:
             rows.append(row(key, span, lang))
     if gpus:
         rows.append(row("row_throttled", _throttle_reasons(gpus, lang) or lang.plain("row_throttled_no"), lang))
-        others = lang.plain_value(max(gpu.foreign_processes for gpu in gpus))
-        rows.append(row("row_gpu_others", others, lang))
     return rows

@@ -128,9 +128,7 @@ def exists(path: Path) -> bool:
     try:
         return _is_there(path)
     except OSError as error:  # a name that is too long, a folder that is locked
-        raise HistoryError(
-            f"Results cannot be read in {path}: {error.strerror}. Allow it, or set {FOLDER_VARIABLE} to another folder."
-        ) from error
+        raise _explained(error, path, "read") from error
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = ("csv", "json", "parquet")
-ROW_GROUP = 500
-"""Rows that are written to a Parquet file at once."""
 
 
 def check_place(path: Path, what: str) -> None:
@@ -57,7 +54,8 @@ def table(results: Iterable[RunResult]) -> pd.DataFrame:
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes a file of one of `FORMATS`, one result after another: the memory does not grow with their number.
+    """Writes a file of one of `FORMATS`, one result after another: no more than one is in memory, of Parquet also the
+    rows of all.
 
     JSON keeps everything, and each of its objects can be read by `RunResult.from_json`. Raises BadInput for any other
     format.
@@ -69,7 +67,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
         for line in csv_text.lines(list(EXPORTED), map(row, results)):
             file.write(line.encode())
     elif format == "parquet":
-        _write_parquet(results, file)
+        table(results).to_parquet(file, index=False)
     else:
         raise BadInput(f"Runs can be written as {', '.join(FORMATS)}. Given: {format!r}.")
 
@@ -90,15 +88,3 @@ def json_lines(results: Iterable[RunResult], indent: int) -> Iterator[str]:
         yield before + margin + text.replace("\n", margin)  # a line's end within a string is escaped
         before = ","
     yield "[]" if before == "[" else "\n]"
-
-
-def _write_parquet(results: Iterable[RunResult], file: BinaryIO) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    remaining = iter(results)
-    group = pyarrow.Table.from_pandas(table(islice(remaining, ROW_GROUP)), preserve_index=False)
-    with parquet.ParquetWriter(file, group.schema) as writer:
-        writer.write_table(group)
-        while (rows := table(islice(remaining, ROW_GROUP))).size:
-            writer.write_table(pyarrow.Table.from_pandas(rows, preserve_index=False))

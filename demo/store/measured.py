@@ -20,7 +20,7 @@ from demo.core.files import replacing
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.store import csv_text
-from demo.store.tables import COLUMNS, Measured, PublishedRow, cells, read_row
+from demo.store.tables import COLUMNS, PublishedRow, cells, read_row
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
@@ -58,7 +58,7 @@ def read(path: Path) -> list[PublishedRow]:
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
-            "Write it again with demo.store.measured.write_measured."
+            "Write it again with demo.store.measured.add_measured."
         ) from error
 
 
@@ -70,33 +70,22 @@ def file_of(device_name: str) -> str:
 def add_measured(results: Iterable[RunResult], path: Path, commit: str | None = None) -> list[RunResult]:
     """Writes the rows of `results` into a table that may exist, and returns the results that have no row.
 
-    A row replaces an earlier one of the same checkpoint, batch size and subset. If `results` give no row at all,
-    nothing is written. Raises BadInput, and changes nothing, if the existing table cannot be read.
-    """
-    results = list(results)
-    if all(_measured_row(result, "") is None for result in results):
-        return results
-    return write_measured(results, path, commit, read(path) if path.exists() else ())
-
-
-def write_measured(
-    results: Iterable[RunResult], path: Path, commit: str | None = None, earlier: Iterable[PublishedRow] = ()
-) -> list[RunResult]:
-    """Writes a table of `results` to `path` and returns the results that have no row in it.
-
     A row needs a machine and either a speed-up or the word OOM. Runs that failed otherwise, were cancelled or
-    recompiled while they were timed have none. `commit` is this project's; git is asked if it is None. The file is
-    replaced as a whole or not at all. Raises OSError where it cannot be written.
+    recompiled while they were timed have none. A row replaces an earlier one of the same checkpoint, batch size and
+    subset. `commit` is this project's; git is asked if it is None. The file is replaced as a whole or not at all; if
+    `results` give no row it is left as it is. Raises BadInput, and changes nothing, if the existing table cannot be
+    read, and OSError where it cannot be written.
     """
     commit = current_commit() if commit is None else commit
     made = [(result, _measured_row(result, commit)) for result in results]
-    rows = [row for _, row in made if row is not None]
-    replaced = set(map(_place, rows))
-    rows = [*(row for row in earlier if _place(row) not in replaced), *rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as draft:
-        lines = ({name: found[name] for name in COLUMNS} for found in map(cells, rows))
-        draft.write(csv_text.written(COLUMNS, lines).encode())
+    if rows := [row for _, row in made if row is not None]:
+        replaced = set(map(_place, rows))
+        earlier = read(path) if path.exists() else []
+        rows = [*(row for row in earlier if _place(row) not in replaced), *rows]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
+            lines = ({name: found[name] for name in COLUMNS} for found in map(cells, rows))
+            draft.write(csv_text.written(COLUMNS, lines).encode())
     return [result for result, row in made if row is None]
 
 
@@ -139,8 +128,7 @@ def settings_of(subset: str) -> dict[str, Any]:
 
 def further_settings(row: PublishedRow) -> list[str]:
     """What the name of a table says beside compile mode and number format, which have columns: ['freezing']."""
-    dtype = row.measured.dtype if row.measured is not None else ""
-    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, dtype)]
+    return [word for word in row.subset.split(" ")[1:] if word not in (row.mode, row.dtype)]
 
 
 def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
@@ -150,17 +138,17 @@ def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
     had another speed on another day changes nothing. The newest row of the same device without those settings counts.
     None without such a row, and where either ran out of memory.
     """
-    if row.measured is None or not further_settings(row):
+    if not row.measured or not further_settings(row):
         return None
     alike = [
         other
         for other in rows
-        if other.measured is not None
+        if other.measured
         and not further_settings(other)
-        and (other.checkpoint, other.batch_size, other.mode, other.measured.dtype, other.measured.device)
-        == (row.checkpoint, row.batch_size, row.mode, row.measured.dtype, row.measured.device)
+        and (other.checkpoint, other.batch_size, other.mode, other.dtype, other.device)
+        == (row.checkpoint, row.batch_size, row.mode, row.dtype, row.device)
     ]
-    plain = max(alike, key=lambda other: other.measured.date if other.measured else "", default=None)
+    plain = max(alike, key=lambda other: other.date, default=None)
     if plain is None or not plain.speedup or not row.speedup:
         return None
     return row.speedup / plain.speedup
@@ -176,7 +164,7 @@ def device_label(name: str) -> str:
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """The row of a run; None for one that `write_measured` leaves out."""
+    """The row of a run; None for one that `add_measured` leaves out."""
     spec, machine, speedup = result.spec, result.environment, result.speedup
     if machine is None:
         return None
@@ -199,20 +187,19 @@ def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
         checkpoint=spec.checkpoint,
         eager_seconds=result.latencies.get("eager"),
         compiled_seconds=compiled,
-        measured=Measured(
-            speedup=round(speedup.ratio, 4) if speedup else None,
-            low=round(speedup.low, 4) if speedup else None,
-            high=round(speedup.high, 4) if speedup else None,
-            dtype=spec.dtype,
-            weights=spec.weights,
-            transformers=machine.transformers,
-            triton=machine.triton or "",
-            device=machine.device_name,
-            driver=machine.driver or "",
-            commit=commit,
-            date=result.started_at[:10],
-            basis=speedup.basis if speedup else "",
-            repeats=len(result.earlier) + 1,
-            threads=machine.threads if spec.device == "cpu" else None,
-        ),
+        measured=True,
+        estimate=round(speedup.ratio, 4) if speedup else None,
+        speedup_low=round(speedup.low, 4) if speedup else None,
+        speedup_high=round(speedup.high, 4) if speedup else None,
+        dtype=spec.dtype,
+        weights=spec.weights,
+        transformers=machine.transformers,
+        triton=machine.triton or "",
+        device=machine.device_name,
+        driver=machine.driver or "",
+        commit=commit,
+        date=result.started_at[:10],
+        speedup_basis=speedup.basis if speedup else "",
+        repeats=len(result.earlier) + 1,
+        threads=machine.threads if spec.device == "cpu" else None,
     )

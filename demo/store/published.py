@@ -41,7 +41,7 @@ class Fault:
 
     def at(self, row: PublishedRow) -> bool:
         return (
-            row.measured is None
+            not row.measured
             and self.rows is not None
             and all(getattr(row, column) == value for column, value in self.rows.items())
         )
@@ -53,15 +53,17 @@ class Source:
     where: str
 
 
-def rows() -> list[PublishedRow]:
+@cache
+def rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, in the order of the file."""
-    return list(_rows())
+    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
+        return tuple(map(read_row, csv.DictReader(file)))
 
 
 def tables() -> Tables:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
     own = measured.load()
-    return Tables((*_rows(), *own.rows), own.problems)
+    return Tables((*rows(), *own.rows), own.problems)
 
 
 @cache
@@ -76,7 +78,7 @@ def sources() -> tuple[Source, ...]:
 
 def notes(row: PublishedRow) -> tuple[str, ...]:
     """Caveats of a row; most have none."""
-    if row.measured is not None and row.measured.weights == "random":
+    if row.weights == "random":
         return ("Random weights: latency does not depend on their values.",)
     return faults_at(row)
 
@@ -87,7 +89,7 @@ def faults_at(row: PublishedRow) -> tuple[str, ...]:
 
 
 def origin(row: PublishedRow) -> str:
-    return PUBLISHED if row.measured is None else MEASURED
+    return MEASURED if row.measured else PUBLISHED
 
 
 # The filter
@@ -147,8 +149,8 @@ def newest(given: Iterable[PublishedRow]) -> list[PublishedRow]:
     """One row for each subset, GPU, batch size and checkpoint: of several measurements the one of the latest day."""
     kept: dict[tuple[Any, ...], PublishedRow] = {}
     for row in given:
-        key = (row.measured is None, row.subset, row.gpu, row.batch_size, row.checkpoint)
-        if key not in kept or _day(row) >= _day(kept[key]):
+        key = (row.measured, row.subset, row.gpu, row.batch_size, row.checkpoint)
+        if key not in kept or row.date >= kept[key].date:
             kept[key] = row
     return list(kept.values())
 
@@ -157,10 +159,6 @@ def mean_speedup(given: Iterable[PublishedRow]) -> float | None:
     """The geometric mean of the rows that have times; None where none has."""
     ratios = [row.speedup for row in given if row.speedup is not None]
     return geometric_mean(ratios) if ratios else None
-
-
-def _day(row: PublishedRow) -> str:
-    return row.measured.date if row.measured else ""
 
 
 # Export
@@ -178,10 +176,4 @@ def to_json(given: Iterable[PublishedRow]) -> str:
 def to_csv(given: Iterable[PublishedRow]) -> str:
     """The records as CSV: an empty cell for None, notes in one cell."""
     lines = ({**one, "notes": " ".join(one["notes"])} for one in map(record, given))
-    return csv_text.written(list(record(_rows()[0])), lines)
-
-
-@cache
-def _rows() -> tuple[PublishedRow, ...]:
-    with (_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(map(read_row, csv.DictReader(file)))
+    return csv_text.written(list(record(rows()[0])), lines)

@@ -46,9 +46,13 @@ _VERDICT_WORDS = {
     "faster": _in_all_languages("answer_faster"),
     "slower": _in_all_languages("answer_slower"),
     "same": f"same {_in_all_languages('answer_same')}",
-    "unsure": f"unsure {_in_all_languages('unsure_figure', 'unsure_after', 'narrow_figure', 'answer_busy')}",
+    "unsure": f"unsure {_in_all_languages('unsure_figure', 'unsure_after', 'answer_narrow', 'answer_busy')}",
 }
-_OPTION_WORDS = {name: _in_all_languages(f"asked_{name}") for name in OPTIONS if f"asked_{name}" in ENGLISH.texts}
+_OPTION_WORDS = {
+    name: _in_all_languages(key if (key := f"asked_{name}") in ENGLISH.texts else name)
+    for name, option in OPTIONS.items()
+    if f"asked_{name}" in ENGLISH.texts or option.kind == "switch"
+}
 """What the page says of a run, by what is stored."""
 
 

@@ -28,8 +28,7 @@ def name(way: Way, lang: Language) -> str:
         return lang.plain("best_way_mode", mode=way.name)
     if way.name in (EAGER, *DTYPES):
         return lang.plain_value(way.name)
-    key = f"asked_{way.name}" if way.name in OPTIONS else f"best_way_{way.name}"
-    return lang.plain(key)
+    return lang.plain(way.name).lower() if way.name in OPTIONS else lang.plain(f"best_way_{way.name}")
 
 
 def speedup(row: Row) -> str:

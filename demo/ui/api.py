@@ -97,7 +97,7 @@ _DESCRIPTION = """\
 Times a model with and without torch.compile on this server's machine, and compares what both see or write.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
-(schema_version 1): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
+(schema_version 2): status, failure, spec, environment, eager and compiled with raw times and their median_ms,
 mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup, speedup with
 low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
 """
@@ -176,8 +176,11 @@ def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice
 
 
 def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page."""
-    first = Goal()
+    """The function behind `/best`. Each of its runs stands in the queue of the page.
+
+    A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
+    """
+    first, places = Goal(), threading.Semaphore(queue.longest)
     signature = _signature_of(
         ("request", gr.Request, inspect.Parameter.empty),
         ("checkpoint", str, choice.checkpoint),
@@ -203,11 +206,16 @@ def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -
             search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
             visitor = asked["request"].session_hash
             whose = f"search of {visitor}" if visitor else ""
-            cancel = threading.Event()
-            with contextlib.closing(search.run(runner, cancel, lambda: turn(queue, whose))) as events:
-                for event in events:
-                    if is_closing(event):
-                        cancel.set()
+            if not places.acquire(blocking=False):
+                raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
+            try:
+                cancel = threading.Event()
+                with contextlib.closing(search.run(runner, cancel, lambda: turn(queue, whose))) as events:
+                    for event in events:
+                        if is_closing(event):
+                            cancel.set()
+            finally:
+                places.release()
             return {"complete": search.complete, **best_words.as_json(search.table(goal))}
 
     return _described(best, signature, _ABOUT_BEST, _NOTES_OF_BEST)

@@ -19,7 +19,7 @@ from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
 from demo.ui.html import share
-from demo.ui.html.elements import esc
+from demo.ui.html.elements import drawn
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
 from demo.ui.look.scripts import name_thumbnails
@@ -35,7 +35,7 @@ from demo.ui.tabs.shared_tab import SharedTab
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.web import gradio_workarounds, visitor_language
 from demo.ui.web.calls import limit_texts
-from demo.ui.web.preview import Previewed, Previews
+from demo.ui.web.preview import Previews
 from demo.ui.web.request_limits import Guard, unreadable
 from demo.ui.web.upkeep import upkeep
 from demo.ui.web.visitor_language import Spoken, label, request_language, written
@@ -89,17 +89,17 @@ def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
         "head": HEAD,
         "show_error": False,
         "max_file_size": limits.current().file_bytes,
-        # each run that waits or runs occupies a thread; the others answer everything else
-        "max_threads": limits.current().queue + SPARE_THREADS,
+        # each run and each search of the API that waits or runs occupies a thread; the others answer everything else
+        "max_threads": 2 * limits.current().queue + SPARE_THREADS,
         # each API call is a session of its own, of which gradio keeps a third of a megabyte
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
             "middleware": [
                 (Guard, (page, names), {}),
-                (Previewed, (previews,), {}),
                 (Spoken, (previews, script("calm.js")), {}),  # calm.js stands before all other scripts of the page
             ],
+            "routes": previews.routes,  # before those of gradio
             "exception_handlers": {RequestValidationError: unreadable},
             "lifespan": upkeep,
         },
@@ -193,38 +193,24 @@ class Page:
 
 def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> str:
     """Title, machine and switches; `waited` says that an unknown machine will stay unknown."""
-    if machine is None:
-        here = "" if waited else f"<span>{lang.html('looking')}</span>"
-    else:
-        here = f"<b>{lang.value(machine.device_name)}</b><span>{lang.value(f'torch {machine.torch}')}</span>"
-    return (
-        '<header><div class="wordmark"><span class="mark" aria-hidden="true"><i></i><i></i></span>'
-        f"<h1>{lang.html('title')}</h1></div>"
-        f'<p class="promise">{lang.html("promise")}</p>'
-        f'<p class="machine">{here}{share.copy_address(lang)}{_duplicate(lang)}</p>'
-        f"{visitor_language.switch(lang)}{stage_mode.switch(lang)}</header>{_printed(lang)}{_obstacles(machine, lang)}"
+    return drawn(
+        "masthead.masthead",
+        lang,
+        machine,
+        waited,
+        space=share.space(),
+        printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
+        copy=share.copy_address(lang),
+        languages=LANGUAGES.values(),
+        obstacles=_obstacles(machine),
     )
 
 
-def _printed(lang: Language) -> str:
-    """On paper only: when and from which address it was printed, which print.js knows."""
-    words = lang.plain("printed", time="{time}", address="{address}")
-    return f'<p class="printed" data-words="{esc(words)}"></p>'
-
-
-def _duplicate(lang: Language) -> str:
-    """On a Space: the link that copies it to the visitor's own account."""
-    if not (address := share.space()):
-        return ""
-    where = f'href="{esc(address)}?duplicate=true" target="_blank" rel="noopener"'
-    return f"<a {where}>{lang.html('duplicate_space')}</a>"
-
-
-def _obstacles(machine: HostInfo | None, lang: Language) -> str:
-    """What this machine lacks for a run, or measures in another way than the rest of the page says."""
-    lacks = [lang.html("zero_gpu_measures")] if limits.on_zero_gpu() else []
+def _obstacles(machine: HostInfo | None) -> list[tuple[str, dict[str, str]]]:
+    """What this machine lacks for a run, or measures in another way than the rest of the page says: keys and values."""
+    lacks: list[tuple[str, dict[str, str]]] = [("zero_gpu_measures", {})] if limits.on_zero_gpu() else []
     if machine is not None and machine.compiler is None:
-        lacks.append(lang.html("obstacle_compiler"))
+        lacks.append(("obstacle_compiler", {}))
     if machine is not None and machine.gpu_problem:
-        lacks.append(lang.html("obstacle_gpu", problem=machine.gpu_problem))
-    return "".join(f'<p class="obstacle" role="status">{sentence}</p>' for sentence in lacks)
+        lacks.append(("obstacle_gpu", {"problem": machine.gpu_problem}))
+    return lacks

@@ -37,6 +37,12 @@ class Broken(Whole):
         return self.head(x)
 
 
+class Branching(Whole):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.head(x)
+        return x + 1 if x.sum() > 0 else x - 1
+
+
 class Counting(Whole):
     """Its guard on `calls` fails at every call."""
 
@@ -80,9 +86,17 @@ def test_a_break_has_its_reason_and_its_source_line() -> None:
     assert found.graphs == 2
     (one,) = found.graph_breaks
     assert "graph_break()" in one.reason
+    assert one.hints == ("Remove the `torch._dynamo.graph_break()` call.",) and one.number == "GB0025"
     line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "graph_break()" in text)
     assert one.location == f"{Path(__file__).name}:{line}"
     assert found.fallbacks == ()
+
+
+def test_a_break_whose_reason_has_several_lines_keeps_the_first_and_every_hint() -> None:
+    (one,) = compiled(Branching()).graph_breaks
+    assert one.reason.startswith("Data-dependent branching: Detected data-dependent branching (e.g.")
+    assert any("torch.cond" in hint for hint in one.hints) and one.number == "GB0170"
+    assert not any("\n" in hint or "Hint:" in hint or "debug context" in hint for hint in one.hints)
 
 
 def test_each_recompile_has_its_guard_and_its_function() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,9 +12,6 @@ from samples import ok_result
 from demo.core.languages import LANGUAGES
 from demo.store.history import History
 from demo.ui.page import build, launch
-
-PATIENCE = 60_000
-"""Milliseconds; for a machine that does other things."""
 
 
 @pytest.fixture(scope="module")
@@ -27,24 +24,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def visitor(chromium: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Each call is a visitor with a browser of their own. No page may meet an error."""
-    contexts: list[Any] = []
+def tab(new_tab: Any) -> Iterator[Any]:
+    """A tab of a visitor who was never here and reads English. Its page may meet no error."""
+    tab = new_tab()
+    tab.context.clear_cookies()
     troubles: list[str] = []
-
-    def arrive(query: str = "", browser: str = "en-US", width: int = 1440) -> Any:
-        context = chromium.new_context(locale=browser, viewport={"width": width, "height": 900})
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: troubles.append(str(error)))
-        tab.goto(address + query)
-        greeted(tab)
-        return tab
-
-    yield arrive
-    for context in contexts:
-        context.close()
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    yield tab
     assert troubles == []
 
 
@@ -81,12 +67,17 @@ def outside(tab: Any) -> list[str]:
     return found
 
 
-def test_the_browser_chooses(visitor: Any) -> None:
-    assert language_of(visitor(browser="zh-Hans-CN")) == ("zh-CN", "ltr")
+def test_the_browser_chooses(chromium: Any, address: str) -> None:
+    tab = chromium.new_page(locale="zh-Hans-CN")
+    tab.goto(address)
+    greeted(tab)
+    assert language_of(tab) == ("zh-CN", "ltr")
+    tab.close()
 
 
-def test_the_switch_chooses_and_is_remembered(visitor: Any, address: str) -> None:
-    tab = visitor()
+def test_the_switch_chooses_and_is_remembered(tab: Any, address: str) -> None:
+    tab.goto(address)
+    greeted(tab)
     with tab.expect_navigation():
         tab.get_by_label("Language").select_option("ar")
     greeted(tab)
@@ -97,9 +88,11 @@ def test_the_switch_chooses_and_is_remembered(visitor: Any, address: str) -> Non
 
 
 @pytest.mark.parametrize(("code", "width"), [("ja", 1440), ("ar", 390)])
-def test_a_run_is_told_in_the_language_and_fits(visitor: Any, code: str, width: int) -> None:
+def test_a_run_is_told_in_the_language_and_fits(tab: Any, address: str, code: str, width: int) -> None:
     texts = LANGUAGES[code].texts
-    tab = visitor(f"?lang={code}", width=width)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(f"{address}?lang={code}")
+    greeted(tab)
     language_of(tab)
     assert not is_too_wide(tab) and outside(tab) == []
     tab.locator("#run").click()

@@ -35,7 +35,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}/"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not _answers(url):
             assert app.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
             time.sleep(0.1)
@@ -53,23 +53,29 @@ def _answers(url: str) -> bool:
         return False
 
 
-@pytest.fixture
-def tab(new_tab: Any, address: str) -> Iterator[Any]:
-    """A fresh tab with the page. It must not log an error, nor ask anything of another machine."""
+COUNT = """window.frames_asked = 0;
+const frame = requestAnimationFrame.bind(window);
+window.requestAnimationFrame = callback => { window.frames_asked++; return frame(callback); };"""
+
+
+@pytest.fixture(scope="module")
+def page(new_tab: Any, address: str) -> tuple[Any, list[str]]:
+    """One tab for all tests of this file, and its troubles: an error that it logs, or a request to another machine."""
     tab = new_tab()
-    troubles = heard(tab)
-    tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
-    _open(tab, address)
-    yield tab
-    assert troubles == []
+    troubles = heard(tab, address)
+    tab.add_init_script(COUNT)
+    return tab, troubles
 
 
-def _is_outside(url: str, address: str) -> bool:
-    return not url.startswith((address, "data:", "blob:"))
+@pytest.fixture
+def tab(page: Any) -> Iterator[Any]:
+    """The tab as the test before has left it."""
+    yield page[0]
+    assert page[1] == []
 
 
-def _open(tab: Any, address: str, theme: str = "light") -> None:
-    tab.goto(f"{address}?__theme={theme}")
+def _open(tab: Any, address: str) -> None:
+    tab.goto(f"{address}?__theme=light")
     tab.get_by_role("button", name="Run", exact=True).wait_for()
     tab.locator("#chart .plot-container").wait_for()
 
@@ -92,69 +98,12 @@ def _picture(tab: Any, shots: Path, name: str) -> None:
     tab.screenshot(path=shots / f"{name}.png", full_page=True)
 
 
-def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: Any, address: str, shots: Path) -> None:
-    _picture(tab, shots, "before-light-1440")
-    for name in ("Run", "Cancel"):
-        box = tab.get_by_role("button", name=name, exact=True).bounding_box()
-        assert box["y"] + box["height"] <= 900
-    _run(tab)
-    _until(tab, ".live .steps li.now")
-    assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
-    _picture(tab, shots, "during-light-1440")
-    figure = _until(tab, HEADLINE)
-    assert re.fullmatch(r"\d+(\.\d+)?×|no difference|No clear difference|Too noisy|Too busy", figure.inner_text())
-    assert "95 % confidence" in tab.locator("#top .interval").inner_text()
-    assert tab.locator("#seen .labels").count() == 2
-    tab.locator("#chart").get_by_text("Latency of one call").wait_for()
-    assert tab.get_by_role("button", name="Run", exact=True).is_enabled()
-    tab.locator("#fold-cost .label-wrap").click()
-    tab.get_by_role("rowheader", name="First three compiled calls").wait_for()
-    for theme, width in (("light", 1920), ("light", 390), ("dark", 390), ("dark", 1440)):
-        tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
-        tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
-        tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
-        assert _width(tab) == width
-        _picture(tab, shots, f"after-{theme}-{width}")
-
-
-def test_an_open_page_leaves_the_machine_alone(tab: Any, address: str) -> None:
-    """No more than a few frames a second are asked for, once everything stands still."""
-    tab.add_init_script(
-        "window.frames_asked = 0; const frame = requestAnimationFrame.bind(window);"
-        "window.requestAnimationFrame = callback => { window.frames_asked++; return frame(callback); };"
-    )
-    _open(tab, address)
-    asked, lately = 0, 0
-    for _ in range(8):
-        tab.wait_for_timeout(3_000)
-        lately, asked = tab.evaluate("window.frames_asked") - asked, tab.evaluate("window.frames_asked")
-        if asked > 100 and lately < 60:
-            break
-    assert asked > 100  # gradio's own clocks, for the first seconds: so the count would show them
-    assert lately < 60
-
-
-def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(tab: Any, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
-    tab.get_by_label("number input for Batch size").fill("3")
-    tab.get_by_role("button", name="Remove Image").click()
-    tab.locator("#picture input[type=file]").set_input_files(broken)
-    tab.locator("#picture img").wait_for(state="attached")
-    told = _until(tab, "#picture-note [role=status]")  # before anything is run
-    assert "broken.png" in told.inner_text()
-    _run(tab)
-    card = _until(tab, "#notice .problem")
-    assert "broken.png" in card.inner_text()
-    assert tab.get_by_label("number input for Batch size").input_value() == "3"
-    tab.locator("#run:not([disabled])").wait_for()
-
-
 PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).getBoundingClientRect().top)"""
 
 
-def test_the_form_follows_the_model_and_nothing_below_moves(tab: Any) -> None:
+def test_the_form_follows_the_model_and_nothing_below_moves(tab: Any, address: str) -> None:
     """A text model asks for a prompt, an OWL-ViT for what to look for, and is offered photographs."""
+    _open(tab, address)
     prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
     before = tab.evaluate(PLACES)
     assert picture.is_visible() and not prompt.is_visible()
@@ -182,3 +131,57 @@ def test_the_form_follows_the_model_and_nothing_below_moves(tab: Any) -> None:
     assert not scenes.first.is_visible()
     tab.locator("#picture img[src$='lion.jpg']").wait_for()
     assert photographs.first.get_attribute("aria-label") == "Example: lion"
+
+
+def test_run_pressed_with_nothing_changed_answers_in_every_size_and_theme(tab: Any, address: str, shots: Path) -> None:
+    _open(tab, address)
+    _picture(tab, shots, "before-light-1440")
+    for name in ("Run", "Cancel"):
+        box = tab.get_by_role("button", name=name, exact=True).bounding_box()
+        assert box["y"] + box["height"] <= 900
+    _run(tab)
+    _until(tab, ".live .steps li.now")
+    assert tab.get_by_role("button", name="Run", exact=True).is_disabled()
+    _picture(tab, shots, "during-light-1440")
+    figure = _until(tab, HEADLINE)
+    assert re.fullmatch(r"\d+(\.\d+)?×|no difference|No clear difference|Too noisy|Too busy", figure.inner_text())
+    assert "95 % confidence" in tab.locator("#top .interval").inner_text()
+    assert tab.locator("#seen .labels").count() == 2
+    tab.locator("#chart").get_by_text("Latency of one call").wait_for()
+    assert tab.get_by_role("button", name="Run", exact=True).is_enabled()
+    tab.locator("#fold-cost .label-wrap").click()
+    tab.get_by_role("rowheader", name="First three compiled calls").wait_for()
+    for theme, width in (("light", 1920), ("light", 390), ("dark", 390), ("dark", 1440)):
+        tab.evaluate("dark => document.body.classList.toggle('dark', dark)", theme == "dark")
+        tab.set_viewport_size({"width": width, "height": 1080 if width > 390 else 844})
+        tab.wait_for_timeout(400)  # plotly redraws a moment after the window has changed
+        assert _width(tab) == width
+        _picture(tab, shots, f"after-{theme}-{width}")
+
+
+def test_an_open_page_leaves_the_machine_alone(tab: Any) -> None:
+    """No more than a few frames a second are asked for, once everything stands still."""
+    asked, lately = 0, 0
+    for _ in range(8):
+        tab.wait_for_timeout(3_000)
+        lately, asked = tab.evaluate("window.frames_asked") - asked, tab.evaluate("window.frames_asked")
+        if asked > 100 and lately < 60:
+            break
+    assert asked > 100  # gradio's own clocks, for the first seconds: so the count would show them
+    assert lately < 60
+
+
+def test_a_broken_picture_is_answered_with_a_sentence_and_the_form_stays(tab: Any, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    tab.get_by_label("number input for Batch size").fill("3")
+    tab.get_by_role("button", name="Remove Image").click()
+    tab.locator("#picture input[type=file]").set_input_files(broken)
+    tab.locator("#picture img").wait_for(state="attached")
+    told = _until(tab, "#picture-note [role=status]")  # before anything is run
+    assert "broken.png" in told.inner_text()
+    _run(tab)
+    card = _until(tab, "#notice .problem")
+    assert "broken.png" in card.inner_text()
+    assert tab.get_by_label("number input for Batch size").input_value() == "3"
+    tab.locator("#run:not([disabled])").wait_for()

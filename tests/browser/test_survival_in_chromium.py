@@ -61,30 +61,34 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Hist
 
 
 @pytest.fixture
-def visitor(chromium: Any, served: Any) -> Iterator[Callable[..., Any]]:
-    """Each call is a visitor with a browser of their own, on the page that this link's query asks for.
+def visitor(chromium: Any, new_tab: Any, served: Any) -> Iterator[Callable[..., Any]]:
+    """Each call is a visitor who was never here, on the page that this link's query asks for.
 
-    No page may meet an error; what a reload breaks off (gradio logs it) is none.
+    The first of a test has the tab of this file, whose scripts are compiled already, a further one a browser of its
+    own. No page may meet an error; what a reload breaks off (gradio logs it) is none.
     """
-    contexts: list[Any] = []
+    tabs: list[Any] = []
     troubles: list[str] = []
 
     def arrive(query: str = "", width: int = 1440) -> Any:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        tab = context.new_page()
+        if tabs:
+            context = chromium.new_context(viewport={"width": width, "height": 900})
+            context.set_default_timeout(PATIENCE)
+            tab = context.new_page()
+        else:
+            tab = new_tab(width)
+        tabs.append(tab)
         tab.on("pageerror", lambda error: troubles.append(str(error)))
         opened(tab, served[0] + query)
         return tab
 
     yield arrive
-    for context in contexts:
-        for tab in context.pages:
-            if tab.locator("#cancel:not([disabled])").count():
-                tab.locator("#cancel").click()
-                tab.locator("#run:not([disabled])").wait_for()
-        context.close()
+    for tab in tabs:
+        if tab.locator("#cancel:not([disabled])").count():
+            tab.locator("#cancel").click()
+            tab.locator("#run:not([disabled])").wait_for()
+    for tab in tabs[1:]:
+        tab.context.close()
     assert troubles == []
 
 
@@ -130,9 +134,9 @@ def test_the_second_visitor_is_told_the_truth_about_the_line_and_runs_in_turn(vi
     first, second = visitor(), visitor()
     run(first, LONG)
     run(second)
-    second.get_by_text("One run is ahead of yours.").wait_for()
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
     opened(second)  # the place in the line is kept, too
-    second.get_by_text("One run is ahead of yours.").wait_for()
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
     first.locator("#cancel").click()
     second.locator(HEADLINE).wait_for()
     assert second.locator(HEADLINE).inner_text() == "2.00×"

@@ -176,6 +176,6 @@ def test_a_sweep_goes_on_while_its_page_is_opened_anew_and_its_cells_open(tab: A
     shown.nth(5).click()
     tab.locator("#sweep-opened", has_text="ran out of memory").wait_for()
     with tab.expect_download() as download:
-        tab.get_by_text("Table as CSV").click()
+        tab.locator("#sweep-exports").get_by_text("Export CSV").click()
     assert len(Path(download.value.path()).read_text().splitlines()) == 9
     tab.screenshot(path=shots / "sweep.png", full_page=True)

@@ -126,7 +126,7 @@ def test_a_figure_that_is_not_finite_never_becomes_json() -> None:
 
 
 def test_unknown_keys_of_a_newer_version_are_passed_over() -> None:
-    data = ok_result().to_json() | {"schema_version": 2, "added_later": {"x": 1}}
+    data = ok_result().to_json() | {"schema_version": 3, "added_later": {"x": 1}}
     data["spec"]["added_later"] = True
     data["eager"]["added_later"] = [1]
     assert RunResult.from_json(data).spec == ok_result().spec

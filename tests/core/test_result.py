@@ -22,7 +22,7 @@ OLD_FILE = Path(__file__).parents[1] / "fixtures" / "result_v1.json"
 
 def test_the_json_has_the_documented_keys() -> None:
     data = ok_result().to_json()
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert {"id", "started_at", "status", "failure", "spec", "environment", "eager", "compiled", "speedup", "control",
             "compilation", "break_even_calls", "parity", "predictions", "warnings"} <= data.keys()  # fmt: skip
     assert {"median_ms", "mean_ms", "p95_ms", "images_per_second", "peak_memory_bytes", "wall_seconds",
@@ -117,8 +117,10 @@ def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None
     assert data["break_cost"]["ratio"] == pytest.approx(1.2)
     assert RunResult.from_json(data) == result
     older = data | {"compiled": data["with_break"], "unbroken": data["compiled"], "earlier": [{"id": "of the broken"}]}
+    older |= {"schema_version": 1, "spread": {"basis": "same runs", "deviation": 0.02, "freedom": 9.0}}
     del older["with_break"]
-    assert RunResult.from_json(older) == result
+    known = Spread("this machine", 0.02, 9.0)
+    assert RunResult.from_json(older) == dataclasses.replace(result, spread=known)
     nothing = ok_result(spec=broken, compiled=measurement(0.001), with_break=measurement(0.001)).break_cost
     assert nothing is not None and nothing.verdict == "same"
     assert ok_result().break_cost is None

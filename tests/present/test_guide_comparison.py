@@ -49,8 +49,8 @@ def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
 
 def test_words_name_gpu_and_version_and_both_speed_ups() -> None:
     sentences = found(run()).sentences
-    assert sentences[0] == "On an A100 with torch 2.0.1 the guide saw 1.23×; here 2.00×."
-    assert sentences[1].startswith("On a V100 with torch 2.0.1 the guide saw 1.75×")
+    assert sentences[0] == "On the A100 with torch 2.0.1 the guide saw 1.23×; here 2.00×."
+    assert sentences[1].startswith("On the V100 with torch 2.0.1 the guide saw 1.75×")
 
 
 def test_a_void_run_is_called_one_and_gives_no_ratio() -> None:
@@ -75,14 +75,14 @@ def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
 
 def test_each_difference_is_said_and_only_where_there_is_one() -> None:
     for changes, said in [
-        ({"batch_size": 8}, "The batch sizes differ: 8 here, 4 in the guide"),
-        ({"mode": "max-autotune"}, "The compile modes differ: max-autotune here, default in the guide"),
-        ({"dtype": "bfloat16"}, "The number formats differ: bfloat16 here, float32 in the guide"),
-        ({"dtype": "tf32"}, "The number formats differ: tf32 here, float32 in the guide"),
+        ({"batch_size": 8}, "Batch size: 8 here, 4 in the guide"),
+        ({"mode": "max-autotune"}, "Compile mode: max-autotune here, default in the guide"),
+        ({"dtype": "bfloat16"}, "Number format: bfloat16 here, float32 in the guide"),
+        ({"dtype": "tf32"}, "Number format: tf32 here, float32 in the guide"),
         ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
         ({"weights": "random"}, "The weights are random here and trained in the guide"),
-        ({"channels_last": True}, "The memory formats differ"),
-        ({"attention": "eager"}, "The attention implementations differ: eager here"),
+        ({"channels_last": True}, "Channels last: ✓ here, – in the guide"),
+        ({"attention": "eager"}, "Attention: eager here, auto in the guide"),
     ]:
         assert any(said in difference for difference in found(run(**changes)).differences)
         assert not any(said in difference for difference in found(run()).differences)

@@ -15,6 +15,7 @@ from samples import failed_result, full_result, ok_result, text_result
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.store import export, measured, published
+from demo.store.tables import COLUMNS
 from demo.sweep import table as sweep_table
 from demo.sweep.cells import Cell
 
@@ -28,7 +29,8 @@ RESULTS = {
 
 
 def device_table(result: RunResult, folder: Path) -> str:
-    measured.write_measured([result], folder / "table.csv", commit="0123456789ab")
+    (folder / "table.csv").write_text(f"{','.join(COLUMNS)}\n", encoding="utf-8")  # an empty one
+    measured.add_measured([result], folder / "table.csv", commit="0123456789ab")
     return (folder / "table.csv").read_text(encoding="utf-8")
 
 

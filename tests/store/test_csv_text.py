@@ -89,7 +89,7 @@ def kept(tmp_path: Path) -> str:
     for _ in range(2):
         measured.add_measured([ok_result()], tmp_path / "mine.csv", "abc")
     (row,) = [row for row in measured.read(tmp_path / "mine.csv") if row.checkpoint == "-a/b"]
-    assert (row.model, row.measured.device) == (COMMAND, "@device")
+    assert (row.model, row.device) == (COMMAND, "@device")
     return (tmp_path / "mine.csv").read_text()
 
 

@@ -11,7 +11,7 @@ from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, RunSpec
 from demo.core.speedup import ProcessResult, Spread
 from demo.core.stats import Interval
-from demo.store.measured import load, read, subset_of, write_measured
+from demo.store.measured import add_measured, load, read, subset_of
 from demo.store.tables import COLUMNS
 
 
@@ -25,8 +25,8 @@ def spec(**changes: object) -> RunSpec:
 def test_a_table_reads_as_rows_of_their_own_kind(tmp_path: Path) -> None:
     (row,) = read(write(tmp_path / "h200.csv", {}))
     assert (row.gpu, row.batch_size, row.eager_seconds, row.compiled_seconds) == ("H200", 1, 0.004, 0.0025)
-    assert row.measured is not None
-    assert (row.measured.low, row.measured.high, row.measured.device) == (1.6, 1.64, "NVIDIA H200")
+    assert row.measured
+    assert (row.speedup_low, row.speedup_high, row.device) == (1.6, 1.64, "NVIDIA H200")
     assert row.speedup == 1.62 != row.eager_seconds / row.compiled_seconds  # the run's estimate
     assert row.saved == pytest.approx(1 - 1 / 1.62)
 
@@ -35,15 +35,14 @@ def test_what_the_project_ships_makes_sense() -> None:
     tables = load()
     assert tables.problems == () and tables.rows
     for row in tables.rows:
-        own = row.measured
-        assert own is not None and row.subset.split(" ")[0] == "measured" and row.batch_size >= 1
-        assert row.mode in MODES and row.task in TASKS and own.dtype in DTYPES and own.weights in WEIGHTS
-        usual = (("default", row.mode), ("float32", own.dtype))
+        assert row.measured and row.subset.split(" ")[0] == "measured" and row.batch_size >= 1
+        assert row.mode in MODES and row.task in TASKS and row.dtype in DTYPES and row.weights in WEIGHTS
+        usual = (("default", row.mode), ("float32", row.dtype))
         named = [word for word in row.subset.split(" ") if word in (*MODES, *DTYPES)]
         assert named == [value for default, value in usual if value != default]
-        assert date.fromisoformat(own.date) and row.checkpoint and row.gpu and own.device
+        assert date.fromisoformat(row.date) and row.checkpoint and row.gpu and row.device
         timed = row.eager_seconds is not None and row.compiled_seconds is not None
-        assert (own.low < own.speedup < own.high) if timed else own.speedup is None
+        assert (row.speedup_low < row.estimate < row.speedup_high) if timed else row.estimate is None
 
 
 @pytest.mark.parametrize("change", [{"eager_ms": "fast"}, {"batch_size": "1.5"}, {"repeats": "two"}])
@@ -70,14 +69,14 @@ def test_a_file_that_is_no_table_is_said_and_left_out(tmp_path: Path, content: b
 
 def test_what_was_written_reads_again(tmp_path: Path) -> None:
     result = ok_result(spec=spec(batch_size=4))
-    assert write_measured([result], tmp_path / "a.csv", commit="abc") == []
+    assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
     (row,) = read(tmp_path / "a.csv")
-    assert row.measured is not None and result.speedup is not None
-    assert (row.model, row.batch_size, row.gpu, row.measured.commit) == ("ViT", 4, "Example CPU", "abc")
+    assert row.measured and result.speedup is not None
+    assert (row.model, row.batch_size, row.gpu, row.commit) == ("ViT", 4, "Example CPU", "abc")
     assert row.eager_seconds == pytest.approx(result.latencies["eager"], abs=1e-7)
     assert row.speedup == pytest.approx(result.speedup.ratio, abs=1e-4)
-    assert (row.measured.low, row.measured.high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
-    assert (row.torch, row.measured.transformers, row.measured.date) == ("2.13.0", "5.23.0", "2026-11-21")
+    assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
+    assert (row.torch, row.transformers, row.date) == ("2.13.0", "5.23.0", "2026-11-21")
 
 
 def test_the_row_of_a_repeated_run_has_the_interval_of_its_repeats(tmp_path: Path) -> None:
@@ -86,11 +85,11 @@ def test_the_row_of_a_repeated_run_has_the_interval_of_its_repeats(tmp_path: Pat
         for ratio in (1.9, 2.1)
     )
     result = ok_result(earlier=before, spread=Spread("assumed", 0.5))
-    write_measured([result], tmp_path / "a.csv", commit="abc")
+    add_measured([result], tmp_path / "a.csv", commit="abc")
     (row,) = read(tmp_path / "a.csv")
-    assert row.measured is not None and result.speedup is not None
-    assert (row.measured.low, row.measured.high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
-    assert (row.measured.basis, row.measured.repeats, row.measured.threads) == ("repeats", 3, 2)
+    assert row.measured and result.speedup is not None
+    assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
+    assert (row.speedup_basis, row.repeats, row.threads) == ("repeats", 3, 2)
     assert row.eager_seconds == pytest.approx((0.0019 * 0.0021 * 0.00204) ** (1 / 3), rel=0.01)
 
 
@@ -98,7 +97,7 @@ def test_runs_without_an_answer_are_given_back_and_not_written(tmp_path: Path) -
     void = ok_result(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1))
     crashed = failed_result(status="crashed")
     nowhere = failed_result(environment=None)
-    assert write_measured([void, ok_result(), crashed, nowhere], tmp_path / "a.csv", commit="") == [
+    assert add_measured([void, ok_result(), crashed, nowhere], tmp_path / "a.csv", commit="") == [
         void,
         crashed,
         nowhere,
@@ -107,10 +106,10 @@ def test_runs_without_an_answer_are_given_back_and_not_written(tmp_path: Path) -
 
 
 def test_a_failed_write_leaves_the_old_table_whole(tmp_path: Path) -> None:
-    write_measured([ok_result()], tmp_path / "a.csv", commit="")
+    add_measured([ok_result()], tmp_path / "a.csv", commit="")
     before = (tmp_path / "a.csv").read_bytes()
     with pytest.raises(AttributeError):
-        write_measured([ok_result(), None], tmp_path / "a.csv", commit="")  # type: ignore[list-item]
+        add_measured([ok_result(), None], tmp_path / "a.csv", commit="")  # type: ignore[list-item]
     assert (tmp_path / "a.csv").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 

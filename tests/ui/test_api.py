@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 from fake_runner import FakeRunner
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from page_support import stored
 from samples import failed_result, ok_result
+from search_runner import SearchRunner
 
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.store.history import History
+from demo.ui import api
+from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import build, launch
 from demo.ui.tabs import form
 
@@ -152,6 +159,21 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
     assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
     assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
     assert "2" in found["answer"][0] and "cannot be told" in found["answer"][1]
+
+
+def test_no_more_searches_go_on_than_the_queue_has_places(tmp_path: Path) -> None:
+    runner = SearchRunner(History(tmp_path / "history.sqlite3"), seconds=60.0)
+    best = api.best(runner, RunQueue(1), runner.history, form.default_choice(None, hub_ok=False))
+    request = SimpleNamespace(session_hash="one")
+    going = threading.Thread(target=best, args=[request])
+    going.start()
+    while not runner.runs:
+        time.sleep(0.01)
+    with pytest.raises(gr.Error, match="1 searches are going on here already"):
+        best(SimpleNamespace(session_hash="two"))
+    runner.seconds = 0.0
+    going.join()
+    assert best(SimpleNamespace(session_hash="two"))["winner"] == "freezing"
 
 
 def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:

@@ -38,7 +38,8 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     if len(known) < 2:
         return None
     farthest = max(start / seconds for _, start, seconds in known)
-    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest)))
+    crossed = table.crossover.calls if table.crossover is not None else 0
+    decades = math.ceil(math.log10(max(10.0, BEYOND * farthest, 2.0 * crossed)))
     steps = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     named: dict[str, tuple[str, str]] = {}
@@ -60,13 +61,14 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     for place, (sign, name) in enumerate(shown):
         at = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": 8, "y": 1, "yref": "paper", "yanchor": "top"}
         figure.add_annotation(text=f"{sign} {directed(name)}", yshift=-KEY_HEIGHT * place, **at)
-    _mark(figure, table, steps[-1])
+    marked = _mark(figure, table, steps[-1])
     low = math.log10(min(start for _, start, _ in known) / 1.5)
     high = math.log10(1.1 * max(start + steps[-1] * seconds for _, start, seconds in known))
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0, showgrid=False)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
     told = [_line_in_words(row, start, lang) for row, start, _ in known]
-    source = [lang.plain("best_chart_total_why"), *_source(table)]
+    notes = ["best_chart_total_why", "best_chart_point"] if marked else ["best_chart_total_why"]
+    source = [*(lang.plain(note) for note in notes), *_source(table)]
     return dressed(figure, lang.plain("best_chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
 
 
@@ -93,12 +95,12 @@ def _named(row: Row, kind: str, lang: Language) -> str:
     return lang.capital(best_words.name(row.way, lang))
 
 
-def _mark(figure: go.Figure, table: BestTable, most: float) -> None:
-    """The point from which on the winner is ahead of the way that answers first."""
+def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
+    """The point from which on the winner is ahead of the way that answers first; False where there is none."""
     crossed, winner = table.crossover, table.winner
     start = winner.first_answer("next") if winner is not None else None
-    if crossed is None or winner is None or winner.seconds is None or start is None or crossed.calls > most:
-        return
+    if crossed is None or winner is None or winner.seconds is None or start is None:
+        return False
     high = most if crossed.high is None else min(most, crossed.high)
     figure.add_trace(
         go.Scatter(
@@ -110,6 +112,7 @@ def _mark(figure: go.Figure, table: BestTable, most: float) -> None:
             hoverinfo="skip",
         )
     )
+    return True
 
 
 def _line_in_words(row: Row, start: float, lang: Language) -> str:

@@ -30,7 +30,7 @@ def head(going: BestSearch, table: BestTable, lang: Language) -> Markup:
         share = spent / (spent + to_go) if to_go else 1.0
         left = lang.plain("best_left", time=sentences.rounded_duration(to_go))
     more = []
-    if running and going.others > 0:
+    if running and isinstance(going.doing, Timing) and going.others > 0:
         more.append(lang.plain("best_others", count=going.others))
     if not running and not search.complete:
         stopped = "best_cancelled" if going.stopped else "best_time_is_up"
@@ -51,7 +51,7 @@ def _doing(going: BestSearch, lang: Language) -> Markup:
     event: Event | None = going.doing
     match event:
         case Waiting(ahead):
-            return Markup(lang.html("sweep_turn", ahead=ahead))
+            return Markup(lang.html("waiting_ahead", count=ahead))
         case Timing(place, timing):
             way = lang.capital(best_words.name(going.search.ways[place], lang))
             return Markup(f"<b>{lang.marked(way)}</b> · {progress.doing(timing, lang)}")

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import Language
+from demo.core.machine import Environment
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
@@ -67,7 +68,7 @@ def _minute(result: RunResult) -> str:
 
 def confirm_delete(named: Sequence[RunResult], doomed: Sequence[str], lang: Language) -> Markup:
     """Asks whether to delete the runs of these ids, and holds the ids; `named` are the first of the runs."""
-    asked = lang.plain("delete_one" if len(doomed) == 1 else "delete_many", count=len(doomed))
+    asked = lang.composed("delete_runs", runs=sentences.count(len(doomed), "run", lang))
     runs = [(one.spec.checkpoint, sentences.settings(one.spec, lang), f"{_minute(one)} UTC", one.id) for one in named]
     return drawn("comparison.confirm_delete", lang, asked, runs, " ".join(doomed), len(doomed) - len(named))
 
@@ -170,9 +171,12 @@ def _facts(result: RunResult) -> dict[str, str]:
         "row_machine": sentences.where(result),
         "row_cpu": machine.cpu if machine else "",
         "compared_torch": machine.torch if machine else "",
-        "compared_transformers": machine.transformers if machine else "",
-        "compared_driver": (machine.driver or "") if machine else "",
+        "row_versions": _further_versions(machine) if machine else "",
     }
+
+
+def _further_versions(machine: Environment) -> str:
+    return f"transformers {machine.transformers}" + (f", driver {machine.driver}" if machine.driver else "")
 
 
 def _setting(spec: RunSpec, name: str) -> str:
@@ -247,7 +251,7 @@ def _lines(results: Sequence[RunResult], lang: Language) -> Iterator[tuple[str, 
         values = [each[name] for each in facts]
         if name in _ALWAYS or len(set(values)) > 1:
             yield lang.plain(name), list(map(value, values))
-    yield line(lang.plain("compared_outcome"), lambda one: _outcome(one, lang))
+    yield line(lang.plain("history_outcome"), lambda one: _outcome(one, lang))
     for variant in ("eager", "compiled"):
         seconds = [result.latencies.get(variant) for result in results]
         yield variant, [value(fmt.latency(one)) if one else "" for one in seconds]
@@ -287,7 +291,9 @@ def _first_call(result: RunResult, lang: Language) -> str:
     cost = result.compilation
     if cost is None:
         return ""
-    return lang.plain(f"first_call_{sentences.cost_key(cost, cost.cache)}", time=fmt.duration(cost.first_call_seconds))
+    cache = sentences.cost_key(cost, cost.cache)
+    told = lang.plain("choice_off" if cache == "off" else f"head_{cache}")
+    return f"{lang.plain_value(fmt.duration(cost.first_call_seconds))} ({told})"
 
 
 def _break_even(result: RunResult, lang: Language) -> str:
@@ -295,5 +301,5 @@ def _break_even(result: RunResult, lang: Language) -> str:
     if outcome in (None, "void"):
         return ""
     if outcome == "unsure":
-        return lang.plain("pays_unsure")
+        return lang.capital(lang.plain("answer_unsure"))
     return sentences.calls_to_pay(result.own_break_even, lang)

@@ -10,7 +10,6 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +56,6 @@ def drawn(macro: str, lang: Language, /, *values: object, **named: object) -> Ma
     module = _environment().get_template(f"{file}.html").make_module({"lang": lang, "ltr": Markup(lang.ltr), **known})
     html: Markup = getattr(module, name)(*values, **named)
     return html
-
-
-def esc(value: object) -> str:
-    """Escapes text that may hold anything (a label, a file name, an error) for HTML and its attributes."""
-    return escape(str(value), quote=True)
 
 
 def percentage(share: float) -> str:

@@ -80,7 +80,7 @@ def figure(status: str, verdict: str | None, ratio: str, lang: Language) -> str:
         return lang.plain(f"status_{status}")
     if verdict in ("faster", "slower"):
         return lang.plain_value(ratio)
-    return lang.plain({"same": "answer_same", None: "heat_no_figures"}.get(verdict, "heat_unsure"))
+    return "–" if verdict is None else lang.plain("answer_same" if verdict == "same" else "heat_unsure")
 
 
 def heat(verdict: Verdict | None, ratio: float | None) -> tuple[str, float, str]:

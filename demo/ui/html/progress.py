@@ -21,8 +21,7 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 
 def waiting(ahead: int, lang: Language) -> Markup:
     """While other runs are ahead. Their time is not known, so none is given."""
-    who = lang.plain("waiting_one") if ahead == 1 else lang.plain("waiting_many", count=ahead)
-    return drawn("progress.waiting", lang, who, "waiting_lead")
+    return drawn("progress.waiting", lang, lang.plain("waiting_ahead", count=ahead), "waiting_lead")
 
 
 def waiting_for_quiet(share: float, lang: Language) -> Markup:

@@ -37,14 +37,14 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
         return checkpoint, lang.plain("published_own", model=sentences.short(checkpoint), year=2023)
     if task == TEXT_GENERATION:
         return "", lang.plain("published_none")
-    relative, known = _RELATIVE_OF_TASK[task], catalog.find(checkpoint)
-    kin = "published_kin" if known is not None and known.bundled else "published_best_known"
-    return relative, lang.plain(kin, model=sentences.short(checkpoint), relative=sentences.short(relative), year=2023)
+    relative = _RELATIVE_OF_TASK[task]
+    names = {"model": sentences.short(checkpoint), "relative": sentences.short(relative)}
+    return relative, lang.plain("published_kin", **names, year=2023)
 
 
 def published_note(checkpoint: str, task: str, lang: Language) -> str:
     _, sentence = published_for(checkpoint, task, lang)
-    return f'<p class="figure-title">{lang.marked(sentence)}</p>'
+    return drawn("results.note", lang, sentence, "figure-title")
 
 
 def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
@@ -127,7 +127,8 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     """Under the list: what is known of the chosen checkpoint."""
     if checkpoint is None:
         refused = catalog.refusal(named)
-        return _note(lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named), lang)
+        told = lang.plain_quoted(refused) if refused else lang.plain("note_hub", named=named)
+        return drawn("results.note", lang, told)
     facts = [lang.plain("note_bundled" if checkpoint.bundled else "note_from_hub")]
     if checkpoint.parameters:
         facts.append(lang.plain("note_parameters", count=fmt.parameters(checkpoint.parameters)))
@@ -142,27 +143,24 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     return drawn("results.facts", lang, facts, knows)
 
 
-def _note(plain: str, lang: Language) -> str:
-    return f'<p class="note">{lang.marked(plain)}</p>'
-
-
 def public_note(what: str, lang: Language) -> str:
     """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
     return note(f"{what}_public", lang)
 
 
-def note(key: str, lang: Language) -> str:
-    return _note(lang.plain(key), lang)
+def note(key: str, lang: Language) -> Markup:
+    """A text of the page in the manner of a note below a field."""
+    return drawn("results.note", lang, lang.plain(key))
 
 
 def picture_refused(sentence: str, lang: Language) -> str:
     """Under a picture that no run could read: the reason."""
-    return f'<p class="note" role="status"><b aria-hidden="true">!</b> {lang.quoted(sentence)}</p>'
+    return drawn("results.refused_picture", lang, sentence)
 
 
 def mode_note(mode: str, lang: Language) -> str:
     key = f"mode_{mode.replace('-', '_')}"
-    return _note(lang.plain(key if key in lang.texts else "mode_unknown"), lang)
+    return drawn("results.note", lang, lang.plain(key if key in lang.texts else "mode_unknown"))
 
 
 def forecast(
@@ -170,14 +168,13 @@ def forecast(
     checkpoint: Checkpoint | None,
     doubts: Iterable[str],
     lang: Language,
-    download: bool = True,
     query: str = "",
 ) -> str:
     """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice.
 
     `query` is that of a link to the form's values, which copy.js copies.
     """
-    basis = _basis(expected, checkpoint, lang, download)
+    basis = _basis(expected, checkpoint, lang)
     told = [lang.plain(f"doubt_{doubt.replace(' ', '_')}") for doubt in doubts]
     return drawn("results.forecast", lang, _expected(expected, lang), basis, told, query)
 
@@ -188,18 +185,18 @@ def _expected(expected: Forecast | None, lang: Language) -> str:
         return lang.plain("forecast_unknown")
     time = lang.plain("about", value=sentences.rounded_duration(expected.seconds))
     if not expected.memory_bytes:
-        return lang.capital(lang.composed("forecast_time", time=time))
+        return lang.capital(time)
     memory = lang.plain("about", value=fmt.size(expected.memory_bytes))
     return lang.capital(lang.composed("forecast_time_memory", time=time, memory=memory))
 
 
-def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language, download: bool) -> str:
+def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Language) -> str:
     if expected is None:
         return ""
     if expected.basis == "parameters":
         known = fmt.parameters(checkpoint.parameters) if checkpoint is not None else ""
-        return lang.plain("basis_parameters" if download else "basis_parameters_here", parameters=known)
-    return lang.plain(f"basis_{expected.basis}_{'one' if expected.runs == 1 else 'many'}", count=expected.runs)
+        return lang.plain("basis_parameters", parameters=known)
+    return lang.plain("basis_same", count=expected.runs)
 
 
 def no_forecast(sentence: str, lang: Language) -> str:

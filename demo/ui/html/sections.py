@@ -58,4 +58,4 @@ def beside(result: RunResult, lang: Language) -> str:
     found = compare_with_guide(result, published.rows(), lang)
     if found is None:
         return ""
-    return drawn("sections.beside", lang, found, lang.composed("beside_here", result=found.here))
+    return drawn("sections.beside", lang, found, lang.sentence(lang.composed("chart_here_setting", setting=found.here)))

@@ -11,6 +11,7 @@ from demo.store.history import History
 from demo.sweep.best_way import STEADY, Search
 from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Event
+from demo.sweep.ways import OTHER_FORMATS
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.sweeps import Series, machine_of, turn
 
@@ -44,8 +45,13 @@ class BestSearch(Series):
         self._visitor = visitor
 
     @property
+    def other_formats(self) -> bool:
+        """Whether it tries other number formats, too."""
+        return any(way.name in OTHER_FORMATS for way in self.search.ways)
+
+    @property
     def others(self) -> int:
-        """Runs of other visitors that wait; each goes before the next run of this search."""
+        """Runs that wait while one of this search goes on; each goes before the next run of it."""
         return len(self._queue) - 1
 
     def _events(self) -> Generator[Event, None, None]:

@@ -46,7 +46,7 @@ window.address = (() => {
     const name = document.querySelector('#masthead h1')?.textContent.trim();
     if (!name) return;
     const id = openTab();
-    const running = document.querySelector('#live .live');
+    const running = document.querySelector('#live .live, #best-head section');
     const what = id !== 'run' ? tab(id)?.textContent.trim() : running ? '' : document.querySelector('#share [data-title]')?.dataset.title;
     document.title = [what, name].filter(Boolean).join(' · ');
   };

@@ -25,7 +25,7 @@
     // For a page that opens with a run.
     toAnswer() {
       setTimeout(() => {
-        const shown = document.querySelector('#live .live, #top .headline, #top .problem');
+        const shown = document.querySelector('#live .live, #best-head section, #top .headline, #top .problem');
         if (shown && !isWide()) part('stage').scrollIntoView();
       }, 100);
     },

@@ -33,7 +33,23 @@ const written = () => {
 const untick = () => { ticked.clear(); tick(); };
 element.addEventListener('change', ({ target }) => ticked[target.checked ? 'add' : 'delete'](target.value));
 new MutationObserver(written).observe(element, { attributeFilter: ['value'], childList: true, subtree: true });
-window.runList = { place, untick };
+
+window.runList = {
+  place,
+  untick,
+  ticked: () => Array.from(element.querySelectorAll('input:checked'), box => box.value).join(' '),
+
+  // The ids that the shown question names, even if the ticks have changed.
+  questioned: () => document.querySelector('#sure [data-runs]')?.dataset.runs ?? '',
+
+  // Waits until the other tab is shown. It keeps the scroll position of this one.
+  toOpened: () => setTimeout(() => { pageEvents.toStage(); pageEvents.focusStage(); }, 100),
+
+  // Focuses the button of the list when the focused one is gone.
+  toDelete: () => document.getElementById('delete').focus({ preventScroll: true }),
+
+  toComparison: () => document.getElementById('compared').scrollIntoView({ block: 'start' }),
+};
 
 // A plain click opens the run in this page; with a modifier key the browser follows the link.
 element.addEventListener('click', event => {

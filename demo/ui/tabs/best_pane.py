@@ -19,7 +19,7 @@ from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.searches import BestSearch, make_search
 from demo.ui.jobs.supervisor import Refused
 from demo.ui.look import source
-from demo.ui.look.scripts import TO_STAGE
+from demo.ui.look.scripts import TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE, UNREAD
 from demo.ui.tabs.form import read
@@ -63,8 +63,14 @@ class BestPane:
 
     def arrive_after(self, arrived: Any) -> None:
         """Connects what a new page shows, after the event in which the tab Run has found what it shows."""
-        shown = arrived.then(self._arrive, self._tab.visitor, [*self._tab.showing, *self._changed], **AT_ONCE)
+        shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **AT_ONCE)
+        shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
+
+    @property
+    def arriving(self) -> list[Any]:
+        """What the arrival of a visitor may change."""
+        return list(dict.fromkeys([*self._tab.showing, *self._changed]))
 
     @property
     def _changed(self) -> list[Any]:
@@ -130,15 +136,18 @@ class BestPane:
         return BestSearch(search, spec, image, self._runner, self._queue, visitor)
 
     def _not_begun(self, refusal: str) -> dict[Any, Any]:
-        return self._tab.form.pressable(running=False) | self._tab.pane.refused(refusal) | {self.watched: None}
+        """What is shown stays, a search that has ended included."""
+        return self._tab.form.pressable(running=False) | self._tab.pane.refused(refusal)
 
     def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
-        tab = self._tab
+        tab, goal = self._tab, going.goal
+        fields = ((self.calls, goal.calls), (self.restarts, goal.restarts))
         return (
             tab.form.pressable(running=not going.ended)
             | {part: gr.update(visible=False) for part in (tab.pane.notice, tab.pane.live)}
             | self._shown(going, lang)
-            | {tab.pane.best: gr.update(visible=True), self.goal: going.goal.name, self.opened: ""}
+            | {field: gr.update(value=value, visible=goal.name == "traffic") for field, value in fields}
+            | {tab.pane.best: gr.update(visible=True), self.goal: goal.name, self.opened: ""}
             | {tab.has_run: True, tab.opened: "", self.watched: going}
         )
 
@@ -166,13 +175,16 @@ class BestPane:
         going = tab.works.of(tab.name(request, visitor))
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
             return {self.watched: None}
-        if going.ended and going.delivered and not request.query_params.keys().isdisjoint(links.FIELDS):
+        linked, _, problem = links.read(request.query_params, going.spec.checkpoint, tab.form)
+        if going.ended and going.delivered and (problem or linked not in (None, going.spec)):
             return {self.watched: None}
-        return self._begun(going, lang) | links.filled(tab.form, going.spec) | tab.with_picture(going.image)
+        form = {tab.form.minutes: going.search.seconds / 60, tab.form.other_formats: going.other_formats}
+        form |= links.filled(tab.form, going.spec) | tab.with_picture(going.image)
+        return self._begun(going, lang) | form
 
     def _follow(self, request: gr.Request, going: BestSearch | None) -> Iterator[tuple[Any, Any]]:
         """Answer and table while a search goes on. A page that stops watching does not end it."""
-        if going is None:
+        if going is None or going.ended:
             yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
             return
         lang = request_language(request)

@@ -67,5 +67,4 @@ def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lan
         return results.no_forecast(str(here_not), lang)
     here = forecast.on_this_machine(_latest(history), machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
-    download = spec.weights == "pretrained" and not (checkpoint is not None and checkpoint.bundled)
-    return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, download, query)
+    return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, query)

@@ -6,12 +6,12 @@ from typing import Any
 
 import gradio as gr
 
+from demo.ui.look import source
 from demo.ui.tabs import links
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import request_language
 
 WAYS = ("fill", "run", "best", "back")
-_LISTEN = "window.followLink = (query, way) => trigger('select', {query, way});"
 
 
 class Following:
@@ -19,7 +19,7 @@ class Following:
 
     def __init__(self, run_tab: RunTab) -> None:
         self._run_tab = run_tab
-        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=_LISTEN)
+        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
         self.way = gr.Textbox("", visible=False)
         """What the browser does when the form is filled: one of `WAYS`, or ''."""
         inputs = run_tab.form.inputs

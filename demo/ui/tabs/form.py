@@ -292,7 +292,7 @@ class Form:
         """Before a run: that other programs use the machine."""
         self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
-            self.run = gr.Button(label("run"), variant="primary", size="lg", elem_id="run")
+            self.run = gr.Button(label("tab_run"), variant="primary", size="lg", elem_id="run")
             self.run_when_quiet = gr.Button(label("run_when_quiet"), size="lg", visible=False, elem_id="run-when-quiet")
             """Shown beside `busy`."""
             self.best = gr.Button(label("best"), size="lg", elem_id="best")

@@ -19,9 +19,9 @@ from demo.store import export
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import comparison
-from demo.ui.html.elements import esc
+from demo.ui.html.elements import drawn
 from demo.ui.look import source
-from demo.ui.look.scripts import FOCUS_STAGE, TO_STAGE, press_download
+from demo.ui.look.scripts import press_download
 from demo.ui.tabs import links
 from demo.ui.tabs.event_options import AT_ONCE
 from demo.ui.tabs.run_tab import RunTab
@@ -43,17 +43,8 @@ NOTHING = {COMPARE: ""}
 LIST = source("history.js")
 PLACED = "${globalThis.runList?.place(value) ?? value}"
 """The list's template, which gradio evaluates before it writes the list."""
-TICKED = """(_, ...rest) => [
-  Array.from(document.querySelectorAll('#runs input:checked'), (box) => box.value).join(' '), ...rest
-]"""
-TO_OPENED = f"() => setTimeout(() => {{ ({TO_STAGE})(); ({FOCUS_STAGE})(); }}, 100)"
-"""Waits until the other tab is shown. It keeps the scroll position of this one."""
-QUESTIONED = """(_, ...rest) => [document.querySelector('#sure [data-runs]')?.dataset.runs ?? '', ...rest]"""
-"""The ids that the shown question names, even if the ticks have changed."""
-UNTICK = """() => globalThis.runList?.untick()"""
-TO_DELETE = """() => document.getElementById('delete').focus({preventScroll: true})"""
-"""Focuses the button of the list when the focused one is gone."""
-TO_COMPARISON = """() => document.getElementById('compared').scrollIntoView({block: 'start'})"""
+TICKED = "(_, ...rest) => [runList.ticked(), ...rest]"
+QUESTIONED = "(_, ...rest) => [runList.questioned(), ...rest]"
 
 
 @dataclass(frozen=True)
@@ -110,11 +101,7 @@ class HistoryTab:
         self._wire(tab)
 
     def _introduction(self, lang: Language) -> str:
-        delete = "" if self._may_delete else f" {lang.html('history_no_delete')}"
-        return (
-            f'<div class="introduction"><h2>{lang.html("history_title")}</h2>'
-            f"<p>{lang.html('history_words', most=MAX_AT_ONCE)}{delete}</p></div>"
-        )
+        return drawn("comparison.introduction", lang, MAX_AT_ONCE, self._may_delete)
 
     def _wire(self, tab: gr.Tab) -> None:
         shown = [self.runs, self.more_button, self.shown]
@@ -133,11 +120,11 @@ class HistoryTab:
         opening = [self.tabs, self.message, *self._run_tab.showing]
         opened = self.runs.select(self._open, self._run_tab.visitor, opening, **AT_ONCE)
         opened.then(None, self._run_tab.opened, js=links.REMEMBER, api_visibility="private")
-        opened.then(None, js=TO_OPENED, api_visibility="private")
+        opened.then(None, js="() => runList.toOpened()", api_visibility="private")
         pressed = self.compare_button.click(
             self._compare_ticked, [self.ticked], [*compared, self.message], js=TICKED, **AT_ONCE
         )
-        pressed.then(None, js=TO_COMPARISON, api_visibility="private")
+        pressed.then(None, js="() => runList.toComparison()", api_visibility="private")
         pressed.then(None, self.chosen, **address)
         for format, button in self.exports.items():
             button.click(
@@ -156,11 +143,11 @@ class HistoryTab:
             js=QUESTIONED,
             **AT_ONCE,
         )
-        deleted.then(None, js=UNTICK, api_visibility="private")
+        deleted.then(None, js="() => runList.untick()", api_visibility="private")
         deleted.then(None, self.chosen, **address)
         answered = [deleted, self.keep_button.click(lambda: gr.update(visible=False), None, self.sure, **AT_ONCE)]
         for event in answered:
-            event.then(None, js=TO_DELETE, api_visibility="private")
+            event.then(None, js="() => runList.toDelete()", api_visibility="private")
 
     def _show(
         self, search: str, lang: Language, most: int = PAGE, previous: ListState | None = None
@@ -297,4 +284,4 @@ def _reason(error: HistoryError | BadInput) -> str:
 
 
 def _message(sentence: str) -> str:
-    return f'<p role="status">{esc(sentence)}</p>'
+    return drawn("comparison.message", ENGLISH, sentence)

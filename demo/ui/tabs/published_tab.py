@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import gradio as gr
-from markupsafe import Markup
 
 from demo.core import catalog
 from demo.core import format as fmt
@@ -17,7 +16,7 @@ from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, further_settings, gain, settings_of
+from demo.store.measured import SUBSET, Tables, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
@@ -72,13 +71,13 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
         lines = published.select(tables.rows, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
-        refusal = drawn("published.status", lang, Markup(lang.quoted(str(refused))))
-        return [*lists, refusal, nothing, nothing, _table([], tables.problems, lang)]
+        refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
+        return [*lists, refusal, nothing, nothing, _table([], tables, lang)]
     one = one_setting(rows)
     comparable = guide_charts.comparable_rows(one[0], lines) if one else []
     figures = [guide_charts.durations(one, lang), guide_charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables.problems, lang)]
+    return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables, lang)]
 
 
 def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -86,8 +85,8 @@ def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
     if not rows:
         return []
     first = rows[0]
-    alike = (first.subset, first.gpu, first.batch_size, first.measured is None)
-    return published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured is None) == alike)
+    alike = (first.subset, first.gpu, first.batch_size, first.measured)
+    return published.newest(row for row in rows if (row.subset, row.gpu, row.batch_size, row.measured) == alike)
 
 
 def published_table(
@@ -129,9 +128,9 @@ def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> dict[
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
-    published_here = {row.gpu for row in within if row.measured is None}
+    published_here = {row.gpu for row in within if not row.measured}
     gpus = {
-        gpu: gpu if gpu in published_here else lang.plain("published_own_gpu", gpu=gpu)
+        gpu: gpu if gpu in published_here else lang.listed([gpu, lang.plain("published_measured")])
         for gpu in published.values(within, "gpu")
     }
     every = (lang.plain("choice_all"), ALL)
@@ -153,12 +152,12 @@ def _subset(name: str, lang: Language) -> str:
 def _scope(rows: Sequence[PublishedRow], one: Sequence[PublishedRow], lang: Language) -> str:
     """What the charts show, if that is less than the table shows."""
     if not rows:
-        return drawn("published.status", lang, Markup(lang.html("published_no_row")))
+        return drawn("published.status", lang, lang.plain("published_no_row"))
     first = one[0]
     if len(one) == len(rows):
         return ""
     setting: dict[str, object] = {"gpu": first.gpu, "batch": first.batch_size, "torch": first.torch, "mode": first.mode}
-    return drawn("published.status", lang, Markup(lang.html("published_scope", **setting)))
+    return drawn("published.status", lang, lang.plain("published_scope", **setting))
 
 
 _COLUMNS = (
@@ -174,8 +173,7 @@ _COLUMNS = (
 )
 
 
-def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language) -> str:
-    every = published.tables().rows
+def _table(rows: Sequence[PublishedRow], tables: Tables, lang: Language) -> str:
     files = (
         ("csv", "text/csv", published.to_csv(rows)),
         ("json", "application/json", published.to_json(rows)),
@@ -184,11 +182,11 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
         "published.table",
         lang,
         _COLUMNS,
-        [_line(row, gain(row, every), lang) for row in rows],
+        [_line(row, gain(row, tables.rows), lang) for row in rows],
         count=sentences.count(len(rows), "row", lang),
         downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
-        random=any(row.measured is not None and row.measured.weights == "random" for row in rows),
-        problems=problems,
+        random=any(row.weights == "random" for row in rows),
+        problems=tables.problems,
         about={
             "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
             "faults": [fault for fault in published.faults() if fault.rows is None],
@@ -199,10 +197,9 @@ def _table(rows: Sequence[PublishedRow], problems: Sequence[str], lang: Language
 
 def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str, object]:
     """What the template shows of a row; `brought` is what its further settings brought: see `gain`."""
-    own = row.measured
     how = f"torch {row.torch}, {row.mode}"
-    if own:
-        how = ", ".join([how, own.dtype, *further_settings(row), own.date])
+    if row.measured:
+        how = ", ".join([how, row.dtype, *further_settings(row), row.date])
     against = None if brought is None else (fmt.ratio(brought), ", ".join(further_settings(row)))
     return {
         "model": row.model,
@@ -215,12 +212,12 @@ def _line(row: PublishedRow, brought: float | None, lang: Language) -> dict[str,
         "column_compiled": _milliseconds(row.compiled_seconds),
         "against": against,
         "row_speedup": OOM if row.speedup is None else fmt.ratio(row.speedup),
-        "ends": sentences.ends(own.low, own.high) if own and own.low and own.high else None,
+        "ends": sentences.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else None,
         "column_saved": OOM if row.saved is None else f"{row.saved * 100:.1f} %".replace("-", "−"),
         "column_with": how,
-        "own": own is not None,
-        "threads": sentences.count(own.threads, "thread", lang) if own and own.threads is not None else "",
-        "repeats": own.repeats if own and own.repeats is not None and own.repeats > 1 else None,
+        "own": row.measured,
+        "threads": sentences.count(row.threads, "thread", lang) if row.threads is not None else "",
+        "repeats": row.repeats if row.repeats is not None and row.repeats > 1 else None,
     }
 
 
@@ -234,8 +231,8 @@ def _here(row: PublishedRow, lang: Language) -> str:
     How often and how long it was timed is left to the form.
     """
     asked: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
-    if row.measured is not None:
-        asked |= settings_of(row.subset) | {"dtype": row.measured.dtype, "weights": row.measured.weights}
+    if row.measured:
+        asked |= settings_of(row.subset) | {"dtype": row.dtype, "weights": row.weights}
     known = catalog.find(row.checkpoint)
     if known is not None and known.takes_text:
         asked["text"] = catalog.QUERIES

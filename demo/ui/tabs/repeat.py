@@ -16,7 +16,7 @@ from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import sentences
 from demo.sweep.cells import measured_on
-from demo.ui.html.elements import esc
+from demo.ui.html.elements import drawn
 from demo.ui.jobs.jobs import Job
 from demo.ui.look import source
 from demo.ui.tabs.form import find_picture, uploaded
@@ -35,11 +35,7 @@ def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
     except BadInput:
         return ""
     title = lang.composed("repeat_title", processes=sentences.count(len(result.as_processes()) + 1, "process", lang))
-    needed = f"<span>{lang.html('repeat_unsure')}</span> " if sentences.open_between_processes(result) else ""
-    return (
-        f' {needed}<button type="button" data-repeat="{esc(result.id)}" title="{esc(title)}">'
-        f"{lang.html('repeat_button')}</button>"
-    )
+    return drawn("results.repeat", lang, result.id, title, sentences.open_between_processes(result))
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

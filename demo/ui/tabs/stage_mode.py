@@ -52,15 +52,6 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
 NUMBERS = range(1, len(presets(gpu=False)) + 1)
 
 
-def switch(lang: Language) -> str:
-    """Two buttons, of which the style sheet shows one. So the masthead has no state that a redraw could lose."""
-    return (
-        f'<p class="stage-switch"><button type="button" data-stage="on">{lang.html("stage_on")}</button>'
-        f'<button type="button" data-stage="off" aria-keyshortcuts="Escape">{lang.html("stage_off")} '
-        '<kbd aria-hidden="true">Esc</kbd></button></p>'
-    )
-
-
 class StageBar:
     """The bar at the bottom: the chosen preset, if the form holds one, the presets and the keys.
 

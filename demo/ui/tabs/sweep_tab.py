@@ -72,7 +72,7 @@ class SweepTab:
                     form.choices(WEIGHTS),
                     value="pretrained",
                     label=label("weights"),
-                    info=label("sweep_weights_info"),
+                    info=label("weights_info"),
                     elem_classes="segmented",
                 )
                 self._fresh = gr.Checkbox(False, label=label("anew"), info=label("anew_info"))
@@ -90,9 +90,7 @@ class SweepTab:
                 self.map = gr.HTML("", elem_id="sweep-map", apply_default_css=False, js_on_load=source("open_run.js"))
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
-                        ending: gr.DownloadButton(
-                            label(f"table_as{ending.replace('.', '_')}"), visible=False, size="sm"
-                        )
+                        ending: gr.DownloadButton(label(f"export{ending.replace('.', '_')}"), visible=False, size="sm")
                         for ending in (".csv", ".json")
                     }
                     self.keep_button = gr.Button(
@@ -267,7 +265,7 @@ class SweepTab:
                 case Precompiling(done, of_all):
                     doing = lang.html("sweep_compiling", done=done, of=of_all)
                 case Waiting(ahead):
-                    doing = lang.html("sweep_turn", ahead=ahead)
+                    doing = lang.html("waiting_ahead", count=ahead)
             status = sweep_status.status("running", going.cells, going.forecast().seconds, doing, lang)
             yield status, heatmap(going.cells, lang, running, share)
 

@@ -15,24 +15,25 @@ import asyncio
 import logging
 import re
 import time
-from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from gradio import route_utils
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import card, link_preview
 from demo.store.history import History, HistoryError
+from demo.ui.html.elements import drawn
 
 PICTURE = Path(__file__).resolve().parents[3] / "assets" / "screenshots" / "preview.png"
 ADDRESS, CARD, BADGE = "/preview.png", "/card/{run}.png", "/badge/{run}.svg"
-_RUN = re.compile(r"/(card|badge)/([^/]{1,100})\.(png|svg)")
 TABS = ("history", "shared", "published", "sweep")
-"""Those whose name stands in the title; the first tab has the title of its run."""
+"""The tabs whose name stands in the title; the first tab has the title of its run."""
 KEPT = 64
 """Cards, of some forty kilobytes each."""
 MAX_WAITING = 32
@@ -44,10 +45,17 @@ DAY, MINUTES = 86_400, 300
 _log = logging.getLogger(__name__)
 
 
-def _response(body: bytes | str, kind: str, seconds: int = 0, status: int = 200) -> Response:
-    """An answer that may be kept elsewhere for so many seconds."""
+def _headers(seconds: int = 0) -> dict[str, str]:
+    """Headers of an answer that may be kept elsewhere for so many seconds; 0 forbids it."""
     kept = f"public, max-age={seconds}" if seconds else "no-store"
-    return Response(body, status, {"cache-control": kept, "x-content-type-options": "nosniff"}, kind)
+    return {"cache-control": kept, "x-content-type-options": "nosniff"}
+
+
+def _told_only(sentence: str, status: int) -> Response:
+    return Response(sentence, status, _headers(), "text/plain")
+
+
+NOT_STORED = _told_only("No stored run has this id.", 404)
 
 
 class Previews:
@@ -61,29 +69,34 @@ class Previews:
         self._rested = 0.0
         """When the next card may be drawn."""
 
-    async def answer(self, path: str) -> Response | None:
-        """What stands at this path; None where that is not for this class to say."""
-        if path == ADDRESS:
-            return _response(await asyncio.to_thread(PICTURE.read_bytes), "image/png", DAY)
-        asked = _RUN.fullmatch(path)
-        if asked is None or (asked[1], asked[3]) not in (("card", "png"), ("badge", "svg")):
-            return None
-        result = await asyncio.to_thread(self._stored, asked[2])
-        if result is None:
-            return _response("No stored run has this id.", "text/plain", status=404)
-        if asked[1] == "badge":
-            badge = await asyncio.to_thread(link_preview.badge, result)
-            # opened by itself an SVG is a document: nothing in it runs or loads
-            answer = _response(badge, "image/svg+xml", MINUTES)
-            answer.headers["content-security-policy"] = "default-src 'none'; sandbox"
-            return answer
+    @property
+    def routes(self) -> list[Route]:
+        return [Route(ADDRESS, self.picture), Route(CARD, self.card), Route(BADGE, self.badge)]
+
+    async def picture(self, _: Any) -> Response:
+        """The page's own picture."""
+        return FileResponse(PICTURE, headers=_headers(DAY))
+
+    async def badge(self, request: Any) -> Response:
+        """The badge of a stored run."""
+        if (result := await asyncio.to_thread(self._stored, request.path_params["run"])) is None:
+            return NOT_STORED
+        # opened by itself an SVG is a document: nothing in it runs or loads
+        headers = {**_headers(MINUTES), "content-security-policy": "default-src 'none'; sandbox"}
+        return Response(await asyncio.to_thread(link_preview.badge, result), 200, headers, "image/svg+xml")
+
+    async def card(self, request: Any) -> Response:
+        """The card of a stored run; 503 where too many others wait for one."""
+        if (result := await asyncio.to_thread(self._stored, request.path_params["run"])) is None:
+            return NOT_STORED
         if result.id not in self._cards and self._waiting >= MAX_WAITING:
-            return _response("Many cards are being asked for. Try again in a minute.", "text/plain", status=503)
+            return _told_only("Many cards are being asked for. Try again in a minute.", 503)
         self._waiting += 1
         try:
-            return _response(self._cards.get(result.id) or await self._drawn(result), "image/png", MINUTES)
+            drawn_card = self._cards.get(result.id) or await self._drawn(result)
         finally:
             self._waiting -= 1
+        return Response(drawn_card, 200, _headers(MINUTES), "image/png")
 
     async def _drawn(self, result: RunResult) -> bytes:
         async with self._drawing:
@@ -141,27 +154,4 @@ class Previews:
             "og:url": f"{root}/{'?' + urlencode(query) if query else ''}",
             **picture,
         }
-        lines = "".join(f'<meta property="{key}" content="{escape(value)}">' for key, value in properties.items())
-        return (
-            f'<title>{escape(window)}</title><meta name="description" content="{escape(told)}">{lines}'
-            '<meta name="twitter:card" content="summary_large_image">'
-        )
-
-
-class Previewed:
-    """ASGI middleware: answers at the addresses of pictures and badges."""
-
-    def __init__(self, app: ASGIApp, previews: Previews) -> None:
-        self._app = app
-        self._previews = previews
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        path = scope["path"].removeprefix(scope.get("root_path", "")) if asked else ""
-        answer = await self._previews.answer(path) if asked else None
-        if answer is None:
-            await self._app(scope, receive, send)
-            return
-        if scope["method"] == "HEAD":
-            answer.body = b""
-        await answer(scope, receive, send)
+        return drawn("masthead.tags", language, window, told, properties)

@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from fastapi import HTTPException
+from fastapi import HTTPException as Refused
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from gradio import Blocks
@@ -42,14 +42,6 @@ MAX_FILES = 4
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-class Refused(Exception):
-    """A refused request: the sentence of the answer, and its HTTP status."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class Guard:
@@ -87,8 +79,8 @@ class Guard:
         except Exception as error:
             if not begun:
                 refused = error if isinstance(error, Refused) else _refused(error, scope)
-                await JSONResponse({"detail": str(refused)}, refused.status)(scope, receive, send)
-            elif isinstance(error.__cause__, HTTPException):  # gradio has sent it in its stream of events
+                await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, send)
+            elif isinstance(error.__cause__, Refused):  # gradio has sent it in its stream of events
                 await send({"type": "http.response.body", "body": b""})
             else:
                 raise

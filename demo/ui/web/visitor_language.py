@@ -58,18 +58,6 @@ def request_language(request: Any) -> Language:
     return choose(query.get(NAME), cookies.get(NAME), headers.get("accept-language"))
 
 
-def switch(language: Language) -> str:
-    """The list of languages in the masthead. language.js handles a choice."""
-    options = "".join(
-        f'<option value="{one.code}" lang="{one.code}"{" selected" if one is language else ""}>{one.name}</option>'
-        for one in LANGUAGES.values()
-    )
-    return (
-        f'<p class="language"><label for="language" class="unseen">{escape(language.plain("language"))}</label>'
-        f'<select id="language">{options}</select></p>'
-    )
-
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

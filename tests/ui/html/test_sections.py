@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from samples import failed_result, full_result, measurement, ok_result
 
+from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.machine import GpuSample, HostSample
@@ -119,7 +120,7 @@ def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
     assert text.startswith("Another size? Batch 2, 64 × 48: first call 6.1 s, then 1.33×")
     assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
     assert f"Pays for itself after {sentences.grouped(fmt.two_digits(LARGER.calls_to_pay or 0))} calls." in text
-    assert "Batch 1, 64 × 48" in text and "no recompile" in text and "partly left to eager" in text
+    assert "Batch 1, 64 × 48" in text and "0 recompiles" in text and "partly left to eager" in text
     assert "Never pays for itself." in text
 
 
@@ -155,8 +156,20 @@ def test_the_machine_says_what_disturbed_it() -> None:
     assert "throttled (thermal)" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
 
 
+def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> None:
+    hints = ("Remove the call.", "Or move it.")
+    breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
+    result = compilation(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    told = parts(result, ENGLISH)["compiled"]
+    assert told.count("Remove the call. Or move it.") == 1 and told.count(f'<a href="{page}"') == 1
+    assert ">GB0059</a>" in told and told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
+    assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
+    assert GraphBreak("print", "", number="GB0059/../x").page == ""
+
+
 def test_nothing_from_outside_becomes_html() -> None:
-    bad = (GraphBreak(HOSTILE, HOSTILE),)
+    bad = (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
     result = compilation(graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}")
     assert result.environment is not None
     result = dataclasses.replace(
@@ -179,7 +192,7 @@ def test_the_lines_cross_where_the_break_even_says() -> None:
     result = full_result()
     drawn = lines(result)
     assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
-    for cache, cost in (("cold", 31.2), ("warm", 3.4)):
+    for cache, cost in (("empty cache", 31.2), ("filled cache", 3.4)):
         even = result.break_even(cost)
         assert even is not None and even.calls is not None
         (_, end), (y0, y1) = drawn["eager"][0], drawn[f"compiled, {cache}"][1]

@@ -24,6 +24,7 @@ from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.speedup import Gain
 from demo.present import markdown
 from demo.present.script import script
 from demo.ui.html import takeaway
@@ -119,6 +120,18 @@ def test_the_script_says_what_stands_in_for_a_picture_of_ones_own_and_where_bund
     weights = "Start it in the project's folder"
     assert sentence in takeaway.section(ok_result(), ENGLISH) and weights in takeaway.section(ok_result(), ENGLISH)
     assert weights not in takeaway.section(ok_result(spec=SPECS["changed"]), ENGLISH)
+
+
+def test_what_to_try_next_is_one_line_and_the_button_of_the_search() -> None:
+    gains = (Gain("freezing", True, 1.6, ("shapes-vit",)), Gain("compiler", "aot", 1.3, ("shapes-vit",)))
+    html = takeaway.section(ok_result(gains=gains), ENGLISH)
+    assert "“Freezing: on” made compiled 1.60× as fast here" in html and "1.30×" not in html
+    assert re.findall(r'href="[?]([^"]*)" data-follow="(\w+)"', html) == [
+        ("checkpoint=shapes-vit&device=cpu&best", "best")
+    ]
+    folder = ok_result(spec=RunSpec("/somewhere/model", "image-classification", device="cpu"))
+    for without in (failed_result(), folder):
+        assert "data-follow" not in takeaway.section(without, ENGLISH)
 
 
 def test_only_where_the_picture_is_the_visitors_own_the_calls_have_a_place_for_it() -> None:

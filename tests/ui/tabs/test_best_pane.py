@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import itertools
 import re
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runner import FakeRunner
 from page_support import HOSTILE, Tags, field_values, from_browser, handler, in_the_form, press_run, stage_of, visitor
-from samples import MACHINE, failed_result, measurement, ok_result
+from samples import failed_result
+from search_runner import SCENE, SearchRunner, measured
 
 from demo.core.errors import BadInput
-from demo.core.measurement import Compilation, CompileCost, StartUp
-from demo.core.outputs import ImageInfo
-from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.jobs import sweeps
 from demo.ui.jobs.searches import BestSearch
 from demo.ui.page import Page
-from demo.ui.tabs import form
 
-SCENE = form.scenes()[0]
-SAW = ImageInfo(SCENE.name, 320, 240, hashlib.sha256(SCENE.read_bytes()).hexdigest(), "/9j/")
 ME = visitor("me")
-_count = itertools.count()
 
 
 @pytest.fixture(autouse=True)
@@ -40,43 +30,9 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "UPDATE_SECONDS", 0.01)
 
 
-def measured(spec: RunSpec) -> RunResult:
-    """Freezing is fastest and starts slowly, a package starts at once, every other way is as slow as eager."""
-    compiled = 0.002 if spec.freezing else 0.003 if spec.compiler == "aot" else 0.004
-    cold, warm = (30.0, 20.0) if spec.freezing else (40.0, 0.1) if spec.compiler == "aot" else (20.0, 5.0)
-    costs = {name: CompileCost(cost, {"first run": 0.05}) for name, cost in (("cold", cold), ("warm", warm))}
-    return ok_result(
-        id=f"run-{next(_count)}",
-        started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        spec=spec,
-        image=SAW,
-        eager=measurement(0.004),
-        compiled=measurement(compiled),
-        control_times=measurement(0.004),
-        start_up=StartUp(2.0, 1.0),
-        compilation=Compilation(cold, "cold", 1, **costs),
-    )
-
-
-class Storing(FakeRunner):
-    """Keeps what it measured, as the real runner does, and counts its runs."""
-
-    def __init__(self, answer: Any = measured, seconds: float = 0.0) -> None:
-        super().__init__(self._kept, seconds, dataclasses.replace(MACHINE))
-        self._measured = answer
-        self.history = History()
-        self.runs: list[RunSpec] = []
-
-    def _kept(self, spec: RunSpec, image: Any) -> Any:
-        self.runs.append(spec)
-        result = self._measured(spec)
-        if isinstance(result, RunResult) and not self.seconds:
-            self.history.append(result)
-        return result
-
-
-def page_of(runner: FakeRunner) -> Page:
-    return Page(runner, history=runner.history if isinstance(runner, Storing) else None)
+def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:
+    runner = SearchRunner(History(), answer, seconds)
+    return Page(runner, history=runner.history), runner
 
 
 def pressed(page: Page, session: str = "a page", minutes: Any = 3, formats: bool = False, **changes: Any) -> Any:
@@ -121,7 +77,7 @@ def cancel(page: Page) -> None:
 
 
 def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts_and_its_code() -> None:
-    page = page_of(Storing(seconds=0.05))
+    page, _ = page_of(seconds=0.05)
     pane, begun = page.best_pane, pressed(page)
     assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
     assert not begun[page.run_tab.form.run]["interactive"] and begun[page.run_tab.form.cancel]["interactive"]
@@ -138,12 +94,11 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts
 
 
 def test_another_goal_gives_another_order_and_answer_without_a_run() -> None:
-    runner = Storing()
-    page = page_of(runner)
+    page, runner = page_of()
     shown = searched(page)
     going, pane, ran = shown[page.best_pane.watched], page.best_pane, len(runner.runs)
     soonest = chosen(page, going, "soonest")
-    assert order(soonest[pane.table])[0] in ("Eager", "Eager, not compiled") and "answers first" in soonest[pane.head]
+    assert order(soonest[pane.table])[0].startswith("Eager") and "Freezing" not in answer(soonest[pane.head])
     assert not soonest[pane.calls]["visible"]
     busy, quiet = chosen(page, going, "traffic", 1e9, 1), chosen(page, going, "traffic", 100, 10_000)
     assert order(busy[pane.table])[0] == "Freezing" and order(quiet[pane.table])[-1] == "Freezing"
@@ -155,22 +110,20 @@ def test_another_goal_gives_another_order_and_answer_without_a_run() -> None:
 
 def arrived(page: Page, **query: str) -> dict[Any, Any]:
     """What a page gets of this visitor's search when it is opened by a link with this query."""
-    arrive = handler(page, takes=page.run_tab.visitor, changes=page.best_pane.watched, of=None, only=None)
+    arrive = handler(page, takes=page.run_tab.visitor, only=page.best_pane.arriving)
     updates: dict[Any, Any] = arrive(ME, request=from_browser("a new page", **query))
     return updates
 
 
 def test_cancel_keeps_what_was_measured_and_another_press_goes_on_from_there() -> None:
-    runner = Storing()
-    page = page_of(runner)
+    page, runner = page_of(seconds=0.2)
     pane, begun = page.best_pane, pressed(page)
     going = begun[pane.watched]
-    runner_was = runner.seconds
     for _ in followed(page, going):
         if len(runner.runs) >= 2:
             runner.seconds = 60.0
             cancel(page)
-    runner.seconds = runner_was
+    runner.seconds = 0.0
     ended(going)
     kept = sum(row.result is not None for row in going.search.table().rows)
     assert going.stopped and 0 < kept < len(going.search.ways) - 1
@@ -192,22 +145,25 @@ def ended(going: BestSearch) -> None:
 
 
 def test_a_page_that_opens_finds_the_search_running_or_ended_with_the_form_that_made_it() -> None:
-    page = page_of(Storing(seconds=0.2))
+    page, _ = page_of(seconds=0.2)
     pane, fields = page.best_pane, page.run_tab.form.inputs
-    begun = pressed(page, batch_size=4)
+    begun = pressed(page, minutes=7, formats=True, batch_size=4)
     back = arrived(page)
     assert back[pane.watched] is begun[pane.watched] and back[fields["batch_size"]]["value"] == 4
+    assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
     assert not back[page.run_tab.form.run]["interactive"]
     assert arrived(page, run="another")[pane.watched] is None
     cancel(page)
     list(followed(page, back[pane.watched]))
     shown = arrived(page)
     assert shown[pane.watched] is begun[pane.watched] and shown[page.run_tab.form.run]["interactive"]
-    assert arrived(page, checkpoint="shapes-segformer")[pane.watched] is None  # its end was shown
+    assert arrived(page, checkpoint="shapes-vit", batch_size="4")[pane.watched] is begun[pane.watched]
+    for another in ({"checkpoint": "shapes-segformer"}, {"batch_size": "many"}):
+        assert arrived(page, **another)[pane.watched] is None  # its end was shown
 
 
 def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
-    page = page_of(Storing(seconds=60.0))
+    page, _ = page_of(seconds=60.0)
     going = pressed(page)[page.best_pane.watched]
     (refused,) = press_run(page, ME)
     assert "the search for the best way to run shapes-vit" in stage_of(page, refused)
@@ -217,25 +173,25 @@ def test_a_visitor_has_a_run_or_a_search_and_not_both_at_once() -> None:
     next(run)
     refused = pressed(page, "a second page")
     assert "A run of yours is going on already, shapes-vit" in stage_of(page, refused)
-    assert refused[page.best_pane.watched] is None
+    assert page.best_pane.watched not in refused
     cancel(page)
     list(run)
 
 
 def test_bad_input_is_a_sentence_and_leaves_the_form_as_it_is() -> None:
-    page = page_of(Storing())
+    page, _ = page_of()
     for asked, sentence in [
         ({"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
         ({"minutes": None}, "A search takes 1 to 60 minutes. Given: None."),
         ({"batch_size": 0}, "Batch size must be a whole number"),
-        ({"checkpoint": HOSTILE}, "its task must be given too"),
+        ({"checkpoint": HOSTILE}, "Unknown checkpoint"),
         ({"image": None}, "There is no picture."),
         ({"image": {"path": "/etc/passwd"}}, "must be an uploaded file"),
     ]:
         refused = pressed(page, **asked)
         assert sentence in stage_of(page, refused) and HOSTILE not in stage_of(page, refused)
-        assert refused[page.best_pane.watched] is None and refused[page.run_tab.form.best]["interactive"]
-        assert not refused.keys() & set(page.run_tab.form.inputs.values())
+        assert refused[page.run_tab.form.best]["interactive"]
+        assert not refused.keys() & {page.best_pane.watched, *page.run_tab.form.inputs.values()}
 
 
 def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
@@ -245,7 +201,7 @@ def test_a_way_that_fails_is_a_row_that_says_why_and_never_wins() -> None:
             return dataclasses.replace(measured(spec), status="compile_failed", failure=failure, compiled=None)
         return BadInput(f"Refused: {HOSTILE}") if spec.scope == "layers" else measured(spec)
 
-    page = page_of(Storing(answer))
+    page, _ = page_of(answer)
     shown = searched(page)
     pane, table = page.best_pane, shown[page.best_pane.table]
     assert order(table)[0] == "A package" and set(order(table)[-2:]) == {"Freezing", "Layer by layer"}
@@ -264,7 +220,7 @@ def row_at(page: Page, going: BestSearch | None, place: Any) -> str:
 
 
 def test_a_row_opens_its_stored_run() -> None:
-    page = page_of(Storing())
+    page, _ = page_of()
     going = searched(page)[page.best_pane.watched]
     place = [way.name for way in going.search.ways].index("package")
     opened = row_at(page, going, place)
@@ -279,7 +235,7 @@ def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypa
     monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
-    page = page_of(Storing(seconds=0.15))
+    page, _ = page_of(seconds=0.15)
     going = pressed(page)[page.best_pane.watched]
     ended(going)
     assert going.stopped is space and going.search.complete is not space
@@ -287,23 +243,23 @@ def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypa
 
 
 def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
-    page = page_of(Storing(seconds=0.3))
-    going = pressed(page)[page.best_pane.watched]
-    ticket, told, turns = page.queue.join("another"), [], 0
-    for update in followed(page, going):
-        told.append(update[page.best_pane.head])
-        if not ticket.wait(0.0):
-            turns = turns or len(page.best_pane._tab.works.of(ME).search._took)  # type: ignore[union-attr]
-            ticket.leave()
-            ticket = page.queue.join("another")
-            if turns:
-                cancel(page)
-    ticket.leave()
-    assert turns == 1 and any("Runs of other visitors that wait: 1" in head for head in told)
+    page, runner = page_of(seconds=0.3)
+    going, told = pressed(page)[page.best_pane.watched], []
+    while not runner.runs:
+        time.sleep(0.01)
+    with page.queue.join("another") as ticket:
+        for update in followed(page, going):
+            told.append(update[page.best_pane.head])
+            if not ticket.wait(0.0):
+                break
+        assert len(runner.runs) == 1
+        cancel(page)
+    ended(going)
+    assert any("Other runs that wait: 1" in head for head in told)
 
 
 def test_a_link_to_the_search_fills_its_form_and_starts_nothing() -> None:
-    page = page_of(runner := Storing())
+    page, runner = page_of()
     form_of, arrive = page.run_tab.form, handler(page, changes=page.run_tab.visitor)
     shown = arrive(ME, request=from_browser(checkpoint="shapes-segformer", best="7", other_formats="1"))
     assert shown[form_of.inputs["checkpoint"]]["value"] == "shapes-segformer"

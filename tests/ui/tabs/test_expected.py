@@ -22,10 +22,10 @@ def forecast(history: History, **changes: Any) -> str:
 
 def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
-    assert "rough estimate from model size (827 k parameters)</small>" in forecast(history)
+    assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(history)
     here = dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)
     history.append(ok_result(environment=here))
-    assert "based on 1 earlier run with these settings" in forecast(history)
+    assert "based on earlier runs with these settings: 1" in forecast(history)
     assert "rough estimate" in forecast(history, batch_size=8)
     assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(history, batch_size=8)
 

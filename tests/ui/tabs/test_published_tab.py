@@ -112,7 +112,7 @@ def test_a_link_of_a_measured_row_asks_for_every_setting_that_its_table_names(ow
     ]
     asked = [RunSpec("google/vit-base-patch16-224", "image-classification", **some) for some in settings]
     asked.append(RunSpec("google/gemma-2b", "text-generation", prompt="It is freezing tokens-", tokens=8))
-    measured.write_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
+    measured.add_measured([ok_result(spec=spec) for spec in asked], own / "a.csv", "")
     assert asked_by(view(subset="", gpu="Example CPU", batch_size="")["table"]) == asked
 
 
@@ -173,7 +173,7 @@ def test_text_of_a_measured_table_is_harmless(own: Path) -> None:
 def test_a_run_of_the_twelve_has_a_section_with_words_and_a_chart() -> None:
     result = ok_result(spec=RunSpec("microsoft/resnet-50", "image-classification", device="cpu", dtype="bfloat16"))
     section = sections.beside(result, ENGLISH)
-    assert "On an A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
+    assert "On the A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
     assert "bfloat16 here, float32 in the guide" in section and "used the CPU" in section
     assert sections.guide_chart(result, ENGLISH) is not None
 

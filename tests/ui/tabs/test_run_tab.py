@@ -274,7 +274,7 @@ def test_the_second_visitor_waits_is_told_so_and_runs_in_turn() -> None:
     page = Page(answering(ok_result(), seconds=1.0))
     first, second = pressed(page, "one"), pressed(page, "two")
     next(first), next(first), next(second)
-    assert "One run is ahead of yours" in stage_of(page, next(second))
+    assert "Runs ahead of yours: 1" in stage_of(page, next(second))
     rest = threading.Thread(target=lambda: list(first))
     rest.start()
     *_, last = second

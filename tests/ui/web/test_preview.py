@@ -1,4 +1,4 @@
-"""Cards, badges and tags of stored runs, asked for as a crawler does: at the middleware, and at a served page."""
+"""Cards, badges and tags of stored runs, asked for as a crawler does: at the routes, and at a served page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
 from page_support import HOSTILE
 from samples import failed_result, ok_result
+from starlette.routing import Router
 
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
@@ -27,7 +29,7 @@ from demo.present import card, link_preview
 from demo.store.history import History
 from demo.ui.page import build, launch
 from demo.ui.web import preview
-from demo.ui.web.preview import Previewed, Previews
+from demo.ui.web.preview import Previews
 
 RUN = ok_result()
 OTHER = dataclasses.replace(RUN, id="20261121T090200-fedcba")
@@ -57,9 +59,14 @@ def asked(previews: Previews, path: str, method: str = "GET", **headers: str) ->
 
     given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": f"/sub{path}", "root_path": "/sub", "headers": given}
-    asyncio.run(Previewed(app, previews)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(Router(previews.routes, default=app)(scope, None, send))  # type: ignore[arg-type]
     start, end = sent
     return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, end["body"]
+
+
+def of(id: str) -> Any:
+    """A request for the card or the badge of this run."""
+    return SimpleNamespace(path_params={"run": id})
 
 
 def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: History) -> None:
@@ -67,8 +74,7 @@ def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: Histo
     status, headers, body = asked(previews, f"/card/{RUN.id}.png")
     assert status == 200 and headers["content-type"] == "image/png" and body == card.draw(RUN)
     assert headers["content-length"] == str(len(body)) and "max-age" in headers["cache-control"]
-    head = asked(previews, f"/card/{RUN.id}.png", "HEAD")
-    assert head == (200, headers, b"")
+    assert asked(previews, f"/card/{RUN.id}.png", "HEAD")[:2] == (200, headers)
     status, headers, body = asked(previews, f"/badge/{RUN.id}.svg")
     assert status == 200 and headers["content-type"] == "image/svg+xml" and body.decode() == link_preview.badge(RUN)
     assert headers["content-security-policy"] == "default-src 'none'; sandbox"
@@ -110,8 +116,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
     previews = Previews(history)
 
     async def crowd() -> list[Any]:
-        paths = [f"/card/{id}.png" for id in (RUN.id, failed_result().id)] * 5
-        return await asyncio.gather(*(previews.answer(path) for path in paths))
+        return await asyncio.gather(*(previews.card(of(id)) for id in [RUN.id, failed_result().id] * 5))
 
     answers = asyncio.run(crowd())
     assert Counter(answer.status_code for answer in answers) == {200: 6, 503: 4}
@@ -136,15 +141,15 @@ def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: 
     previews._rested = 0.0
 
     async def meanwhile() -> list[Any]:
-        drawn = asyncio.create_task(previews.answer(f"/card/{failed_result().id}.png"))
+        drawn = asyncio.create_task(previews.card(of(failed_result().id)))
         await asyncio.to_thread(begun.wait, 30)
-        paths = (f"/card/{RUN.id}.png", f"/badge/{RUN.id}.svg", "/card/nothing.png", f"/card/{OTHER.id}.png")
-        at_once = [await previews.answer(path) for path in paths]
+        cards = [await previews.card(of(id)) for id in (RUN.id, "nothing", OTHER.id)]
+        at_once = [*cards, await previews.badge(of(RUN.id))]
         go_on.set()
         return [*at_once, await drawn]
 
     at_once = asyncio.run(meanwhile())
-    assert [answer.status_code for answer in at_once] == [200, 200, 404, 503, 200] and at_once[0].body == known
+    assert [answer.status_code for answer in at_once] == [200, 404, 503, 200, 200] and at_once[0].body == known
 
 
 # ---- a served page

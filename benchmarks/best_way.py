@@ -1,0 +1,121 @@
+"""How long the search for the best way takes, what it answers, and whether its start ladders add up.
+
+`shapes-vit` twice, each time without a stored run: the first search fills the compile cache, the second finds it
+filled and is the one that counts. Then ResNet-50 with random weights, within the usual budget. For the ladder a further
+process makes the same start, and is timed by a stopwatch outside it: importing, loading, and one first call over the
+filled cache or of the package.
+
+Aims on two idle cores: the second search of `shapes-vit` takes at most 90 s; that of ResNet-50 stays within its budget;
+the parts of a first answer add up to the stopwatch's time within 5 % (the median of `STARTS` starts).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import report
+from demo.cli.best_command import report as told
+from demo.core import catalog, codec
+from demo.core import format as fmt
+from demo.core.spec import RunSpec
+from demo.runs.outcome import Files
+from demo.runs.runner import Runner
+from demo.store.history import History
+from demo.sweep.best_table import BestTable
+from demo.sweep.best_way import MINUTES, Search
+from demo.sweep.grid import PICTURE
+
+MAX_SECONDS, MAX_APART, STARTS = 90.0, 0.05, 3
+LADDERS = ("default", "layers", "package")
+"""Ways whose first answer in the next process is compared with a stopwatch."""
+
+
+def searched(spec: RunSpec) -> tuple[BestTable, bool, float]:
+    """The table, whether all was tried, and the seconds that it took, in a history of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder) / "history.sqlite3")
+        runner = Runner(history)
+        try:
+            search = Search(spec, runner.inspect(), [], PICTURE)
+            started = time.monotonic()
+            for _ in search.run(runner, threading.Event()):
+                pass
+            return search.table(), search.complete, time.monotonic() - started
+        finally:
+            runner.close()
+
+
+def starts(spec: RunSpec, package: Path | None) -> Iterator[float]:
+    """Seconds by a stopwatch of processes that import, load, and call the model for the first time."""
+    files = {"image": str(PICTURE), "package": package and str(package)}
+    job = json.dumps({"spec": codec.plain(spec), "eager_first": True, **files})
+    for _ in range(STARTS):
+        started = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "demo.backend.first_call"], input=job, text=True, check=True, capture_output=True
+        )
+        yield time.monotonic() - started
+
+
+def ladders(table: BestTable) -> tuple[list[list[str]], list[str]]:
+    rows, missed = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "model.pt2"
+        for row in table.rows:
+            name = row.way.name
+            known = row.first_answers.get("next")
+            if name not in LADDERS or known is None:
+                continue
+            if name == "package":
+                runner = Runner(None)
+                list(runner.run(row.way.spec, PICTURE, files=Files(package=package)))
+                runner.close()
+            watch = statistics.median(starts(row.way.spec, package if name == "package" else None))
+            ours = sum(known.values())
+            apart = ours / watch - 1
+            rows.append(
+                [name, *(f"{known[part]:.2f}" for part in known), f"{ours:.2f}", f"{watch:.2f}", f"{apart:+.1%}"]
+            )
+            if abs(apart) > MAX_APART:
+                missed.append(f"{name}'s start is {apart:+.1%} off the stopwatch")
+    return rows, missed
+
+
+def main() -> None:
+    vit = catalog.make_spec("shapes-vit")
+    searched(vit)
+    small, complete, seconds = searched(vit)
+    rows, missed = ladders(small)
+    if seconds > MAX_SECONDS or not complete:
+        missed.append(f"shapes-vit took {seconds:.0f} s{'' if complete else ' and was not complete'}")
+    large, large_complete, large_seconds = searched(catalog.make_spec("microsoft/resnet-50", weights="random"))
+    if large_seconds > 60 * MINUTES + 1:
+        missed.append(f"ResNet-50 took {large_seconds:.0f} s of {60 * MINUTES:.0f}")
+    parts = ["import", "load", "compile or load", "first call"]
+    ladder = report.table(["way", *parts, "together", "stopwatch", "apart"], rows)
+    text = "\n\n".join(
+        [
+            f"shapes-vit, cache filled: {fmt.duration(seconds)}, {'complete' if complete else 'not complete'}.",
+            f"```\n{told(small, complete)}\n```",
+            f"Seconds to the first answer of the next process ({STARTS} starts by the stopwatch, their median):",
+            ladder,
+            f"ResNet-50 with random weights: {fmt.duration(large_seconds)} of {fmt.duration(60 * MINUTES)}, "
+            f"{'complete' if large_complete else 'not complete'}.",
+            f"```\n{told(large, large_complete)}\n```",
+            f"Missed: {'; '.join(missed)}." if missed else "The aims are met.",
+        ]
+    )
+    report.publish("best_way", "The search for the best way", text)
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()
