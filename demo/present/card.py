@@ -14,7 +14,7 @@ from demo.core import format as fmt
 from demo.core.languages import ENGLISH
 from demo.core.result import RunResult
 from demo.present import link_preview, sentences
-from demo.present.fonts import cut, font_for, printable_label
+from demo.present.canvas import cut, font_for, printable_label
 from demo.present.palette import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 
 WIDTH, HEIGHT = 1200, 630

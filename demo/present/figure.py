@@ -1,9 +1,9 @@
 """How every figure of the page looks: bars, title, source lines, fonts, margins, and its text for screen readers.
 
 Plotly draws text and grid in fixed colours and cannot follow the page's dark mode; a page that shows these figures
-puts `PAGE_CSS` into its style sheet, which recolours them as the theme changes. Colours are hex, backgrounds
-transparent, no figure has a legend: names are written where the bars and dots are. Margins are fixed in pixels, so
-that the same figure serves a phone of 390 pixels and a projector of 1920.
+has `demo/ui/look/figures.css`, which recolours them as the theme changes. Colours are hex, backgrounds transparent, no
+figure has a legend: names are written where the bars and dots are. Margins are fixed in pixels, so that the same figure
+serves a phone of 390 pixels and a projector of 1920.
 """
 
 from __future__ import annotations
@@ -20,29 +20,13 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.present.palette import COMPILED, COMPILED_ON_DARK, EAGER
+from demo.present.palette import COMPILED, EAGER
 
 TEXT = "#1F2937"
 LINE = "#6B7280"
 GRID = "#D1D5DB"
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 
-_BLUE, _INK = (
-    f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})" for colour in (COMPILED, TEXT)
-)
-PAGE_CSS = f"""
-.js-plotly-plot .modebar-container {{ display: none !important; }}
-.js-plotly-plot .plotly text {{ fill: var(--body-text-color) !important; font-variant-numeric: tabular-nums; }}
-.js-plotly-plot .plotly .gridlayer path {{ stroke: var(--border-color-primary) !important; }}
-.js-plotly-plot .plotly .zerolinelayer path {{ stroke: var(--body-text-color-subdued) !important; }}
-.js-plotly-plot .plotly .errorbar path {{ stroke: var(--body-text-color) !important; }}
-.js-plotly-plot .plotly .point[style*="fill: {_INK}"] {{ fill: var(--body-text-color) !important; }}
-.dark .js-plotly-plot .plotly [style*="fill: {_BLUE}"] {{ fill: {COMPILED_ON_DARK} !important; }}
-.dark .js-plotly-plot .plotly [style*="stroke: {_BLUE}"] {{ stroke: {COMPILED_ON_DARK} !important; }}
-.dark .js-plotly-plot .plotly tspan[style*="{COMPILED}"] {{ fill: {COMPILED_ON_DARK} !important; }}
-"""
-"""Uses Gradio's variables. Plotly's buttons lie unseen in the way of the Tab key and are of no use here: they go.
-Browsers write Plotly's inline colours as 'rgb(0, 114, 178)', those of spans as given."""
 PLOT_HEIGHT = 200
 """Pixels between the axes of a figure that is not of bars."""
 NAMES = 16

@@ -10,7 +10,7 @@ from demo.core import catalog
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import palette, sentences
-from demo.present.fonts import font_for, printable_label
+from demo.present.canvas import font_for, printable_label
 
 MAX_SENTENCE = 300
 """Characters. Programs that show previews cut longer descriptions."""

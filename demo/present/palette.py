@@ -12,7 +12,6 @@ from typing import Literal
 
 EAGER = "#E69F00"
 COMPILED = "#0072B2"
-COMPILED_ON_DARK = "#56B4E9"
 VARIANTS = {"eager": EAGER, "compiled": COMPILED}
 Variant = Literal["eager", "compiled"]
 

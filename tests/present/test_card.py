@@ -14,7 +14,7 @@ from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_res
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
-from demo.present import card, fonts, sentences
+from demo.present import canvas, card, sentences
 from demo.present.palette import PAGE_PAPER, rgb
 
 LONG = RunSpec(
@@ -82,7 +82,7 @@ def test_each_answer_has_a_card_of_its_own() -> None:
 
 
 def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fonts, "_page_font", lambda bold: "/nowhere/font.woff2")
-    fonts.font_for.cache_clear()
+    monkeypatch.setattr(canvas, "_page_font", lambda bold: "/nowhere/font.woff2")
+    canvas.font_for.cache_clear()
     assert drawn(full_result()).shape == (630, 1200, 3)
-    fonts.font_for.cache_clear()
+    canvas.font_for.cache_clear()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.present import charts
+from demo.present import charts, palette
 from demo.present.charts import latency_bars, published_bars, trace
-from demo.present.figure import spread
+from demo.present.figure import TEXT, spread
 from demo.present.palette import COMPILED, EAGER
 from demo.store.tables import PublishedRow
 
@@ -153,6 +154,13 @@ def test_names_from_outside_are_text_and_not_markup() -> None:
     spec = RunSpec("<a href='javascript:1'>x</a>\n<b>", "image-classification")
     source = texts(latency_bars(result(measured(0.02), measured(0.01), spec=spec), ENGLISH))[-1]
     assert "<a" not in source and "&lt;a href" in source and "\n" not in source
+
+
+def test_the_page_recolours_the_colours_that_the_figures_have() -> None:
+    css = (Path(__file__).parents[2] / "demo" / "ui" / "look" / "figures.css").read_text()
+    for colour in (COMPILED, TEXT):
+        assert f"fill: rgb{palette.rgb(colour)}" in css
+    assert f'tspan[style*="{COMPILED}"]' in css
 
 
 # In words

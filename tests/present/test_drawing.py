@@ -11,7 +11,7 @@ from PIL import Image
 
 from demo.core.images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
-from demo.present import canvas, fonts, palette
+from demo.present import canvas, palette
 from demo.present.canvas import MAX_ASPECT, MIN_SIDE
 from demo.present.drawing import difference, draw, draw_boxes, draw_labels, draw_segments
 from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, rgb, text_on
@@ -177,8 +177,8 @@ def test_a_label_in_another_script_is_not_drawn_as_empty_boxes() -> None:
     if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
         pytest.skip("this machine has no font for it")
     for label in ["кошка", "猫"]:
-        font = fonts.font_for(label, 24)
-        assert all(bytes(font.getmask(letter)) != bytes(font.getmask(fonts._NO_LETTER)) for letter in label)
+        font = canvas.font_for(label, 24)
+        assert all(bytes(font.getmask(letter)) != bytes(font.getmask(canvas._NO_LETTER)) for letter in label)
 
 
 # Segments

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import figure, palette
+from demo.present import palette
 from demo.ui.look import script, source
 
 STYLES = (
@@ -20,9 +20,10 @@ STYLES = (
     "stage.css",
     "sweep.css",
     "best.css",
+    "figures.css",
     "language.css",
 )
-CSS = "".join(source(name) for name in STYLES) + figure.PAGE_CSS
+CSS = "".join(source(name) for name in STYLES)
 
 INK, PAPER, PANEL = palette.PAGE_INK, palette.PAGE_PAPER, "#fffefb"
 SOFT, LINE, MUTED = palette.PAGE_SOFT, palette.PAGE_LINE, palette.PAGE_MUTED
