@@ -65,7 +65,7 @@ def compiled_first(untouched: Any, workload: Workload) -> CompiledFirst:
     try:
         return CompiledFirst(*_capture(untouched, workload, fullgraph=True))
     except torch._dynamo.exc.TorchDynamoException as refusal:
-        return CompiledFirst(*_capture(breaking, workload), compilation.break_reason(f"\n{refusal}"))
+        return CompiledFirst(*_capture(breaking, workload), compilation.graph_break(f"\n{refusal}").reason)
 
 
 def captured_otherwise(
