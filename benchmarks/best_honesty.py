@@ -13,10 +13,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,10 @@ from demo.core import catalog
 from demo.core.machine import Environment, HostInfo
 from demo.core.measurement import Compilation, Measurement
 from demo.core.outputs import ImageInfo, Parity
-from demo.core.result import RunResult
+from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
-from demo.runs.outcome import with_earlier_runs
+from demo.core.speedup import ProcessResult
+from demo.runs.outcome import NO_FILES, Files, with_earlier_runs
 from demo.store.reruns import compiled_spec
 from demo.sweep.best_table import BestTable
 from demo.sweep.best_way import QUICK_SECONDS, Search
@@ -116,11 +116,11 @@ class Simulated:
     def run(
         self,
         spec: RunSpec,
-        image: Path | None,
+        input_file: Path | None,
         cancel: threading.Event | None = None,
-        files: Any = None,
-        earlier: Any = (),
-    ) -> Iterator[RunResult]:
+        files: Files = NO_FILES,
+        earlier: tuple[ProcessResult, ...] = (),
+    ) -> Generator[Progress | RunResult, None, None]:
         self.count += 1
         name, noise = self.names[compiled_spec(spec)], self.noise
         # A way in another format, or with the channels last, has an eager of its own.
@@ -165,7 +165,8 @@ def is_right(table: BestTable, case: Case) -> bool:
 
 
 def main() -> None:
-    rows, missed = [], []
+    rows: list[list[str]] = []
+    missed: list[str] = []
     for name, case in CASES.items():
         for machine, noise in MACHINES.items():
             tables = [searched(case, noise, 1000 * place + len(rows)) for place in range(TRIALS)]

@@ -17,7 +17,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from demo.core import agreement, stats
 from demo.core.errors import BadInput
@@ -39,7 +38,8 @@ PLENTY = 10**12
 class Goal:
     """What is to be least: a call in the long run, the first answer of each process, or the work of a month."""
 
-    name: Literal["steady", "soonest", "traffic"] = "steady"
+    name: str = "steady"
+    """One of `GOALS`."""
     calls: float = 100_000.0
     """Calls a day, for 'traffic'."""
     restarts: float = 10.0
@@ -83,7 +83,7 @@ class Row:
         """What the goal wants little of, in seconds with its uncertainty; None where it is not known."""
         start = self.first_answer("next")
         if goal.name == "soonest":
-            return start and Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD))
+            return Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD)) if start else None
         if self.speedup is None or self.seconds is None:
             return None
         ends = [self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low)]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from demo.core import format as fmt
 from demo.core import limits
@@ -90,7 +90,7 @@ class Work:
 W = TypeVar("W", bound=Work)
 
 
-class Supervisor(Generic[W]):
+class Supervisor:
     """The latest work of each visitor. A visitor has one running run or search, and one running sweep, at a time.
 
     As many go on at once as the queue has places, and as many ended ones are kept: a client can send any number of
@@ -99,7 +99,7 @@ class Supervisor(Generic[W]):
 
     def __init__(self, kind: Literal["run", "sweep"]) -> None:
         self._kind = kind
-        self._works: dict[str, W] = {}
+        self._works: dict[str, Work] = {}
         self._lock = threading.Lock()
 
     def start(self, visitor: str, make: Callable[[], W]) -> W:
@@ -149,7 +149,7 @@ class Supervisor(Generic[W]):
         """How many are kept, running or ended."""
         return len(self._works)
 
-    def of(self, visitor: str) -> W | None:
+    def of(self, visitor: str) -> Work | None:
         """The latest work of this visitor: running, or ended within KEPT_SECONDS."""
         return self._works.get(visitor)
 

@@ -25,7 +25,7 @@ from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Refused, Supervisor, Work
+from demo.ui.jobs.supervisor import Refused, Supervisor
 from demo.ui.jobs.visitors import Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
@@ -71,7 +71,7 @@ class RunTab:
         self._choice = choice = choice or default_choice(None, hub_ok=False)
         self._history = history or History()
         self._queue = queue
-        self.works = Supervisor[Work]("run")
+        self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""
         self._visitors = Visitors()
         with gr.Row(elem_id="desk", equal_height=False):

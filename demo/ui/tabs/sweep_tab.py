@@ -64,7 +64,7 @@ class SweepTab:
         self._run_tab = run_tab
         self._queue = queue
         self._precompiler = precompiler
-        self.sweeps = Supervisor[Sweep]("sweep")
+        self.sweeps = Supervisor("sweep")
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 self.axes = _axis_fields()
@@ -198,7 +198,7 @@ class SweepTab:
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's sweep that goes on, or whose end no page has shown."""
         going = self.sweeps.of(self._run_tab.name(request, visitor))
-        if going is None or (going.ended and going.delivered):
+        if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.watched: None}
         return self._begun(going, request_language(request)) | self._form_of(going)
 
