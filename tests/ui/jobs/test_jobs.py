@@ -22,7 +22,7 @@ from demo.ui.tabs import form
 def started(runner: FakeRunner, queue: RunQueue, when_quiet: bool = False) -> jobs.Job:
     spec, image = RunSpec("shapes-vit", "image-classification"), form.scenes()[0]
     make = functools.partial(jobs.Job, runner, queue.join(), spec, image, when_quiet=when_quiet)
-    return Supervisor[jobs.Job]("run").start("one", make)
+    return Supervisor("run").start("one", make)
 
 
 @pytest.mark.parametrize(("gpu", "often"), [(None, False), ("Tesla T4", True)], ids=["a CPU", "a GPU"])
