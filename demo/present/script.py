@@ -180,7 +180,7 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "config": config,
         "keys": keys,
         "kinds": Code(f"({', '.join(f'transformers.{kind}' for kind in kinds)})") if kinds[1:] else None,
-        "kind": Code("kind" if kinds[1:] else f"transformers.{kinds[0]}"),
+        "kind": Code(kinds[0]),
         "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
         "place": place,
         "zero_shot": "ZeroShot" in kinds[0],

@@ -1,8 +1,5 @@
 # {% if timed %}
-"""Times one model with and without torch.compile, as a run of "Worth compiling?" did.
-
-Eager and compiled are called in turns. The interval of their ratio is what `python -m demo run` is for.
-"""
+"""Times a model eager and compiled, in turns. The interval of their ratio is what `python -m demo run` is for."""
 
 # {% endif %}
 # {% if timed and layers %}
@@ -68,12 +65,14 @@ keys = fill("keys")  # fmt: skip
 # {% if kinds %}
 kinds = fill("kinds")
 kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
+# {% else %}
+kind = transformers.fill("kind")
 # {% endif %}
 # {% if random %}
 torch.manual_seed(0)
-model = fill("kind").from_config(fill("arguments")).to(DTYPE)
+model = kind.from_config(fill("arguments")).to(DTYPE)
 # {% else %}
-model = fill("kind").from_pretrained(source, fill("arguments"), **files)
+model = kind.from_pretrained(source, fill("arguments"), **files)
 # {% endif %}
 # {% endif %}
 model = model.to(fill("place")).eval()
