@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+import tiny_text
+import tiny_vit
 import torch
 from torch._dynamo.mutation_guard import GenerationTracker
 
@@ -22,6 +24,7 @@ from demo.backend.run_steps import Run
 from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.result import RunResult
+from demo.core.spec import TEXT_GENERATION
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
@@ -70,9 +73,18 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> CudaGraphs:
     return double
 
 
-def run(checkpoint: str = "shapes-vit", **asked: Any) -> RunResult:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Models of one layer, by their kind."""
+    folder = tmp_path_factory.mktemp("models")
+    vit = tiny_vit.written(folder / "vit")
+    gemma = tiny_text.written(folder / "gemma", "gemma", num_hidden_layers=1)
+    return {"vit": str(vit), "gemma": str(gemma)}
+
+
+def run(checkpoint: str = "shapes-vit", task: str | None = None, **asked: Any) -> RunResult:
     options = {"device": "cpu", "mode": "reduce-overhead", "iterations": 10, **asked}
-    spec = catalog.make_spec(checkpoint, **options)
+    spec = catalog.make_spec(checkpoint, task, folders=True, **options)
     return Run(Job(spec, str(SCENE)), Events(io.StringIO())).execute()
 
 
@@ -88,20 +100,25 @@ def test_an_output_that_the_next_call_overwrote_cannot_be_read(graphs: CudaGraph
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "asked"),
+    ("checkpoint", "task", "asked"),
     [
-        ("shapes-vit", {"graph_break": True, "another_size": True}),
-        ("shapes-vit", {"protocol": "as published", "iterations": None}),
-        ("shapes-rtdetr", {}),
-        ("shapes-gemma", {"prompt": "The picture shows", "tokens": 4}),
+        ("vit", "image-classification", {"graph_break": True, "another_size": True}),
+        ("vit", "image-classification", {"protocol": "as published", "iterations": None}),
+        ("shapes-rtdetr", None, {}),
+        ("gemma", TEXT_GENERATION, {"prompt": "a cat", "tokens": 4}),
     ],
     ids=str,
 )
 def test_a_run_reads_no_output_that_a_later_call_has_overwritten(
-    checkpoint: str, asked: dict[str, Any], graphs: CudaGraphs, monkeypatch: pytest.MonkeyPatch
+    checkpoint: str,
+    task: str | None,
+    asked: dict[str, Any],
+    folders: dict[str, str],
+    graphs: CudaGraphs,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("demo.backend.protocols.PUBLISHED_CALLS", 20)
-    result = run(checkpoint, **asked)
+    result = run(folders.get(checkpoint, checkpoint), task, **asked)
     assert (result.status, result.failure) == ("ok", None)
     assert graphs.replays > 20
     told = " ".join(result.warnings)

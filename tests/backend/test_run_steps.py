@@ -298,6 +298,7 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch: pytes
     result = result_of()
     assert result.status == "ok"
     assert result.parity.verdict == "differ" and result.parity.max_abs_error > 0.01
+    assert result.predictions["eager"] != result.predictions["compiled"]
 
 
 def test_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_runner import FakeRunner
+from page_support import stored
 from samples import measurement, ok_result
 from troubles import heard
 
-from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.ui.look import script
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
 
 FIGURE = "#top .headline .figure"
-STORED = RunResult.from_json(
-    json.loads((Path(__file__).resolve().parent.parent / "fixtures" / "segmentation.json").read_text(encoding="utf-8"))
-)
+STORED = stored("segmentation")
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +39,30 @@ def served() -> Iterator[tuple[str, list[RunSpec]]]:
     page.close()
 
 
-@pytest.fixture
-def tab(new_tab: Any, served: Any) -> Iterator[Any]:
-    """A projector's tab with the page. It must not log an error, nor ask anything of another machine."""
+@pytest.fixture(scope="module")
+def page(new_tab: Any, served: Any) -> tuple[Any, list[str]]:
+    """A projector's tab with the page, for all tests of this file, and its troubles: an error that it logs, or a
+    request to another machine."""
     address, _ = served
     tab = new_tab(1920, 1080)
-    troubles = heard(tab)
-    tab.on("request", lambda request: troubles.append(request.url) if _is_outside(request.url, address) else None)
+    troubles = heard(tab, address)
     tab.goto(address)
     tab.locator("#chart .plot-container").wait_for()
+    return tab, troubles
+
+
+@pytest.fixture
+def tab(page: Any) -> Iterator[Any]:
+    """The tab outside of stage mode, in light colours, with what the tests before have chosen and run."""
+    tab, troubles = page
+    tab.set_viewport_size({"width": 1920, "height": 1080})
     yield tab
+    if tab.locator("body.dark").count():
+        tab.keyboard.press("d")
+    if tab.locator("#stage-bar").is_visible():
+        tab.keyboard.press("Escape")
+        tab.locator("#fields").wait_for()
     assert troubles == []
-
-
-def _is_outside(url: str, address: str) -> bool:
-    return not url.startswith((address, "data:", "blob:"))
 
 
 def _picture(tab: Any, shots: Path, name: str) -> None:
@@ -82,6 +88,53 @@ def test_the_switch_leaves_headline_and_race_and_brings_the_page_back(tab: Any) 
     assert "stage=1" not in tab.url
     assert tab.evaluate("document.documentElement.scrollWidth") == 801
     assert tab.get_by_role("button", name="Stage mode").is_visible()
+
+
+def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, served: Any) -> None:
+    _, specs = served
+    before = len(specs)
+    for key in ("r", "d", "2"):
+        tab.keyboard.press(key)
+    tab.wait_for_timeout(300)
+    assert not tab.locator("body.dark").count()
+    _enter(tab)
+    tab.evaluate("document.body.append(Object.assign(document.createElement('input'), {id: 'typed'}))")
+    tab.locator("#typed").focus()
+    tab.keyboard.type("rd2")
+    tab.keyboard.press("Control+d")
+    tab.wait_for_timeout(700)
+    assert tab.locator("#typed").input_value() == "rd2"
+    assert not tab.locator("body.dark").count()
+    assert len(specs) == before
+    assert tab.locator("#stage-words").inner_text().strip() == ""
+    tab.keyboard.press("Escape")  # of whoever types
+    tab.locator("#typed").evaluate("field => field.remove()")
+    tab.evaluate("document.body.append(Object.assign(document.createElement('dialog'), {id: 'asked', open: true}))")
+    tab.keyboard.press("Escape")  # for what lies in front
+    assert tab.locator("#stage-bar").is_visible()
+    tab.locator("#asked").evaluate("dialog => dialog.remove()")
+    tab.keyboard.press("Escape")
+    tab.locator("#fields").wait_for()
+    assert "stage=1" not in tab.url
+    assert tab.evaluate("document.activeElement.dataset.stage") == "on"
+
+
+def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: Any) -> None:
+    """Arabic letters, and AZERTY's é in the place of 2."""
+    _, specs = served
+    _enter(tab)
+    before = len(specs)
+    press = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
+    tab.evaluate(press, ["ي", "KeyD"])
+    tab.evaluate(press, ["é", "Digit2"])
+    tab.locator("#stage-words").get_by_text("Graph breaks, live").wait_for()
+    assert tab.locator("body.dark").count()
+    tab.evaluate(press, ["ق", "KeyR"])
+    tab.locator(FIGURE).first.wait_for(timeout=30_000)
+    assert len(specs) == before + 1
+    tab.evaluate(press, ["p", "KeyR"])  # a layout of Latin letters in other places means what it writes
+    tab.wait_for_timeout(500)
+    assert len(specs) == before + 1
 
 
 def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -> None:
@@ -118,24 +171,6 @@ def test_keys_choose_run_cancel_and_darken(tab: Any, served: Any, shots: Path) -
     said = tab.locator("#stage .problem").get_by_text("Cancelled").first
     said.wait_for(timeout=30_000)
     assert said.is_visible() and not tab.locator(".live").is_visible()
-
-
-def test_the_keys_work_on_keyboards_that_write_other_letters(tab: Any, served: Any) -> None:
-    """Arabic letters, and AZERTY's é in the place of 2."""
-    _, specs = served
-    _enter(tab)
-    before = len(specs)
-    press = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
-    tab.evaluate(press, ["ي", "KeyD"])
-    tab.evaluate(press, ["é", "Digit2"])
-    tab.locator("#stage-words").get_by_text("Graph breaks, live").wait_for()
-    assert tab.locator("body.dark").count()
-    tab.evaluate(press, ["ق", "KeyR"])
-    tab.locator(FIGURE).first.wait_for(timeout=30_000)
-    assert len(specs) == before + 1
-    tab.evaluate(press, ["p", "KeyR"])  # a layout of Latin letters in other places means what it writes
-    tab.wait_for_timeout(500)
-    assert len(specs) == before + 1
 
 
 def test_on_a_space_and_nowhere_else_the_outer_page_is_told_which_run_is_shown(chromium: Any) -> None:
@@ -193,6 +228,8 @@ def _fills_the_screen(tab: Any) -> None:
 
 
 def test_the_answer_is_readable_from_the_last_row(tab: Any, served: Any, shots: Path) -> None:
+    tab.goto(served[0])
+    tab.locator("#chart .plot-container").wait_for()
     _enter(tab)
     tab.keyboard.press("r")
     figure = tab.locator(FIGURE)
@@ -211,32 +248,3 @@ def test_the_answer_is_readable_from_the_last_row(tab: Any, served: Any, shots: 
     tab.locator("#seen img:visible").first.wait_for()
     _fills_the_screen(tab)
     _picture(tab, shots, "stage-result-ar-1280")
-
-
-def test_keys_do_nothing_while_somebody_types_or_outside_the_stage(tab: Any, served: Any) -> None:
-    _, specs = served
-    before = len(specs)
-    for key in ("r", "d", "2"):
-        tab.keyboard.press(key)
-    tab.wait_for_timeout(300)
-    assert not tab.locator("body.dark").count()
-    _enter(tab)
-    tab.evaluate("document.body.append(Object.assign(document.createElement('input'), {id: 'typed'}))")
-    tab.locator("#typed").focus()
-    tab.keyboard.type("rd2")
-    tab.keyboard.press("Control+d")
-    tab.wait_for_timeout(700)
-    assert tab.locator("#typed").input_value() == "rd2"
-    assert not tab.locator("body.dark").count()
-    assert len(specs) == before
-    assert tab.locator("#stage-words").inner_text().strip() == ""
-    tab.keyboard.press("Escape")  # of whoever types
-    tab.locator("#typed").evaluate("field => field.remove()")
-    tab.evaluate("document.body.append(Object.assign(document.createElement('dialog'), {id: 'asked', open: true}))")
-    tab.keyboard.press("Escape")  # for what lies in front
-    assert tab.locator("#stage-bar").is_visible()
-    tab.locator("#asked").evaluate("dialog => dialog.remove()")
-    tab.keyboard.press("Escape")
-    tab.locator("#fields").wait_for()
-    assert "stage=1" not in tab.url
-    assert tab.evaluate("document.activeElement.dataset.stage") == "on"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from samples import MACHINE, failed_result, ok_result
 from scripted_runner import ROOT, RUN, ScriptedRunner
+from test_faults import needs_linux, processes_with
 
 from demo.cli.main import main
 from demo.core import catalog
@@ -181,18 +182,7 @@ def test_a_second_ctrl_c_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake.closed
 
 
-def _processes_with(marker: str) -> list[int]:
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if marker.encode() in environment.read_bytes():
-                found.append(int(environment.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@needs_linux
 def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "demo", *RUN, "--json"],
@@ -205,11 +195,11 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
     assert child.stderr is not None
     while "%" not in (line := child.stderr.readline()) or "Other programs" in line:
         assert line, "it ended without progress"
-    assert len(_processes_with(str(data_folder))) >= 2
+    assert len(processes_with(str(data_folder))) >= 2
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert child.returncode == 130
     assert "Traceback" not in err
     assert [result.status for result in History().all()] == ["cancelled"]
     assert json.loads(out)["status"] == "cancelled"
-    assert _processes_with(str(data_folder)) == []
+    assert processes_with(str(data_folder)) == []

@@ -46,6 +46,15 @@ def script(folder: Path, *more: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """The script takes SIGTERM and SIGALRM for the end of its time."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 def test_the_quick_mode_measures_on_a_cpu_and_takes_up_where_it_was_broken_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,16 +133,11 @@ def test_when_the_time_is_up_the_cell_in_hand_is_not_called_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(monkeypatch, tmp_path / "diary", {1: "hangs"})
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
     told = []
-    try:
-        gpu_evidence._end_after(3.0)
-        with pytest.raises(gpu_evidence.TimeUp):
-            for record in lot(tmp_path, 3):
-                told.append(record["key"][-1])
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    gpu_evidence._end_after(3.0)
+    with pytest.raises(gpu_evidence.TimeUp):
+        for record in lot(tmp_path, 3):
+            told.append(record["key"][-1])
     assert told == ["0"]
     assert gpu_evidence.Child.open == []
 
