@@ -177,7 +177,7 @@ def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language
         texts = translations().translations[code]
         held = [text for key, text in texts.items() if key in marker]
         assert held == [results.intro("shapes-vit", language)]
-        assert texts["run"] == language.texts["run"]
+        assert texts["tab_run"] == language.texts["tab_run"]
 
 
 def test_the_tabs_ask_for_the_visitors_language() -> None:

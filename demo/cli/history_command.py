@@ -141,7 +141,7 @@ def _export(history: History, file: Path, options: argparse.Namespace) -> int:
             draft.write(markdown.of_cells(cells).encode())
         else:
             export.write(results(), format, draft)
-    print(f"{sentences.count(written, 'result', ENGLISH)} written to {file}.", file=sys.stderr)
+    print(f"{sentences.count(written, 'run', ENGLISH)} written to {file}.", file=sys.stderr)
     return OK
 
 
@@ -181,7 +181,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
             print("Nothing was deleted.", file=sys.stderr)
             return FAILED
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
-    print(f"{sentences.count(history.delete(ids), 'result', ENGLISH)} deleted.", file=sys.stderr)
+    print(f"{sentences.count(history.delete(ids), 'run', ENGLISH)} deleted.", file=sys.stderr)
     return OK
 
 

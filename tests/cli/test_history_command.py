@@ -101,7 +101,7 @@ def test_history_export_writes_what_the_search_leaves(
     file = tmp_path / "runs.CSV"
     assert main(["history", "export", str(file), "--search", "owlvit"]) == 0
     assert list(pd.read_csv(file)["id"]) == [failed_result().id]
-    assert "1 result written" in capsys.readouterr().err
+    assert "1 run written" in capsys.readouterr().err
 
 
 def test_a_slip_is_answered_with_a_sentence(stored: History, capsys: pytest.CaptureFixture[str]) -> None:
