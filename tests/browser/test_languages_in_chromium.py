@@ -43,7 +43,7 @@ def language_of(tab: Any) -> tuple[str, str]:
     """What the page says it is, after checking that labels, the server's HTML and the switch say the same."""
     code, direction = tab.evaluate("[document.documentElement.lang, document.documentElement.dir]")
     texts = LANGUAGES[code].texts
-    tab.locator("#run", has_text=texts["run"]).wait_for()
+    tab.locator("#run", has_text=texts["tab_run"]).wait_for()
     tab.locator("#masthead h1", has_text=texts["title"]).wait_for()
     tab.locator("#top .kicker", has_text=texts["before_the_run"]).wait_for()
     tab.get_by_role("tab", name=texts["tab_history"]).wait_for()
