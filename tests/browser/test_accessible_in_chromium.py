@@ -7,7 +7,6 @@ a phone. No rule is left out. A fake runner stands for the models.
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import shared_tables
 from fake_runner import FakeRunner, progress
+from page_support import stored
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.errors import BadInput
@@ -39,8 +39,7 @@ COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 """What paper can break: the rest was judged on the screen."""
 REFUSED = 13
 """The batch size that the fake runner refuses."""
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-STORED = RunResult.from_json(json.loads((FIXTURES / "segmentation.json").read_text(encoding="utf-8")))
+STORED = stored("segmentation")
 RESULT = full_result(
     image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, warnings=("The clock fell.",)
 )
