@@ -121,6 +121,16 @@ def before(tab: Any) -> None:
     tab.locator("#advanced input[type=checkbox]").first.wait_for()
 
 
+def refusal(tab: Any) -> None:
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(REFUSED))
+    field.press("Tab")
+    tab.locator("#run:not([disabled])").click()
+    tab.locator("#notice .problem").wait_for()
+    field.fill("1")  # for the states to come; the notice stays until the next run
+    field.press("Tab")
+
+
 def during(tab: Any) -> None:
     RUNNER.let_go.clear()
     tab.locator("#run:not([disabled])").click()
@@ -147,14 +157,6 @@ def _unfold(tab: Any) -> None:
         tab.locator(closed).evaluate_all("titles => titles.forEach(title => title.click())")
         tab.wait_for_timeout(200)
     tab.locator("#figure-calls .main-svg").first.wait_for()
-
-
-def refusal(tab: Any) -> None:
-    field = tab.locator("#batch input[type=number]")
-    field.fill(str(REFUSED))
-    field.press("Tab")
-    tab.locator("#run:not([disabled])").click()
-    tab.locator("#notice .problem").wait_for()
 
 
 def history(tab: Any) -> None:
@@ -209,7 +211,7 @@ def _room(tab: Any, number: int) -> None:
     tab.locator("#rooms button[role=tab]").nth(number).click()
 
 
-STATES = (before, during, after, after_text, refusal, history, published, shared, sweep_after, stage_after)
+STATES = (before, refusal, during, after, after_text, history, published, shared, sweep_after, stage_after)
 
 
 @pytest.fixture(scope="module", params=STATES, ids=lambda state: state.__name__)
