@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,8 +76,14 @@ def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path
     ],
 )
 def test_bad_input_is_a_sentence_before_anything_is_run(
-    arguments: tuple[str, ...], words: str, tmp_path: Path, data_folder: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...],
+    words: str,
+    scripted: Any,
+    tmp_path: Path,
+    data_folder: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    scripted()
     folder = tmp_path / "t.csv"
     folder.mkdir()
     assert main(["sweep", *(argument.format(folder=folder) for argument in arguments)]) == 2
@@ -105,8 +112,9 @@ def test_a_yaml_file_is_a_grid_and_options_go_before_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_grid_file_is_refused_by_name(
-    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    scripted()
     (tmp_path / "grid.yaml").write_text(content)
     assert main(["sweep", str(tmp_path / "grid.yaml")]) == 2
     assert "grid.yaml" in capsys.readouterr().err

@@ -45,11 +45,11 @@ def vit(batch_size: int) -> RunSpec:
 
 
 def pool_after(earlier: list[RunResult], tmp_path: Path, **changes: Any) -> list[str]:
-    """The ids of the processes behind the answer of a further run, where these are stored."""
+    """The ids of the processes before the answer of a further run, where these and itself are stored."""
     history = History(tmp_path / "history.sqlite3")
-    for one in earlier:
-        history.append(one)
     result = run(**changes)
+    for one in [*earlier, result]:
+        history.append(one)
     return [one.id for one in comparable(result, history.same_settings(result))]
 
 
