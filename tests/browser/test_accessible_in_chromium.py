@@ -60,7 +60,7 @@ def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
     if spec.batch_size == REFUSED:
         return BadInput("Batch size 13 is unlucky. Choose another one.")
     if spec.batch_size == SEARCHED:
-        costs = Compilation(9.0, "cold", 1, cold=CompileCost(9.0), warm=CompileCost(3.0))
+        costs = Compilation(9.0, "cold", 1, cold=CompileCost(9.0, {}), warm=CompileCost(3.0, {}))
         if spec.scope == "layers":
             return failed_result(spec=spec)
         return ok_result(spec=spec, compilation=costs, start_up=StartUp(2.0, 1.0))
