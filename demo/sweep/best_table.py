@@ -83,7 +83,7 @@ class Row:
         """What the goal wants little of, in seconds with its uncertainty; None where it is not known."""
         start = self.first_answer("next")
         if goal.name == "soonest":
-            return start and Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD))
+            return Interval(start, start / (1 + START_SPREAD), start * (1 + START_SPREAD)) if start else None
         if self.speedup is None or self.seconds is None:
             return None
         ends = [self.seconds * self.speedup.ratio / end for end in (self.speedup.high, self.speedup.low)]
