@@ -25,7 +25,6 @@ from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.spec import RunSpec
 
-
 KERNEL = re.compile(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so")
 """Names of a CPU's kernels in the cache; packages of AOTInductor leave others there."""
 
