@@ -25,13 +25,16 @@ from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.spec import RunSpec
 
+KERNEL = re.compile(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so")
+"""Names of a CPU's kernels in the cache; packages of AOTInductor leave others there."""
+
 
 @CacheArtifactFactory.register
 class CpuKernel(CacheArtifact):
     """A shared library, by its name in the cache: torch leaves these out, and would compile a CPU's kernels again."""
 
     def __init__(self, key: str, content: bytes) -> None:
-        if not re.fullmatch(r"[a-z0-9]{2}/[a-z0-9]+(\.main)?\.so", key):
+        if not KERNEL.fullmatch(key):
             raise ValueError(f"{key!r} may lie outside the cache")  # torch then loads nothing of the file
         super().__init__(key, content)
 
@@ -58,8 +61,9 @@ def record_kernels() -> None:
     loaded = maps.read_text() if maps.exists() else ""
     for path in cache.glob("*/*.so"):
         # Not ".main.so" is inductor's check of the CPU's vector unit, which another process loads.
-        if f"{path}\n" in loaded or not path.match("*.main.so"):
-            CacheArtifactManager.record_artifact(CpuKernel.type(), str(path.relative_to(cache)), path.read_bytes())
+        key = str(path.relative_to(cache))
+        if KERNEL.fullmatch(key) and (f"{path}\n" in loaded or not path.match("*.main.so")):
+            CacheArtifactManager.record_artifact(CpuKernel.type(), key, path.read_bytes())
 
 
 def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
