@@ -37,11 +37,14 @@ MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
 OPERATORS = ("cpu_op", "user_annotation")
-SIDE = {"cuda": 8192, "cpu": 1024}
-COPIED_BYTES = {"cuda": 2**30, "cpu": 64 * 2**20}
-"""On a GPU the product and the copy take some hundred times as long as launch and wait, 10 us. A copy is several times
-the size of the device's caches, except on CPUs with very large ones."""
+SIDE = {"cuda": 4096, "cpu": 1024}
+MAX_SIDE = 16_384
+COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
+"""Several times the size of the device's caches, except on CPUs with very large ones."""
 RATE_CALLS = 5
+MIN_SECONDS = 0.005
+"""On a GPU a matrix product that takes less is repeated with sides twice as long, and copies that take less with twice
+as many: launch and wait take some 10 us."""
 
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
@@ -222,15 +225,28 @@ def _bytes(tensor: torch.Tensor) -> int:
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Operations a second of a square matrix product under the TF32 switches in force; the best of five."""
     side = SIDE[device.type]
-    left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
-    return 2 * side**3 / _best(functools.partial(torch.matmul, left, right), device)
+    while True:
+        left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+        seconds = _best(functools.partial(torch.matmul, left, right), device)
+        if device.type == "cpu" or seconds >= MIN_SECONDS or side >= MAX_SIDE:
+            return 2 * side**3 / seconds
+        side *= 2
 
 
 def copy_rate(device: torch.device) -> float:
     """Bytes a second, each counted when read and when written; the best of five."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
-    target = torch.empty_like(source)
-    return 2 * _bytes(source) / _best(functools.partial(target.copy_, source), device)
+    target, copies = torch.empty_like(source), 1
+    while True:
+        seconds = _best(functools.partial(_copy, source, target, copies), device)
+        if device.type == "cpu" or seconds >= MIN_SECONDS:
+            return 2 * _bytes(source) * copies / seconds
+        copies *= 2
+
+
+def _copy(source: torch.Tensor, target: torch.Tensor, times: int) -> None:
+    for _ in range(times):
+        target.copy_(source)
 
 
 def _best(call: Call, device: torch.device) -> float:

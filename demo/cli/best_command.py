@@ -117,7 +117,9 @@ def _show(search: Search, events: Iterator[Event]) -> None:
             progress.end()
             way = search.ways[event.place]
             row = next(row for row in search.table().rows if row.way is way)
-            told = row.out or " · ".join(text for text in (best_words.speedup(row), best_words.interval(row)) if text)
+            told = row.out or " · ".join(
+                text for text in (best_words.speedup(row), best_words.interval(row, ENGLISH)) if text
+            )
             left = f"{rounded_duration(search.left_seconds)} left at most"
             print(f"{best_words.name(way, ENGLISH)}: {told or 'no figures'} ({left})", file=sys.stderr, flush=True)
 

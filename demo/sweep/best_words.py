@@ -37,11 +37,12 @@ def speedup(row: Row) -> str:
     return "" if one is None or row.way.name == EAGER else fmt.estimate(one.ratio, one.low, one.high)
 
 
-def interval(row: Row) -> str:
+def interval(row: Row, lang: Language) -> str:
     """'1.5 to 1.8×'; '' where it is not known."""
     if row.speedup is None or row.way.name == EAGER:
         return ""
-    return " to ".join(fmt.ratio_ends(row.speedup.low, row.speedup.high))
+    low, high = map(lang.plain_value, fmt.ratio_ends(row.speedup.low, row.speedup.high))
+    return lang.composed("between", low=low, high=high)
 
 
 def cells(row: Row, lang: Language) -> dict[str, str]:
@@ -49,7 +50,7 @@ def cells(row: Row, lang: Language) -> dict[str, str]:
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
     return {
         "way": lang.capital(name(row.way, lang)),
-        "speedup": lang.plain_value(f"{speedup(row)} ({interval(row)})") if speedup(row) else "–",
+        "speedup": f"{lang.plain_value(speedup(row))} ({interval(row, lang)})" if speedup(row) else "–",
         "seconds": lang.plain_value(fmt.latency(row.seconds)) if row.seconds is not None else "–",
         **{state: lang.plain_value(fmt.duration(known)) if known else "–" for state, known in start.items()},
         "memory": lang.plain_value(fmt.size(row.memory_bytes)) if row.memory_bytes else "–",
@@ -96,7 +97,7 @@ def _best_guess(table: BestTable, lang: Language) -> list[str]:
     guess = table.rows[0]
     if guess.way.name == EAGER or guess.speedup is None:
         return []
-    known = {"ratio": lang.plain_value(speedup(guess)), "interval": lang.plain_value(interval(guess))}
+    known = {"ratio": lang.plain_value(speedup(guess)), "interval": interval(guess, lang)}
     return [lang.composed("best_guess", way=name(guess.way, lang), **known)]
 
 
@@ -105,7 +106,7 @@ def _steady(winner: Row, crossover: Crossover | None, lang: Language) -> str:
         "best_steady",
         way=name(winner.way, lang),
         ratio=lang.plain_value(speedup(winner)),
-        interval=lang.plain_value(interval(winner)),
+        interval=interval(winner, lang),
     )
     if (start := winner.first_answer("next")) is not None:
         said = lang.composed("best_first", said=said, time=lang.plain_value(fmt.duration(start)))

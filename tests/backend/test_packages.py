@@ -72,9 +72,12 @@ def calling_lines(built: Built) -> list[str]:
     return lines
 
 
-def test_the_lines_that_load_a_package_run_elsewhere_and_refuse_inputs_of_another_size(built: Built) -> None:
+def test_a_package_runs_elsewhere_without_a_compiler_on_the_path_and_refuses_inputs_of_another_size(
+    built: Built, tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", "\n".join(calling_lines(built))]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ), cwd=Path("/"))
+    nothing = {name: str(tmp_path) for name in ("PATH", "CXX", "TORCHINDUCTOR_CACHE_DIR")}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | nothing, cwd=Path("/"))
     assert (ran.returncode, ran.stdout) == (1, "torch.Size([1, 3])\n"), ran.stderr
     assert "expected: 4, but got: 5" in ran.stderr
 
