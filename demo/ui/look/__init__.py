@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from markupsafe import Markup
+
 
 def source(name: str) -> str:
     """The text of a style sheet or script of this folder."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def script(name: str) -> str:
+def script(name: str) -> Markup:
     """A script of this folder as an element of the page's head."""
-    return f"<script>{source(name)}</script>"
+    return Markup(f"<script>{source(name)}</script>")

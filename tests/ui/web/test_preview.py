@@ -198,7 +198,8 @@ def test_a_crawler_is_shown_the_run_of_a_link_and_its_card(served: str) -> None:
     assert fetched(f"{served}/?run={RUN.id}", "HEAD", **{"User-Agent": CRAWLER})[0] == 200
 
 
-def test_a_hostile_name_stays_text_in_the_tags(served: str) -> None:
+def test_a_hostile_name_stays_text_in_the_tags_and_the_page_s_own_scripts_stay_scripts(served: str) -> None:
     page = fetched(f"{served}/?run=hostile")[2]
+    assert page.index(b"<script>// Slows down") < page.index(b"window.gradio_config")
     assert b"<script>alert(2)" not in page[: page.index(b"window.gradio_config")]
     assert "<script>alert(2)" in told(page)[1]["og:title"]
