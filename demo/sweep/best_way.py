@@ -15,7 +15,6 @@ import dataclasses
 import statistics
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -68,18 +67,19 @@ class Search:
         self._picture = picture
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
         """The ways that can be run."""
-        self._runs: dict[str, list[RunResult]] = defaultdict(list)
+        self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
         """By way, the oldest first."""
         self._refused: dict[str, str] = {}
         self._took: list[float] = []
         self._spent = 0.0
         for result in reversed(list(still_true(stored, {spec.checkpoint}, machine, picture))):
-            if (name := self._by_spec.get(compiled_spec(result.spec))) is not None:
+            name = self._by_spec.get(compiled_spec(result.spec))
+            if name is not None and not result.oversubscribed:  # on a quieter machine another run would tell more
                 self._runs[name].append(result)
 
     def table(self, goal: Goal = STEADY) -> BestTable:
         """What is known now."""
-        newest = {name: runs[-1] for name, runs in list(self._runs.items()) if runs}
+        newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
         return best_table(self.ways, newest, dict(self._refused), goal)
 
     @property

@@ -93,9 +93,9 @@ def _disturbed(table: BestTable, lang: Language) -> list[str]:
 
 
 def _best_guess(table: BestTable, lang: Language) -> list[str]:
-    """What was measured of the way that looks best and cannot be told from eager."""
+    """The speed-up of the way that looks best and cannot be told from eager, where speed is the goal."""
     guess = table.rows[0]
-    if guess.way.name == EAGER or guess.speedup is None:
+    if table.goal.name != "steady" or guess.way.name == EAGER or guess.speedup is None:
         return []
     known = {"ratio": lang.plain_value(speedup(guess)), "interval": interval(guess, lang)}
     return [lang.composed("best_guess", way=name(guess.way, lang), **known)]

@@ -121,6 +121,12 @@ def _open(tab: Any, address: str) -> None:
     tab.locator(".machine b").wait_for()
 
 
+def _batch(tab: Any, size: int) -> None:
+    field = tab.locator("#batch input[type=number]")
+    field.fill(str(size))
+    field.press("Tab")
+
+
 # The states of the page, each reached from the one before
 
 
@@ -130,13 +136,10 @@ def before(tab: Any) -> None:
 
 
 def refusal(tab: Any) -> None:
-    field = tab.locator("#batch input[type=number]")
-    field.fill(str(REFUSED))
-    field.press("Tab")
+    _batch(tab, REFUSED)
     tab.locator("#run:not([disabled])").click()
     tab.locator("#notice .problem").wait_for()
-    field.fill("1")  # for the states to come; the notice stays until the next run
-    field.press("Tab")
+    _batch(tab, 1)  # for the states to come; the notice stays until the next run
 
 
 def during(tab: Any) -> None:
@@ -169,9 +172,7 @@ def _unfold(tab: Any) -> None:
 
 def best_after(tab: Any) -> None:
     """With a row opened, a way that is out, and the fields of the goal."""
-    field = tab.locator("#batch input[type=number]")
-    field.fill(str(SEARCHED))
-    field.press("Tab")
+    _batch(tab, SEARCHED)
     tab.locator("#best:not([disabled])").click()
     tab.locator("#best-ladder .plot-container").wait_for()
     tab.locator("#best-goals label").last.click()

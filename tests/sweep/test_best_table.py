@@ -161,6 +161,8 @@ def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None
     frozen = first_answers(run("freezing", 0.008, compilation=costs(20.0, None)))
     assert frozen["next"] == frozen["nothing"]
     assert first_answers(run("default", 0.008, start_up=None)) == {}
+    # A package is loaded by the next process: what building it took says nothing of that.
+    assert set(first_answers(run("package", 0.008, compilation=costs(20.0, None)))) == {"nothing"}
 
 
 def test_the_goal_decides_the_order() -> None:
@@ -174,6 +176,8 @@ def test_the_goal_decides_the_order() -> None:
     assert saved == pytest.approx(30.0, rel=0.01)
     assert steady.crossover.low < steady.crossover.calls < steady.crossover.high
     assert table(Goal("soonest"), default=soon, freezing=slow_start).winner.way.name == "eager"
+    as_soon = table(Goal("soonest"), default=run("default", 0.0060, compilation=costs(20.0, 0.5)))
+    assert as_soon.equals and best_words.answer(as_soon, ENGLISH) == [ENGLISH.plain("best_eager")]
     busy = table(Goal("traffic", calls=1e7, restarts=1), default=soon, freezing=slow_start)
     restarting = table(Goal("traffic", calls=100, restarts=1000), default=soon, freezing=slow_start)
     between = table(Goal("traffic", calls=1e6, restarts=200), default=soon, freezing=slow_start)

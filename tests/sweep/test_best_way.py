@@ -15,6 +15,7 @@ from samples import MACHINE, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.errors import BadInput
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
@@ -25,6 +26,7 @@ from demo.store.reruns import compiled_spec
 from demo.sweep import best_way
 from demo.sweep.best_way import QUICK_SECONDS, Search
 from demo.sweep.grid import PICTURE
+from demo.sweep.run_grid import Done
 from demo.sweep.ways import WAYS, ways
 
 SPEC = catalog.make_spec("shapes-vit")
@@ -138,6 +140,19 @@ def test_what_another_machine_or_picture_stored_is_not_known(tmp_path: Path) -> 
     searched(Made(lambda name: SECONDS.get(name, 0.009), history))
     other = dataclasses.replace(MACHINE, torch="2.15.0")
     assert all(row.result is None for row in Search(SPEC, other, history.all(), PICTURE).table().rows)
+
+
+def test_a_run_of_a_machine_that_was_too_busy_is_run_again_by_the_next_search() -> None:
+    busy = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
+    first = Made(lambda name: {"compiled": measurement(0.004), "machine_states": busy})
+    stored: list[RunResult] = []
+    search = Search(SPEC, MACHINE, [], PICTURE)
+    for event in search.run(first, threading.Event()):
+        if isinstance(event, Done) and event.cell.result is not None:
+            stored.insert(0, event.cell.result)
+    assert search.complete and search.table().disturbed
+    again = Made(lambda name: SECONDS.get(name, 0.009))
+    assert searched(again, stored=stored).table().winner.way.name == "freezing" and again.ran
 
 
 def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
