@@ -265,3 +265,13 @@ def test_a_noisy_process_hardly_counts_beside_a_steady_one() -> None:
 def test_processes_without_any_noise_and_spread_are_known_exactly() -> None:
     pooled = stats.rerun_ratio([Interval(1.5, 1.5, 1.5)] * 2, 0.0, math.inf)
     assert [pooled.ratio, pooled.low, pooled.high] == pytest.approx([1.5] * 3, rel=1e-4)
+
+
+def test_the_more_differences_are_looked_for_the_larger_each_must_be() -> None:
+    """Two intervals of 10 %: at 5 % their estimates must be 1.960 standard errors apart, at 5 % / 6 2.638 of them."""
+    first = Interval(1.0, 1 / 1.1, 1.1)
+    error = math.sqrt(2) * math.log(1.1) / 1.960
+    for errors, comparisons, expected in ((1.9, 1, False), (2.0, 1, True), (2.6, 6, False), (2.7, 6, True)):
+        ratio = math.exp(errors * error)
+        assert stats.differ(first, Interval(ratio, ratio / 1.1, ratio * 1.1), comparisons) is expected
+    assert not stats.differ(Interval(1.0, 1.0, 1.0), Interval(1.009, 1.009, 1.009))  # too small to matter
