@@ -7,6 +7,7 @@ value. Text of users and of the Hub appears in a program only as a literal of `r
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,28 @@ def loading_lines(package: Path) -> str:
     They refuse a package of other versions or another machine. `model` is then called with the run's inputs by name.
     """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
+
+
+def short_starts(spec: RunSpec) -> str:
+    """Shell commands that spare the next process of a spec the compile. A text model has no package."""
+    given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
+    if spec.weights != "pretrained":
+        given += f" --weights {spec.weights}"
+    lines = [
+        "# Keep the compile cache: give every process the same folder, which outlives them.",
+        "export TORCHINDUCTOR_CACHE_DIR=/path/that/stays",
+        "",
+        "# Carry it to another machine with the same versions and device.",
+        f"python -m demo cache save compiled.cache {given}",
+        "python -m demo cache load compiled.cache  # over there",
+    ]
+    if spec.task != TEXT_GENERATION:
+        lines += [
+            "",
+            "# Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.",
+            f"python -m demo run --package model.pt2 {given}",
+        ]
+    return "\n".join([*lines, ""])
 
 
 def needs_folder(spec: RunSpec) -> bool:

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import io
 import re
+import shlex
 import string
 import subprocess
 import sys
@@ -23,14 +24,14 @@ from hypothesis import strategies as st
 from samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.backend import text_workload
-from demo.cli.main import main
+from demo.cli.main import main, parser
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.measurement import Generation
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
-from demo.present.script import literal, needs_folder, script, snippet
+from demo.present.script import literal, needs_folder, script, short_starts, snippet
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,6 +223,17 @@ def test_with_random_weights_a_prompt_has_the_tokens_of_the_run() -> None:
     spec = spec_of("shapes-gemma", weights="random", prompt="one two three")
     assert "vocab_size, (1, 3))" in script(ok_result(spec=spec))
     assert "vocab_size, (1, 7))" in script(ok_result(spec=spec, generation=Generation(7, 71, 1000)))
+
+
+@pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-gemma", "a folder/it's mine"])
+def test_the_commands_for_a_shorter_start_can_be_typed(checkpoint: str) -> None:
+    spec = dataclasses.replace(ok_result().spec, checkpoint=checkpoint, batch_size=3, weights="random")
+    if checkpoint == "shapes-gemma":
+        spec = catalog.make_spec(checkpoint, prompt="One", device="cpu")
+    commands = [line for line in short_starts(spec).splitlines() if line.startswith("python -m demo")]
+    parsed = [parser().parse_args(shlex.split(line, comments=True)[3:]) for line in commands]
+    assert len(parsed) == (2 if checkpoint == "shapes-gemma" else 3)
+    assert parsed[0].checkpoints == [checkpoint] and getattr(parsed[-1], "checkpoint", checkpoint) == checkpoint
 
 
 def test_a_failed_run_has_a_script_for_a_report() -> None:

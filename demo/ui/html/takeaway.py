@@ -17,7 +17,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.present import markdown, sentences
 from demo.present.advice import next_steps, start_seconds
-from demo.present.script import literal, needs_folder, script, snippet
+from demo.present.script import literal, needs_folder, script, short_starts, snippet
 from demo.present.sentences import outcome
 from demo.ui import look
 from demo.ui.html import actions
@@ -73,10 +73,14 @@ def section(result: RunResult, lang: Language, badge: str = "") -> Markup:
     )
 
 
-def code(result: RunResult, title: str, lang: Language) -> Markup:
-    """The lines of code that load, compile and call the run's model, below a title that opens them."""
+def best_way(result: RunResult, lang: Language) -> Markup:
+    """Below titles that open them: the lines of code that load, compile and call the run's model, and the commands that
+    shorten the start of its next process."""
     words = Markup(lang.html("take_code_folder")) if needs_folder(result.spec) else Markup()
-    return drawn("takeaway.piece", lang, "best", title, words, snippet(result), lang.plain("take_code_lines"))
+    lines = lang.plain("take_code_lines")
+    code = drawn("takeaway.piece", lang, "best", lang.plain("best_code"), words, snippet(result), lines)
+    starts = short_starts(result.spec)
+    return code + drawn("takeaway.piece", lang, "starts", lang.plain("best_starts"), Markup(), starts, "")
 
 
 def _base64(text: str) -> str:

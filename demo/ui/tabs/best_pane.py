@@ -155,7 +155,7 @@ class BestPane:
         """Answer and table by the goal, and the fields of the goal; of a search that has ended its charts and code."""
         goal, table = going.goal, going.search.table(going.goal)
         run = table.winner.result if table.winner is not None and going.ended else None
-        code = takeaway.code(run, lang.plain("best_code"), lang) if run is not None else ""
+        code = takeaway.best_way(run, lang) if run is not None else ""
         figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
         return {
             self.head: best_html.head(going, table, lang),

@@ -89,7 +89,8 @@ def test_a_search_fills_its_table_row_by_row_and_ends_with_the_answer_its_charts
     assert answer(last[pane.head]).startswith("Freezing: 2") and "progressbar" not in last[pane.head]
     assert order(last[pane.table])[:2] == ["Freezing", "A package"]
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
-    assert "freezing" in last[pane.code]["value"]
+    code = last[pane.code]["value"]
+    assert "freezing" in code and "export TORCHINDUCTOR_CACHE_DIR" in code and "cache load compiled.cache" in code
     assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
 
 
