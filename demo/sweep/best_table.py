@@ -137,8 +137,13 @@ def best_table(
     # Runs of a machine that was too busy are no basis of an answer, but show what a call took.
     shown = eagers or [run.latencies["eager"] for run in plain_runs if run.speedup is not None]
     eager = statistics.median(shown) if shown else None
-    rows = [_row(way, results.get(way.name), refused.get(way.name, ""), eagers, eager, reference) for way in ways]
-    rows = [_eager_row(row, plain_runs, eager) if row.way.name == EAGER else row for row in rows]
+    # Every way imports the same: what one process took longer for it is chance.
+    starts = [run.start_up.import_seconds for run in results.values() if run.start_up is not None]
+    imports = statistics.median(starts) if starts else 0.0
+    rows = [
+        _row(way, results.get(way.name), refused.get(way.name, ""), eagers, eager, reference, imports) for way in ways
+    ]
+    rows = [_eager_row(row, plain_runs, eager, imports) if row.way.name == EAGER else row for row in rows]
     return _ranked(rows, goal)
 
 
@@ -149,6 +154,7 @@ def _row(
     eagers: Sequence[float],
     eager: float | None,
     reference: RunResult | None,
+    imports: float,
 ) -> Row:
     if way.refused or refused:
         return Row(way, out=way.refused or refused)
@@ -158,18 +164,16 @@ def _row(
     speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
     memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
     seconds = eager / speedup.ratio if speedup is not None and eager is not None else None
-    return Row(way, result, out, speedup, seconds, first_answers(result), memory)
+    return Row(way, result, out, speedup, seconds, first_answers(result, imports), memory)
 
 
-def _eager_row(row: Row, runs: Sequence[RunResult], eager: float | None) -> Row:
+def _eager_row(row: Row, runs: Sequence[RunResult], eager: float | None, imports: float) -> Row:
     """Eager's figures from the runs of the other ways."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if eager is None or measured is None or measured.eager is None:
         return row
     start = measured.start_up
-    parts = (
-        {} if start is None else _parts(start.import_seconds, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
-    )
+    parts = {} if start is None else _parts(imports, start.load_seconds, 0.0, measured.eager.warmup_seconds[0])
     answers = {"nothing": parts, "next": parts} if parts else {}
     memory = measured.eager.peak_memory_bytes
     one = Interval(1.0, 1.0, 1.0)
@@ -209,10 +213,10 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
-    """The start ladders of a run's way, as in `Row.first_answers`.
+def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
+    """The start ladders of a run's way, as in `Row.first_answers`, with so many seconds for the imports.
 
-    What comes before the first call is that of this run's own process. A way whose graphs no cache holds compiles in
+    The load is that of this run's own process. A way whose graphs no cache holds compiles in
     each process anew.
     """
     start, compilation = result.start_up, result.compilation
@@ -226,7 +230,7 @@ def first_answers(result: RunResult) -> dict[str, dict[str, float]]:
         run = cost.parts.get("first run") if cost is not None else None
         if run is None:  # without the parts the call is one of eager at most
             run = min(seconds, result.latencies["compiled"]) if state == own and "compiled" in result.latencies else 0.0
-        found[state] = _parts(start.import_seconds, start.load_seconds, seconds - run, run)
+        found[state] = _parts(imports, start.load_seconds, seconds - run, run)
     if "warm" not in found and "cold" in found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = found["cold"]
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
