@@ -241,31 +241,14 @@ def killed(app: subprocess.Popen[str]) -> None:
 
 
 @needs_linux
-@pytest.mark.parametrize(
-    ("fault", "phase"),
-    [
-        ("hangs with the interpreter's lock", "warm up"),
-        ("", "compile"),
-    ],
-    ids=["forward hangs and no thread can run", "compiling in processes of its own"],
-)
-def test_no_process_and_no_folder_outlives_an_app_that_was_killed(
-    fault: str, phase: str, history: History, tmp_path: Path
-) -> None:
-    """The real worker; in the last case inductor's compile processes are at work, over an empty cache."""
-    marker, temporary = f"CHILD_FILE={tmp_path / 'child'}", tmp_path / "temporary"
+def test_no_process_and_no_folder_outlives_an_app_that_was_killed(history: History, tmp_path: Path) -> None:
+    """The real worker while inductor's compile processes are at work, over an empty cache."""
+    marker, temporary = f"KILLED_APP={tmp_path}", tmp_path / "temporary"
     temporary.mkdir()
-    environment = {"FAULT": fault, "CHILD_FILE": str(tmp_path / "child"), "TMPDIR": str(temporary)}
-    module = "tests.faulty_worker"
-    if not fault:
-        module = "demo.backend"
-        environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
-    with app_in_a_run(history, module, phase, **environment) as app:
-        if fault:
-            wait_until((tmp_path / "child").exists)
-        # the worker, its watcher, and a compiler
-        children = 0 if fault else 1
-        wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 2 + children)
+    environment = {"KILLED_APP": str(tmp_path), "TMPDIR": str(temporary)}
+    environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_WORKER_START": "subprocess"}
+    with app_in_a_run(history, "demo.backend", "compile", **environment) as app:
+        wait_until(lambda: len(set(processes_with(marker)) - {app.pid}) >= 3)  # the worker, its watcher, a compiler
         assert list(temporary.glob("worth-compiling-*"))
         killed(app)
     assert gone(marker)

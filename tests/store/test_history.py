@@ -1,6 +1,5 @@
 import contextlib
 import dataclasses
-import json
 import multiprocessing
 import os
 import sqlite3
@@ -89,25 +88,6 @@ def test_asking_for_a_row_that_cannot_be_read_says_so(history: History) -> None:
     _change(history, "UPDATE results SET result = '{'")
     with pytest.raises(HistoryError, match="broken"):
         history.get("broken")
-
-
-def test_the_columns_repeat_what_a_search_needs(history: History) -> None:
-    history.append(ok_result())
-    with sqlite3.connect(history.path) as database:
-        database.row_factory = sqlite3.Row
-        row = dict(database.execute("SELECT * FROM results").fetchone())
-    database.close()
-    expected = {
-        "status": "ok",
-        "task": "image-classification",
-        "checkpoint": "shapes-vit",
-        "batch_size": 1,
-        "device": "cpu",
-        "device_name": "Example CPU",
-        "torch": "2.13.0",
-    }
-    assert {name: row[name] for name in expected} == expected
-    assert json.loads(row["result"]) == ok_result().to_json()
 
 
 def test_the_file_is_in_wal_mode_and_carries_its_version(history: History) -> None:
