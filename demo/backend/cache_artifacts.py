@@ -111,7 +111,7 @@ def main() -> int:
     try:
         if specs:
             cells = save(file, specs, Path(job["input_file"]))
-            text = f"{file}: {cells} of {len(specs)} cells, {fmt.size(file.stat().st_size)}."
+            text = f"{file.name}: {cells} of {len(specs)} cells, {fmt.size(file.stat().st_size)}."
         else:
             cells, text = 0, load(file)
     except BadInput as refused:

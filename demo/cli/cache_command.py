@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,10 @@ from demo.cli import sweep_command
 from demo.cli.common import FAILED, picture, print_help
 from demo.core.codec import plain
 from demo.core.errors import BadInput
+from demo.runs.child import child_process
 from demo.store.export import check_place
+
+MODULE = "demo.backend.cache_artifacts"
 
 
 def add_to(commands: Any) -> None:
@@ -38,14 +39,18 @@ def _save(options: argparse.Namespace) -> int:
             "What is compiled with compiler aot or with freezing is not in the compile cache: choose compiler jit and "
             "switch freezing off."
         )
-    return _process({"file": options.out, "specs": plain(specs), "input_file": str(picture(options.image, specs))})
+    return process({"file": out, "specs": plain(specs), "input_file": picture(options.image, specs)})
 
 
 def _load(options: argparse.Namespace) -> int:
-    return _process({"file": options.out})
+    return process({"file": options.out})
 
 
-def _process(job: dict[str, Any]) -> int:
-    """The exit code of a process that does the job and says itself what came of it."""
-    command = [sys.executable, "-m", "demo.backend.cache_artifacts"]
-    return FAILED if (code := subprocess.run(command, input=json.dumps(job).encode()).returncode) < 0 else code
+def process(job: dict[str, Any]) -> int:
+    """The exit code of a process that does the job, and says on standard error how it goes."""
+    with child_process(MODULE, stdout=subprocess.PIPE, own_errors=False) as child:
+        child.send({name: str(Path(job[name]).resolve()) if name != "specs" else job[name] for name in job})
+        for line in filter(None, child.lines()):
+            print(line.decode(), flush=True)
+        code = child.exit_code()
+    return FAILED if code is None or code < 0 else code

@@ -7,7 +7,8 @@ import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -138,17 +139,19 @@ def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_
 ) -> None:
     from demo.backend import cache_artifacts
 
-    def ended(command: list[str], input: bytes) -> Any:
-        assert command[1:] == ["-m", "demo.backend.cache_artifacts"]
-        monkeypatch.setattr(cache_artifacts.precompile, "read_job", lambda: (json.loads(input), 1))
-        return SimpleNamespace(returncode=cache_artifacts.main())
+    @contextmanager
+    def process(module: str, **_: Any) -> Iterator[Any]:
+        """In this process; what it answers through its pipe is printed as it is."""
+        jobs: list[dict[str, Any]] = []
+        monkeypatch.setattr(cache_artifacts.precompile, "read_job", lambda: (json.loads(json.dumps(jobs[0])), 1))
+        yield SimpleNamespace(send=jobs.append, lines=list, exit_code=cache_artifacts.main)
 
     def saved(file: Path, specs: list[RunSpec], picture: Path) -> int:
         assert [spec.batch_size for spec in specs] == [1, 2] and picture.exists()
         file.write_bytes(bytes(2000))
         return compiled
 
-    monkeypatch.setattr(cache_command.subprocess, "run", ended)
+    monkeypatch.setattr(cache_command, "child_process", process)
     monkeypatch.setattr(cache_artifacts, "save", saved)
     file = str(tmp_path / "vit.cache")
     assert main(["cache", "save", file, "--checkpoint", "shapes-vit", "--batch-size", "1,2"]) == code
