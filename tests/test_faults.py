@@ -150,23 +150,32 @@ def test_what_a_worker_says_carries_neither_folders_nor_control_characters(fault
     assert "\x1b" not in told and "\x07" not in told
 
 
-def test_no_process_to_be_had_is_a_stored_result_and_leaves_no_file(
+def test_a_worker_that_cannot_be_started_is_a_stored_result_and_leaves_no_file(
     faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def refused(*args: Any, **options: Any) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
     runner = faulty("", spare=True)
     runner.close()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors() if sys.platform.startswith("linux") else 0
-    with monkeypatch.context() as broken:
-        broken.setattr(subprocess, "Popen", refused)
-        result = last(runner)
-    assert "Resource temporarily unavailable" in result.failure.message
-    assert history.get(result.id) == result
-    assert not list(tmp_path.glob("worth-compiling-*"))
-    assert not sys.platform.startswith("linux") or descriptors() <= before
+    for where, what, code in (
+        (subprocess, "Popen", errno.EAGAIN),
+        (tempfile, "mkdtemp", errno.ENOSPC),
+        (tempfile, "TemporaryFile", errno.ENOSPC),
+    ):
+
+        def refused(*args: Any, code: int = code, **options: Any) -> None:
+            raise OSError(code, os.strerror(code))
+
+        with monkeypatch.context() as broken:
+            broken.setattr(where, what, refused)
+            result = last(runner)
+        assert (result.status, result.failure.phase) == ("failed", "start")
+        assert f"No worker process could be started: {os.strerror(code)}" in result.failure.message
+        assert code != errno.ENOSPC or "TMPDIR" in result.failure.remedy
+        assert history.get(result.id) == result
+        assert not list(tmp_path.glob("worth-compiling-*"))
+        assert not sys.platform.startswith("linux") or descriptors() <= before
+    assert last(faulty("")).status == "ok"
 
 
 @needs_linux
@@ -468,26 +477,6 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
     (told,) = result.warnings
     assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
     assert history.count() == stored
-
-
-def test_no_room_for_a_workers_folder_is_a_stored_result_and_leaves_nothing(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def full(*args: Any, **options: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    runner = faulty("")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for where, what in ((tempfile, "mkdtemp"), (tempfile, "TemporaryFile")):
-        with monkeypatch.context() as broken:
-            broken.setattr(where, what, full)
-            result = last(runner)
-        assert (result.status, result.failure.phase) == ("failed", "start")
-        assert "No worker process could be started: No space left on device" in result.failure.message
-        assert "TMPDIR" in result.failure.remedy
-        assert history.get(result.id) == result
-        assert not list(tmp_path.glob("worth-compiling-*"))
-    assert last(runner).status == "ok"
 
 
 def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out() -> None:

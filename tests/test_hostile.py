@@ -84,12 +84,6 @@ def test_a_checkpoint_that_is_no_id_is_refused_before_anything_is_looked_up() ->
         assert fmt.printable(str(refused.value)) == str(refused.value)
 
 
-def test_a_folder_is_no_checkpoint_for_a_visitor_even_if_it_exists(tmp_path: Path) -> None:
-    shutil.copytree(VIT, tmp_path / "vit")
-    with pytest.raises(BadInput, match="Only the command line"):
-        catalog.make_spec(str(tmp_path / "vit"), "image-classification")
-
-
 def test_on_a_space_a_visitor_picks_from_the_list_unless_the_owner_allows_more(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"SPACE_ID": "someone/space"}
     monkeypatch.setattr(limits, "current", lambda: limits.read(here))

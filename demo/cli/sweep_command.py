@@ -177,10 +177,10 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: SweepForecast, one: str = "cell") -> str:
+def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
-    count = f"{len(cells)} {one if len(cells) == 1 else f'{one}s'}"
+    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""
