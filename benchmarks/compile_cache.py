@@ -13,6 +13,7 @@ from benchmarks import report
 from demo.cli import cache_command
 from demo.core import catalog
 from demo.core import format as fmt
+from demo.core.codec import plain
 from demo.core.result import RunResult
 from demo.runs.runner import Runner
 
@@ -38,9 +39,9 @@ def main() -> None:
             local, loaded, file = folder / f"local-{number}", folder / f"loaded-{number}", folder / "cache"
             cold = first_call(local)
             warm = first_call(local)
-            cache_command.save(file, [SPEC], SCENE)
+            cache_command.process({"file": file, "specs": [plain(SPEC)], "input_file": SCENE})
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(loaded)
-            cache_command.load(file)
+            cache_command.process({"file": file})
             carried = first_call(loaded)
             rows.append([str(number + 1), *(f"{fmt.duration(s)} ({said})" for s, said in (cold, warm, carried))])
     header = ["round", "empty cache", "local cache", "cache loaded from the file"]

@@ -1,18 +1,17 @@
 """Saves and loads the compile cache as a file: a process of its own, started by `demo.cli.cache_command`.
 
-The job is {"file": "...", "specs": [...], "input_file": "..."} to save, {"file": "..."} to load. Each line of the
-answer is {"said": ...}, {"refused": ...} or, at the end, {"answer": ...}. The file is one line that says what it was
-made with, followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of its own.
+The job is {"file": "...", "specs": [...], "input_file": "..."} to save, {"file": "..."} to load. The file is one line
+that says what it was made with, followed by what `torch.compiler.save_cache_artifacts` gives, which has a checksum of
+its own.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from demo.backend import machine_probe, precompile  # first: importing inductor asks for a GPU in the way that it sets
 
@@ -21,6 +20,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir  # isort: skip
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 from demo.core import codec
+from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.spec import RunSpec
@@ -66,40 +66,34 @@ def record_kernels() -> None:
             CacheArtifactManager.record_artifact(CpuKernel.type(), key, path.read_bytes())
 
 
-def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Compiles the specs, which is quick where the cache has them, and writes the file; without specs loads the file.
+def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
+    """Compiles the specs, which is quick where the cache has them, and writes the file. Returns how many could be.
 
-    The answer to saving is how many specs could be compiled, that to loading a sentence.
+    Raises BadInput where none could be compiled, and OSError where the file cannot be written.
     """
-    file = Path(job["file"])
-    try:
-        if "specs" not in job:
-            yield {"answer": load(file)}
-            return
-        cells = 0
-        for spec in (codec.load(RunSpec, spec) for spec in job["specs"]):
-            name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
-            yield {"said": name}
-            try:
-                precompile.compile_ahead(spec, Path(job["input_file"]))
-                cells += 1
-            except Exception:  # whatever the run would fail with
-                yield {"said": f"Not in the file, because it could not be compiled (`run` says why): {name}."}
-            torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
-        record_kernels()
-        if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
-            raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
-        with replacing(file) as draft:
-            draft.write(made_with() + b"\n" + saved[0])
-        yield {"answer": cells}
-    except BadInput as refused:
-        yield {"refused": str(refused)}
-    except OSError as error:
-        yield {"refused": f"The cache file {file.name!r} cannot be read or written: {error.strerror}."}
+    cells = 0
+    for spec in specs:
+        name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
+        print(name, file=sys.stderr, flush=True)
+        try:
+            precompile.compile_ahead(spec, input_file)
+            cells += 1
+        except Exception:  # whatever the run would fail with
+            print(f"Not in the file, because it could not be compiled (`run` says why): {name}.", file=sys.stderr)
+        torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
+    record_kernels()
+    if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
+        raise BadInput("Nothing was saved, since nothing could be compiled. `run` says why.")
+    with replacing(file) as draft:
+        draft.write(made_with() + b"\n" + saved[0])
+    return cells
 
 
 def load(file: Path) -> str:
-    """Puts the entries into this machine's compile cache, and says so. Raises BadInput where the file does not fit."""
+    """Puts the entries into this machine's compile cache, and says so.
+
+    Raises BadInput where the file does not fit, and OSError where it cannot be read.
+    """
     head, _, artifacts = file.read_bytes().partition(b"\n")
     if head != made_with():
         here = made_with().decode()
@@ -110,7 +104,25 @@ def load(file: Path) -> str:
     return f"{sum(map(len, info.artifacts.values()))} entries are now in {cache_dir()}."
 
 
+def main() -> int:
+    """The job of standard input. Returns the exit code: 0, 1 where a spec could not be compiled, 2 for a refusal."""
+    job, answers = precompile.read_job()
+    file, specs = Path(job["file"]), [codec.load(RunSpec, spec) for spec in job.get("specs", ())]
+    try:
+        if specs:
+            cells = save(file, specs, Path(job["input_file"]))
+            text = f"{file.name}: {cells} of {len(specs)} cells, {fmt.size(file.stat().st_size)}."
+        else:
+            cells, text = 0, load(file)
+    except BadInput as refused:
+        print(refused, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"The cache file {file.name!r} cannot be read or written: {error.strerror}.", file=sys.stderr)
+        return 2
+    os.write(answers, f"{text}\n".encode())
+    return int(cells < len(specs))
+
+
 if __name__ == "__main__":
-    job, pipe = precompile.read_job()
-    for answer in answers(job):
-        os.write(pipe, json.dumps(answer).encode() + b"\n")
+    sys.exit(main())

@@ -84,7 +84,7 @@ def gpu_problem() -> str | None:
             f"torch {torch.__version__} for CUDA {torch.version.cuda} has no code for the {gpu.name} (compute "
             f"capability {major}.{minor}); `{_other_torch(driver_version(), gpu.capability)}` installs one that has"
         )
-    card = nvidia_smi()
+    card = first_card()
     if card is None:
         return None
     if torch.version.cuda is None:
@@ -108,22 +108,16 @@ def _other_torch(driver: str | None, capability: tuple[int, int] = TURING) -> st
     return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{build}"
 
 
-def nvidia_smi() -> dict[str, str] | None:
-    """Name and driver of the first GPU by `nvidia-smi`, which needs no CUDA context; None where there is none."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return None
+def first_card() -> dict[str, str] | None:
+    """Name and driver of NVML's first GPU, which needs no CUDA context; None where NVIDIA's driver does not answer."""
     try:
-        answer = subprocess.run(
-            [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        import pynvml
+
+        pynvml.nvmlInit()
+        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+        return {"name": str(name), "driver": str(pynvml.nvmlSystemGetDriverVersion())}
+    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
         return None
-    name, _, driver = answer.stdout.strip().splitlines()[0].partition(", ") if answer.stdout.strip() else ("", "", "")
-    return {"name": name, "driver": driver} if answer.returncode == 0 and driver else None
 
 
 @dataclass(frozen=True)
@@ -137,7 +131,7 @@ class Gpu:
 def first_gpu() -> Gpu | None:
     """The GPU that torch calls cuda:0; None where the driver does not say.
 
-    Asks CUDA's driver, as torch does. Unlike nvidia-smi it is present wherever torch can compute, respects
+    Asks CUDA's driver, as torch does. Unlike NVML it is present wherever torch can compute, respects
     CUDA_VISIBLE_DEVICES and the order of the cards, and names a part of a card (MIG) as a run's result will. The
     questions make no context, but start CUDA, after which a process cannot fork another that uses it: so a child asks
     them. The child does not import torch, which would add seconds to the start of every worker.
@@ -152,16 +146,9 @@ def first_gpu() -> Gpu | None:
 
 
 def driver_version() -> str | None:
-    """NVIDIA's, by nvidia-smi or else by NVML itself; None where neither is there, as in some containers."""
-    if card := nvidia_smi():
-        return card["driver"]
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # not installed, no driver, or it refuses: NVML raises classes of its own
-        return None
+    """NVIDIA's; None where NVML is not there, as in some containers."""
+    card = first_card()
+    return card["driver"] if card else None
 
 
 def environment(device: torch.device) -> Environment:
@@ -264,7 +251,7 @@ def host() -> HostInfo:
     """What a waiting worker can tell of the machine without a CUDA context; found out once in a process."""
     can_use = usable()
     gpu = first_gpu() if can_use else None
-    card = nvidia_smi() if can_use and gpu is None else None  # a name that may be another card's is better than none
+    card = first_card() if can_use and gpu is None else None  # a name that may be another card's is better than none
     return HostInfo(
         torch=torch.__version__,
         transformers=transformers.__version__,

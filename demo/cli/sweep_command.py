@@ -103,26 +103,6 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the sweep as Ctrl-C does, so that the table is still written. A second one does not wait.
-
-    A signal that the parent process ignores (nohup) stays ignored.
-    """
-
-    def end(number: int, frame: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        sys.exit(128 + number)
-
-    before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid(options).specs(folders=True)
     image, out = picture(options.image, specs), Path(options.out) if options.out else None
@@ -132,7 +112,8 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
     engine = _on_cluster if options.engine == "ray" else _here
-    with _ended_by_sigterm(), engine(options, specs, image) as (cells, plan, run):
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
+    with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
         if not options.yes and not wanted():
             return OK
@@ -196,10 +177,10 @@ def _follow(events: Iterable[Event], cells: list[Cell]) -> None:
     print(table(cells))
 
 
-def plan_text(cells: list[Cell], forecast: SweepForecast, one: str = "cell") -> str:
+def plan_text(cells: list[Cell], forecast: SweepForecast) -> str:
     """'72 cells, 12 of them stored already. 60 to run: about 41 min (a rough guess for 48 of them).'"""
     stored = len(cells) - forecast.cells
-    count = f"{len(cells)} {one if len(cells) == 1 else f'{one}s'}"
+    count = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
     parts = [f"{count}, {stored} of them stored already." if stored else f"{count}."]
     if forecast.cells:
         guess = f" (a rough guess for {forecast.guessed} of them)" if forecast.guessed else ""

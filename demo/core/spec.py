@@ -395,7 +395,6 @@ OPTIONS = {
     if declared.metadata
 }
 """Every option by its name, in the order of the fields: all fields but `checkpoint` and `task`."""
-SWITCHES = tuple(name for name, option in OPTIONS.items() if option.kind == "switch")
 
 
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:

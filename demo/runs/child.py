@@ -106,12 +106,13 @@ class Child:
 
 @contextmanager
 def child_process(
-    module: str, *arguments: str, stdout: int | None = None, pass_fds: Sequence[int] = ()
+    module: str, *arguments: str, stdout: int | None = None, own_errors: bool = True, pass_fds: Sequence[int] = ()
 ) -> Iterator[Child]:
     """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
 
-    Its standard input is a pipe for one job. Standard error goes to a file, and standard output too unless `stdout` is
-    subprocess.PIPE. The file is no pipe because processes that the child starts could hold a pipe open.
+    Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
+    `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. The file is no pipe because
+    processes that the child starts could hold a pipe open.
     Raises OSError where there is no room for files, or no memory or process left; nothing remains then.
     """
     with contextlib.ExitStack() as undo:
@@ -125,7 +126,7 @@ def child_process(
             [sys.executable, "-m", LIFELINE_MODULE, folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=printed if stdout is None else stdout,
-            stderr=printed,
+            stderr=printed if own_errors else None,
             pass_fds=pass_fds,
             start_new_session=True,
             cwd=ROOT,

@@ -5,13 +5,13 @@ What is covered:
   FULL); one that was being written is there whole or not at all.
 - Several processes at once, also when all of them create the file: a writer waits up to `BUSY_SECONDS` for another.
 - A file that is damaged, cut short or another program's, by SQLite's own quick_check: it is renamed and never
-  overwritten. So is a log whose main file is gone.
+  overwritten.
 - A full disk, a file at its limit, a file that may only be read, a file of a newer version: an error with a remedy;
-  the file stays as it is, and what it holds can still be read where SQLite can read it. A new file appears once it is
-  whole, so none is left that could not be filled.
+  the file stays as it is. A new file appears once it is whole, so none is left that could not be filled.
 
 What is not covered:
-- A folder that may only be read: SQLite needs to write beside the file even to read it.
+- A folder that may only be read, and a full disk: SQLite needs to write beside the file even to read it.
+- A write-ahead log whose main file somebody removed: SQLite removes it with the making of a new file.
 - Network file systems, where neither SQLite's locks nor `flock` can be relied on.
 - A disk that reports a write as done before it is.
 - Damage that quick_check does not see, as inside a value: SQLite keeps no checksums. A row whose JSON became unreadable
@@ -113,7 +113,7 @@ def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent) as folder:
-            if not _is_there(path):
+            if not path.exists():
                 _make(path)
                 os.fsync(folder)
             database = _connected(path)
@@ -124,9 +124,9 @@ def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
 
 
 def exists(path: Path) -> bool:
-    """Whether the file is there, or a log that it has left. Raises HistoryError."""
+    """Whether the file is there. Raises HistoryError."""
     try:
-        return _is_there(path)
+        return path.exists()
     except OSError as error:  # a name that is too long, a folder that is locked
         raise _explained(error, path, "read") from error
 
@@ -188,15 +188,14 @@ def set_aside(path: Path) -> str | None:
     Raises OSError where it cannot be renamed.
     """
     with _locked(path.parent):
-        if not _is_there(path) or _is_sound(path):
+        if not path.exists() or _is_sound(path):
             return None
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-        aside = path.name
-        for end in ("-shm", "-wal", ""):  # the last of those that are there names them all
+        aside = f"{path.name}.damaged-{stamp}"
+        for end in ("-shm", "-wal", ""):
             file = path.with_name(path.name + end)
             if file.exists():
-                aside = f"{path.name}.damaged-{stamp}{end}"
-                file.rename(path.with_name(aside))
+                file.rename(path.with_name(aside + end))
         _log.warning("%s was damaged and is kept as %s", path, aside)
         return aside
 
@@ -204,16 +203,6 @@ def set_aside(path: Path) -> str | None:
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 for an error that is not SQLite's."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _is_there(path: Path) -> bool:
-    return path.exists() or _has_left_log(path)
-
-
-def _has_left_log(path: Path) -> bool:
-    """Whether the file is gone and its log is not."""
-    log = log_of(path)
-    return not path.exists() and log.exists() and log.stat().st_size > 0
 
 
 @contextmanager
@@ -246,22 +235,14 @@ def _make(path: Path) -> None:
         raise
 
 
-def _connected(path: Path, alone: bool = False) -> sqlite3.Connection:
-    """A connection to a file that exists. Raises sqlite3.Error, OSError or UnicodeDecodeError.
-
-    SQLite needs shared memory for the users of a file, and on a full disk there is none, not even for reading. Then
-    the file is opened for this connection alone, which works without.
-    """
-    if _has_left_log(path):
-        raise _Damaged("the file is gone and only its log is left")
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection to a file that exists. Raises sqlite3.Error, OSError or UnicodeDecodeError."""
     if path.is_file() and (size := path.stat().st_size) < _SHORTEST_FILE:  # SQLite would make a new one of it,
         raise _Damaged(f"it was cut to {size} bytes" if size else "it is empty: 0 bytes")  # and remove the log
     address = f"{path.absolute().as_uri()}?mode=rw"  # makes no file
     database = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         database.text_factory = bytes  # one row of broken UTF-8 must not end the listing of the others
-        if alone:
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > FILE_VERSION:
             raise _Newer(f"a newer version of this program wrote it (format {version}, this one knows {FILE_VERSION})")
@@ -270,12 +251,10 @@ def _connected(path: Path, alone: bool = False) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = FULL")
         (page,) = database.execute("PRAGMA page_size").fetchone()
         database.execute(f"PRAGMA max_page_count = {max(1, limits.current().history_bytes // page)}")
-        return database
-    except BaseException as error:
+    except BaseException:
         database.close()
-        if alone or not isinstance(error, sqlite3.Error) or _code(error) != sqlite3.SQLITE_IOERR:
-            raise
-    return _connected(path, alone=True)
+        raise
+    return database
 
 
 def _is_sound(path: Path) -> bool:

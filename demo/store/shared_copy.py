@@ -1,9 +1,9 @@
 """A copy of the shared rows of a dataset: fetched from the Hub in a thread, kept in huggingface_hub's folder of assets.
 
 What is covered: a Hub that is slow, refuses, or cannot be reached (the last copy stays, and the answer says of when it
-is); a dataset with more or larger files than fit (the newest days are fetched); a restart without a network.
-What is not covered: a Hub that sends a file slower than anybody waits holds up later fetches until it ends; a file that
-was changed and has kept its size is not fetched again.
+is); a dataset with more or larger files than fit (the newest days are fetched).
+What is not covered: a restart without the Hub shows no rows; a Hub that sends a file slower than anybody waits holds up
+later fetches until it ends; a file that was changed and has kept its size is not fetched again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ RENEW_SECONDS = 300.0
 """Age from which a copy that somebody looks at is fetched again, and time to the next try after one that failed."""
 REQUEST_SECONDS = 10.0
 MAX_FILES, MAX_BYTES, MAX_FILE_BYTES = 200, 64_000_000, 16_000_000
-_FETCHED = "fetched"
-"""An empty file beside that folder. Its time is that of the last complete look at the Hub, also for a later program."""
 _NAME = re.compile(rf"{ROWS}/(\d{{4}}-\d\d-\d\d)-[A-Za-z0-9]{{1,40}}\.parquet")
 
 _log = logging.getLogger(__name__)
@@ -63,8 +61,6 @@ class SharedCopy:
         self._thread: threading.Thread | None = None
         self._due = 0.0
         """From when the Hub is asked again."""
-        self._cut = False
-        """The dataset has more files than are fetched."""
 
     def look(self, busy: bool = False) -> Shared:
         """What is known now. It waits for nothing; an old copy is fetched again in a thread.
@@ -84,34 +80,25 @@ class SharedCopy:
             return replace(self._shared, fetching=True)
 
     def _renew(self) -> None:
-        """Fetches what is new, then shows what lies on this disk, also where the Hub gave nothing."""
-        problem: Literal["failed"] | None = None
-        for step in (self._fetch, self._publish):
-            try:
-                step()
-            except Exception as error:  # huggingface_hub and its client raise many kinds, and nobody waits for this
-                _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
-                problem = "failed"
-        self._shared = replace(self._shared, problem=problem)
+        try:
+            self._shared = self._fetched()
+        except Exception as error:  # huggingface_hub and its client raise many kinds, and nobody waits for this
+            _log.warning("the dataset %s was not read: %s", self._shared.dataset, error)
+            self._shared = replace(self._shared, problem="failed")
 
-    def _folder(self) -> Path:
-        from huggingface_hub import cached_assets_path, constants  # here, because importing it takes some 60 ms
-
-        assets = constants.HF_ASSETS_CACHE
-        return cached_assets_path("worth-compiling", self._shared.dataset, assets_dir=assets)
-
-    def _fetch(self) -> None:
-        """Makes the folder a copy of the newest files.
+    def _fetched(self) -> Shared:
+        """The newest rows of the newest files, of which those that are not on this disk are fetched.
 
         Raises what huggingface_hub raises, and ConnectionError where a file has not arrived.
         """
-        from huggingface_hub import HfApi, hf_hub_download
+        from huggingface_hub import HfApi, cached_assets_path, constants, hf_hub_download  # it takes some 60 ms
         from huggingface_hub.utils import disable_progress_bars
 
         disable_progress_bars()
-        folder, dataset, endpoint = self._folder(), self._shared.dataset, hub.endpoint()
+        dataset, endpoint = self._shared.dataset, hub.endpoint()
+        folder = cached_assets_path("worth-compiling", dataset, assets_dir=constants.HF_ASSETS_CACHE)
         about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
-        sizes, self._cut = _newest_files(about.siblings or ())
+        sizes, cut = _newest_files(about.siblings or ())
         # what is listed is what is fetched, whatever is pushed in between
         asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
         for name, size in sizes.items():
@@ -122,18 +109,11 @@ class SharedCopy:
         for file in (folder / ROWS).glob("*.parquet"):
             if f"{ROWS}/{file.name}" not in sizes:
                 file.unlink()
-        (folder / _FETCHED).touch()
-
-    def _publish(self) -> None:
-        """Shows the newest rows of the folder, if it was ever a whole copy."""
-        folder = self._folder()
-        if not (folder / _FETCHED).exists():
-            return
         rows: dict[str, SharedRow] = {}
         bad_rows = bad_files = 0
-        unread = sorted((folder / ROWS).glob("*.parquet"))
+        unread = sorted(sizes)
         while unread and len(rows) < shared_rows.MAX_ROWS:
-            place = unread.pop()
+            place = folder / unread.pop()
             try:
                 found, bad = _read(place, place.stat().st_mtime_ns)
             except Exception:  # pandas and pyarrow raise several kinds; none of them may cost more than this file
@@ -142,14 +122,9 @@ class SharedCopy:
                 rows |= {row.id: row for row in found}
                 bad_rows += bad
         newest = sorted(rows.values(), key=lambda row: (row.started_at, row.id), reverse=True)
-        self._shared = Shared(
-            self._shared.dataset,
-            tuple(newest[: shared_rows.MAX_ROWS]),
-            bad_rows,
-            bad_files,
-            self._cut or bool(unread) or len(newest) > shared_rows.MAX_ROWS,
-            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((folder / _FETCHED).stat().st_mtime)),
-        )
+        shown = tuple(newest[: shared_rows.MAX_ROWS])
+        cut = cut or bool(unread) or len(newest) > len(shown)
+        return Shared(dataset, shown, bad_rows, bad_files, cut, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
 
 @lru_cache(maxsize=MAX_FILES)

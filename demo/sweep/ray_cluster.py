@@ -159,8 +159,8 @@ def run_cells(
 ) -> Generator[Done, None, None]:
     """Runs the cells that have no value on the fleet; each result is in the history when its event comes.
 
-    Where the history refuses a result, the result says so in a warning, and the first refusal is logged: the sweep goes
-    on. Ends early when `cancel` is set. At the end, however it comes, the cells in progress are ended.
+    Where the history refuses a result, the result says so in a warning, and the sweep goes on. Ends early when `cancel`
+    is set. At the end, however it comes, the cells in progress are ended.
     """
     import ray
 
@@ -194,7 +194,6 @@ class _ClusterSweep:
         self._worker_module = worker_module
         self._cell_losses: Counter[int] = Counter()
         self._node_losses: Counter[str] = Counter()
-        self._logged = False
 
     @property
     def goes_on(self) -> bool:
@@ -259,9 +258,7 @@ class _ClusterSweep:
             notice = f"This result was not stored: {error}"
         if notice:
             result = dataclasses.replace(result, warnings=(*result.warnings, notice))
-            if not self._logged:
-                self._logged = True
-                _log.warning("%s", notice)
+            _log.warning("%s", notice)
         return dataclasses.replace(cell, spec=result.spec, result=result)
 
 

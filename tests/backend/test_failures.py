@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import torch
 
 from demo.backend import failures
@@ -58,6 +61,15 @@ def test_only_what_was_asked_for_is_said_to_be_left_out() -> None:
     spec = catalog.make_spec("shapes-segformer", freezing=True, dynamic="on", precision=0.02).on("cpu")
     _, failure = failures.explain(RuntimeError("inductor: no size hint"), "compile", RunResult("one", "", "ok", spec))
     assert failure.remedy == "Eager works and was timed. Without freezing or dynamic on it may work."
+
+
+def test_a_full_disk_under_the_compile_cache_is_told_with_the_variables_that_move_it() -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    result = RunResult("one", "", "ok", catalog.make_spec("shapes-vit").on("cpu"))
+    status, failure = failures.explain(full, "compile", result)
+    assert (status, failure.phase) == ("compile_failed", "compile")
+    assert "No space left on device" in failure.message
+    assert "TORCHINDUCTOR_CACHE_DIR" in failure.remedy and "TMPDIR" in failure.remedy
 
 
 def test_a_model_that_fails_in_float32_is_not_told_to_be_run_in_float32() -> None:

@@ -50,9 +50,8 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 @pytest.fixture
 def no_smi(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container with the capability 'compute' only: torch computes, nvidia-smi and NVML are not there."""
+    """A container with the capability 'compute' only: torch computes, and NVML is not there."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: None)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
 
 
@@ -65,17 +64,17 @@ def test_a_driver_that_finds_no_device_names_none(driver: None) -> None:
     assert machine_probe.first_gpu() is None
 
 
-def test_a_gpu_without_nvidia_smi_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
+def test_a_gpu_without_nvml_is_a_gpu_for_sweeps_and_the_page(driver: None, no_smi: None) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (PART, 5_100_273_664, None)
     assert found.compute_capability == "8.6"
 
 
-def test_nvidia_smis_first_card_is_not_taken_for_the_one_that_torch_uses(
+def test_nvmls_first_card_is_not_taken_for_the_one_that_torch_uses(
     driver: None, no_smi: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With CUDA_VISIBLE_DEVICES=1 on a machine of two kinds of cards it is another."""
-    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": "580.95"})
+    monkeypatch.setattr(machine_probe, "first_card", lambda: {"name": "Tesla T4", "driver": "580.95"})
     found = machine_probe.host()
     assert (found.gpu, found.driver) == (PART, "580.95")
 
@@ -86,13 +85,15 @@ def test_a_machine_without_a_usable_gpu_asks_for_no_name(driver: None, monkeypat
     assert (found.gpu, found.gpu_memory_bytes) == (None, None)
 
 
-def test_without_nvidia_smi_the_drivers_version_comes_from_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_and_driver_of_a_card_come_from_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nvml:
         nvmlInit = staticmethod(lambda: None)
+        nvmlDeviceGetHandleByIndex = staticmethod(lambda place: place)
+        nvmlDeviceGetName = staticmethod(lambda handle: ["Tesla T4"][handle])
         nvmlSystemGetDriverVersion = staticmethod(lambda: "580.95")
 
-    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: None)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", Nvml)
+    assert machine_probe.first_card() == {"name": "Tesla T4", "driver": "580.95"}
     assert machine_probe.driver_version() == "580.95"
 
 
@@ -148,7 +149,7 @@ def test_a_gpu_that_torch_cannot_use_is_told_with_the_command_that_mends_it(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", build)
-    monkeypatch.setattr(machine_probe, "nvidia_smi", lambda: {"name": "Tesla T4", "driver": driver})
+    monkeypatch.setattr(machine_probe, "first_card", lambda: {"name": "Tesla T4", "driver": driver})
     assert told in machine_probe.gpu_problem()
 
 

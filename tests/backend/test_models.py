@@ -47,14 +47,9 @@ def outcomes(home: Path, endpoint: str, asked: dict[str, str]) -> dict[str, str]
     return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
-def load_many(home: Path, endpoint: str, *named: str) -> dict[str, str]:
-    """By the checkpoint's id, of arguments of the form 'task=id'."""
-    return outcomes(home, endpoint, {argument.partition("=")[2]: argument for argument in named})
-
-
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What loading says of each repository of the stub."""
+def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], list[str]]:
+    """What loading says of each repository of the stub, and every file that was fetched meanwhile."""
     folder = tmp_path_factory.mktemp("repositories")
     repositories = {"stub/good": VIT}
 
@@ -62,9 +57,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         repositories[f"stub/{name}"] = folder / name
         return shutil.copytree(VIT, folder / name)
 
-    pickled = copied("pickle")
-    (pickled / "model.safetensors").unlink()
-    torch.save({}, pickled / "pytorch_model.bin")
+    with (copied("large") / "model.safetensors").open("r+b") as weights:
+        weights.truncate(50_000_000_000)  # a hole, which takes no room
+    code = copied("code")
+    own = {"auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}}
+    (code / "config.json").write_text(json.dumps(json.loads((VIT / "config.json").read_text()) | own))
+    (code / "evil.py").write_text("raise SystemExit('code of the repository was run')")
 
     damaged = copied("damaged") / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:1000])
@@ -75,17 +73,21 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     repositories["stub/writer"] = tiny_text.written(folder / "writer", "gpt2")
     asked |= {f"write {name}": f"{TEXT_GENERATION}={name}" for name in ("stub/writer", "google/gemma-2b")}
     home = tmp_path_factory.mktemp("home")
-    with hub_stub.serve(repositories) as endpoint:
+    fetched: list[str] = []
+    with hub_stub.serve(repositories, fetched) as endpoint:
         online = outcomes(home, endpoint, asked | {"detect stub/good": f"{DETECT}=stub/good"})
     asked = {f"offline {name}": f"{CLASSIFY}={name}" for name in ("stub/good", "stub/never", "microsoft/resnet-50")}
     asked |= {"offline random microsoft/resnet-50": f"{CLASSIFY}=microsoft/resnet-50=random"}
-    return online | outcomes(home, endpoint, asked)
+    return online | outcomes(home, endpoint, asked), fetched
 
 
-def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: dict[str, str]):
+def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: tuple[dict[str, str], list[str]]):
+    """Nothing of a repository that is too large is fetched, nor any code."""
+    assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*answers[1]}
     for case, begins, says in [
         ("stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
-        ("stub/pickle", "refused", "model.safetensors"),
+        ("stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
+        ("stub/code", "loaded: ViTForImageClassification", ""),
         ("stub/damaged", "refused", "damaged"),
         ("stub/blind", "refused", "image processor"),
         ("stub/missing", "refused", "was not found on the Hub"),
@@ -108,7 +110,7 @@ def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: dict[str, s
         ("offline microsoft/resnet-50", "refused", "weights: random"),
         ("offline random microsoft/resnet-50", "loaded: ResNetForImageClassification", ""),
     ]:
-        told = answers[case]
+        told = answers[0][case]
         assert told.startswith(begins) and says in told, (case, told)
         assert "Traceback" not in told and len(told) < 500
 
@@ -145,7 +147,25 @@ def loaded(folder: str) -> models.Loaded:
         ("config.json", {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         ("config.json", {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}, "Python code of its own"),
         ("config.json", {"model_type": "x"}, "does not know its config's model_type, 'x'. Choose another checkpoint"),
+        ("config.json", {"num_labels": 10**9, "id2label": None}, "asks for a gigantic model"),
+        (
+            "config.json",
+            {"hidden_size": 96_000, "intermediate_size": 400_000},
+            "more than 2,000,000,000 parameters or 20,000 weight tensors",
+        ),
+        ("config.json", {"image_size": 5_000_000, "patch_size": 1}, "more than 2,000,000,000 parameters"),
         ("preprocessor_config.json", {"size": {"height": 64}}, "size must have one of"),
+        ("preprocessor_config.json", {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
+        (
+            "preprocessor_config.json",
+            {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 1e-4},
+            "more than 4096 pixels a side",
+        ),
+        (
+            "preprocessor_config.json",
+            {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000},
+            "more than 4096 pixels a side",
+        ),
     ],
 )
 def test_a_refusal_says_what_is_wrong_and_what_to_do(name: str, entries: dict, says: str, tmp_path: Path):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
-import io
 import json
 import re
 import zlib
@@ -21,17 +19,18 @@ import tiny_vit
 from demo.cli import cache_command
 from demo.cli.main import main
 from demo.core import catalog
-from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs.precompiler import Precompiler
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
 
 SPEC = catalog.make_spec(checkpoint="shapes-vit", iterations=10)
 ODD = {"dtype": "bfloat16", "fullgraph": True, "channels_last": True, "attention": "eager", "threads": 1}
 """Settings of all kinds, beside the batch size."""
+GIVEN = (
+    "--iterations 10 --device cpu --dtype bfloat16 --fullgraph --channels-last --attention eager --threads 1".split()
+)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -50,24 +49,13 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
 
 @pytest.fixture(scope="module")
 def saved(specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with what two processes compiled ahead, beside a checkpoint that cannot be loaded.
-
-    Saving it compiles nothing anew, although one process saves both batch sizes, one after the other.
-    """
+    """A file with both batch sizes, compiled one after the other by one process."""
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "vit.cache"
-    unknown = dataclasses.replace(SPEC, checkpoint=str(folder / "none"))
+    grid = ["--checkpoint", specs[0].checkpoint, "--task", "image-classification", "--batch-size", "1,2", *GIVEN]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE, str(folder / "cache"))
-        *_, last = Precompiler(processes=2).compile([unknown, *specs], PICTURE)
-        assert last == (3, 3)
-        compiled = files_of(folder / "cache")
-        assert [path for path in compiled if path.suffix == ".so"]
-        with contextlib.redirect_stderr(io.StringIO()) as told:
-            assert cache_command.save(file, specs, PICTURE) == 2
-        assert files_of(folder / "cache") == compiled
-    said = told.getvalue().splitlines()
-    assert len(said) == 2 and "batch 2" in said[1]
+        assert main(["cache", "save", str(file), *grid]) == 0
     assert [path.name for path in folder.iterdir() if path.name != "cache"] == ["vit.cache"]
     return file
 
@@ -127,7 +115,7 @@ def test_a_file_that_does_not_fit_or_is_broken_is_refused_and_nothing_is_loaded(
 
 
 def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_could(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from demo.backend import cache_artifacts
 
@@ -135,41 +123,38 @@ def test_what_cannot_be_compiled_is_named_and_nothing_is_written_where_nothing_c
         raise RuntimeError("no such operator")
 
     monkeypatch.setattr(cache_artifacts.precompile, "compile_ahead", fail)
-    job = {"file": str(tmp_path / "vit.cache"), "specs": [plain(SPEC)], "input_file": str(PICTURE)}
-    _, failed, refused = cache_artifacts.answers(job)
-    assert failed["said"].startswith("Not in the file") and "shapes-vit, batch 1" in failed["said"]
-    assert refused["refused"].startswith("Nothing was saved")
+    with pytest.raises(BadInput, match="Nothing was saved"):
+        cache_artifacts.save(tmp_path / "vit.cache", [SPEC], PICTURE)
+    assert "Not in the file" in (told := capsys.readouterr().err) and "shapes-vit, batch 1" in told
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_process_refuses_is_refused_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
+def test_the_process_says_what_came_of_its_job_and_its_code_says_whether_all_of_it_was_done(
+    compiled: int,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     from demo.backend import cache_artifacts
 
     @contextmanager
-    def process(*asked: Any, **more: Any) -> Iterator[Any]:
+    def process(module: str, **_: Any) -> Iterator[Any]:
+        """In this process; what it answers through its pipe is printed as it is."""
         jobs: list[dict[str, Any]] = []
-        yield SimpleNamespace(
-            send=jobs.append, lines=lambda: (json.dumps(answer) for answer in cache_artifacts.answers(jobs[0]))
-        )
+        monkeypatch.setattr(cache_artifacts.precompile, "read_job", lambda: (json.loads(json.dumps(jobs[0])), 1))
+        yield SimpleNamespace(send=jobs.append, lines=list, exit_code=cache_artifacts.main)
 
-    monkeypatch.setattr(cache_command, "child_process", process)
-    with pytest.raises(BadInput, match=r"nowhere\.cache"):
-        cache_command.load(tmp_path / "nowhere.cache")
-
-
-@pytest.mark.parametrize(("compiled", "code"), [(2, 0), (1, 1)])
-def test_the_command_says_how_many_cells_are_in_the_file_and_what_was_loaded(
-    compiled: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def answer(job: dict[str, Any]) -> Any:
-        if "specs" not in job:
-            return "7 entries are now in a folder."
-        Path(job["file"]).write_bytes(bytes(2000))
+    def saved(file: Path, specs: list[RunSpec], picture: Path) -> int:
+        assert [spec.batch_size for spec in specs] == [1, 2] and picture.exists()
+        file.write_bytes(bytes(2000))
         return compiled
 
-    monkeypatch.setattr(cache_command, "_ask", answer)
+    monkeypatch.setattr(cache_command, "child_process", process)
+    monkeypatch.setattr(cache_artifacts, "save", saved)
     file = str(tmp_path / "vit.cache")
     assert main(["cache", "save", file, "--checkpoint", "shapes-vit", "--batch-size", "1,2"]) == code
-    assert f"{compiled} of 2 cells, 2.00 kB" in capsys.readouterr().out
-    assert main(["cache", "load", file]) == 0
-    assert capsys.readouterr().out == "7 entries are now in a folder.\n"
+    assert f"{compiled} of 2 cells, 2.00 kB" in capfd.readouterr().out
+    assert main(["cache", "load", str(tmp_path / "nowhere.cache")]) == 2
+    assert "nowhere.cache" in capfd.readouterr().err

@@ -131,6 +131,7 @@ def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
     assert spec.checkpoint == str(tmp_path)
     (link := tmp_path / "mine-panoptic").symlink_to(tmp_path)
     assert catalog.make_spec(str(link), "image-segmentation", folders=True).checkpoint == str(link)
+    (tmp_path / "config.json").write_text("{}")
     with pytest.raises(BadInput, match="Only the command line"):
         catalog.make_spec(str(tmp_path), "image-classification")
     with pytest.raises(BadInput, match="does not exist"):

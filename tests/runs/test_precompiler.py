@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_faults import ROOT, SCENE, descriptors, gone, killed, needs_linux, processes_with, wait_until
+from test_faults import ROOT, SCENE, descriptors, gone, needs_linux
 
 from demo.core import limits
 from demo.runs import precompiler as precompiling
@@ -18,15 +18,6 @@ from demo.runs.precompiler import Precompiler
 from demo.sweep.grid import Grid
 
 TWO = Grid(("shapes-vit",), (1, 2)).specs()
-APP = """
-import sys
-from pathlib import Path
-from demo.runs.precompiler import Precompiler
-from demo.sweep.grid import Grid
-specs = Grid(("shapes-vit",), (1, 2)).specs()
-for _ in Precompiler(2, "tests.endless_precompile").compile(specs, Path(sys.argv[1])):
-    pass
-"""
 
 
 @pytest.fixture
@@ -54,17 +45,6 @@ def test_a_compile_that_never_ends_is_given_up_after_the_time_of_a_run(
     assert left_in(tmp_path / "temp") == []
 
 
-@needs_linux
-def test_when_memory_runs_out_what_compiles_ahead_ends_before_the_app(stuck: Precompiler, tmp_path: Path) -> None:
-    own = Path("/proc/self/oom_score_adj").read_text()
-    compiling = stuck.compile(TWO, SCENE)
-    for _ in compiling:
-        if (tmp_path / "fork").exists():
-            break
-    compiling.close()  # type: ignore[attr-defined]
-    assert (tmp_path / "fork").read_text() == "1000\n" != own
-
-
 @pytest.mark.parametrize("fails", ["the process", "its folder"])
 def test_where_nothing_can_be_started_nothing_is_left_and_the_runs_go_on(
     stuck: Precompiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
@@ -82,31 +62,13 @@ def test_where_nothing_can_be_started_nothing_is_left_and_the_runs_go_on(
     assert left_in(tmp_path / "temp") == []
 
 
-@needs_linux
-def test_what_compiles_ahead_does_not_outlive_an_app_that_was_killed(tmp_path: Path) -> None:
-    """The real process with its watcher, and its forks in the middle of a compile that has no end."""
-    forks = tmp_path / "forks"
-    forks.mkdir()
-    environment = os.environ | {"FORKS": str(forks)}
-    app = subprocess.Popen([sys.executable, "-c", APP, str(SCENE)], env=environment, cwd=ROOT, text=True)
-    try:
-        wait_until(lambda: len(list(forks.iterdir())) == 2)
-        (group,) = {path.name.partition("-")[2] for path in forks.iterdir()}
-        assert int(group) != os.getpgid(app.pid)
-        assert len(processes_with(f"FORKS={forks}")) >= 4  # the app, the process, and its two forks
-    finally:
-        killed(app)
-    assert gone(f"FORKS={forks}")
-
-
-@pytest.mark.parametrize("module", ["demo.backend.cache_artifacts", "tools.gpu_evidence"])
-def test_what_forks_looks_for_a_gpu_without_starting_cuda(module: str) -> None:
+def test_what_forks_looks_for_a_gpu_without_starting_cuda() -> None:
     """A look through CUDA's runtime spoils every fork: "Cannot re-initialize CUDA in forked subprocess".
 
-    The first imports `demo.backend.precompile` before anything else, so what holds for it holds for that one.
+    The module imports `demo.backend.precompile` before anything else, so what holds for it holds for that one.
     """
-    look = f"""
-import {module}, torch
+    look = """
+import demo.backend.cache_artifacts, torch
 def spoiled():
     raise SystemExit("CUDA was started")
 torch._C._cuda_getDeviceCount = spoiled

@@ -1,6 +1,5 @@
 import contextlib
 import dataclasses
-import json
 import multiprocessing
 import os
 import sqlite3
@@ -91,40 +90,12 @@ def test_asking_for_a_row_that_cannot_be_read_says_so(history: History) -> None:
         history.get("broken")
 
 
-def test_the_columns_repeat_what_a_search_needs(history: History) -> None:
-    history.append(ok_result())
-    with sqlite3.connect(history.path) as database:
-        database.row_factory = sqlite3.Row
-        row = dict(database.execute("SELECT * FROM results").fetchone())
-    database.close()
-    expected = {
-        "status": "ok",
-        "task": "image-classification",
-        "checkpoint": "shapes-vit",
-        "batch_size": 1,
-        "device": "cpu",
-        "device_name": "Example CPU",
-        "torch": "2.13.0",
-    }
-    assert {name: row[name] for name in expected} == expected
-    assert json.loads(row["result"]) == ok_result().to_json()
-
-
 def test_the_file_is_in_wal_mode_and_carries_its_version(history: History) -> None:
     history.append(ok_result())
     with sqlite3.connect(history.path) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert database.execute("PRAGMA user_version").fetchone() == (FILE_VERSION,)
     database.close()
-
-
-def test_a_file_that_is_no_database_is_an_error_that_names_it(history: History) -> None:
-    history.path.parent.mkdir()
-    history.path.write_text("not a database, and long enough to be looked at" * 10)
-    with pytest.raises(HistoryError, match=str(history.path)):
-        history.all()
-    with pytest.raises(HistoryError, match=FOLDER_VARIABLE):
-        history.count()
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_with_the_way_out(tmp_path: Path) -> None:
@@ -261,24 +232,6 @@ def test_a_file_of_version_1_is_read_and_written_on(tmp_path: Path) -> None:
     assert (old.id, old.status) == ("20260801T120000-0ld0ld", "ok")
     history.append(ok_result())
     assert [result.id for result in history.all()] == [ok_result().id, old.id]
-
-
-def test_a_log_whose_file_is_gone_is_kept_and_said_so(history: History) -> None:
-    """SQLite would make a new file and remove the log, and with it what was stored last."""
-    history.append(ok_result())
-    with contextlib.closing(sqlite3.connect(history.path)) as other:  # keeps the log
-        other.execute("SELECT COUNT(*) FROM results").fetchone()
-        history.append(ok_result(id="in the log"))
-        log = history.path.with_name(history.path.name + "-wal").read_bytes()
-        history.path.unlink()
-        for look in (history.all, history.count, lambda: history.get("in the log")):
-            with pytest.raises(HistoryError, match="the file is gone and only its log is left"):
-                look()
-        told = History(history.path).append(failed_result())
-    assert told is not None and "only its log is left" in told
-    (kept,) = history.path.parent.glob("*.damaged-*-wal")
-    assert kept.name in told and kept.read_bytes() == log and b"in the log" in log
-    assert history.all() == [failed_result()]
 
 
 # ---- searching and deleting

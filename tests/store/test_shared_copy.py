@@ -58,12 +58,8 @@ def arrived(copy: SharedCopy) -> Shared:
     return shared
 
 
-def copy_in() -> SharedCopy:
-    return SharedCopy(DATASET)
-
-
 def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online: list[str]) -> None:
-    copy = copy_in()
+    copy = SharedCopy(DATASET)
     first = copy.look()
     assert first.fetching and first.rows == () and first.fetched_at == ""
     shared = arrived(copy)
@@ -74,20 +70,20 @@ def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online
 def test_without_the_hub_the_last_copy_stays_and_says_of_when_it_is(
     tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = copy_in()
+    copy = SharedCopy(DATASET)
     before = looked(copy)
     go_offline(monkeypatch)
     after = looked(copy)
     assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
-    restarted = looked(copy_in())
-    assert (restarted.rows, restarted.fetched_at, restarted.problem) == (before.rows, before.fetched_at, "failed")
+    restarted = looked(SharedCopy(DATASET))
+    assert (restarted.rows, restarted.fetched_at, restarted.problem) == ((), "", "failed")
 
 
 def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_goes(
     tmp_path: Path, repository: Path, online: list[str]
 ) -> None:
     write(repository, [cells(id="another")], "rows/2026-11-20-cafe.parquet")
-    copy = copy_in()
+    copy = SharedCopy(DATASET)
     assert len(looked(copy).rows) == len(online) == 2
     write(repository, [cells(), cells(id="new")])
     assert {row.id for row in looked(copy).rows} >= {"another", "new"}
@@ -100,12 +96,12 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
 def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, online: list[str]) -> None:
     (repository / NAME).unlink()
     (repository / "rows").rmdir()
-    shared = looked(copy_in())
+    shared = looked(SharedCopy(DATASET))
     assert shared.rows == () and shared.fetched_at and shared.problem is None
 
 
 def test_a_hub_that_refuses_leaves_the_last_copy(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = copy_in()
+    copy = SharedCopy(DATASET)
     before = looked(copy)
     for status, code in ((401, "RepoNotFound"), (403, "GatedRepo"), (404, "RepoNotFound"), (500, "")):
         monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", (status, {"X-Error-Code": code}))
@@ -117,7 +113,7 @@ def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
     repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A push between the listing and the download, and a Hub that is gone between them."""
-    copy, fetch = copy_in(), huggingface_hub.hf_hub_download
+    copy, fetch = SharedCopy(DATASET), huggingface_hub.hf_hub_download
     before = looked(copy)
 
     def pushed(*asked: Any, **named: Any) -> str:
@@ -147,7 +143,7 @@ def test_more_files_than_fit_leave_the_newest_days(
     write(repository, [cells(id="later")], "rows/9999-01-01-cafe.parquet")
     (repository / "rows" / "README.md").write_text("not a table")
     monkeypatch.setattr(shared_copy, "MAX_FILES", 2)
-    shared = looked(copy_in())
+    shared = looked(SharedCopy(DATASET))
     assert [row.id for row in shared.rows] == [cells()["id"], "day-02"] and shared.cut and len(online) == 2
 
 
@@ -156,13 +152,13 @@ def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
 ) -> None:
     (repository / "rows" / "2026-11-20-bad.parquet").write_bytes(b"PAR1 and no more")
     write(repository, [cells(id="good"), cells(speedup=float("nan"))], "rows/2026-11-20-half.parquet")
-    shared = looked(copy_in())
+    shared = looked(SharedCopy(DATASET))
     assert {row.id for row in shared.rows} == {cells()["id"], "good"}
     assert (shared.unreadable_rows, shared.unreadable_files) == (1, 1)
 
 
 def test_nothing_is_fetched_while_a_run_goes_on(tmp_path: Path, online: list[str]) -> None:
-    copy = copy_in()
+    copy = SharedCopy(DATASET)
     for _ in range(2):
         waiting = copy.look(busy=True)
         assert (waiting.problem, waiting.fetching) == ("busy", True) and online == []
@@ -178,18 +174,9 @@ def test_the_newest_rows_of_all_files_are_kept_each_once(
         rows = [cells(id=id, started_at=f"2026-11-{day}T00:00:00Z") for id, day in days]
         write(repository, rows, f"rows/2026-11-22-{file}.parquet")
     (repository / NAME).unlink()
-    shared = looked(copy_in())
+    shared = looked(SharedCopy(DATASET))
     assert ([row.id for row in shared.rows], shared.cut) == (["c", "b", "a"], False)
-    monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
-    shared = looked(copy_in())
-    assert (len(shared.rows), shared.cut) == (2, True)
-
-
-def test_no_further_file_is_read_when_so_many_rows_are_kept(
-    repository: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for day in ("01", "02"):
-        write(repository, [cells(id=f"day-{day}")], f"rows/2026-11-{day}-cafe.parquet")
-    monkeypatch.setattr(shared_rows, "MAX_ROWS", 2)
-    shared = looked(copy_in())
-    assert shared.cut and len(shared.rows) == 2
+    for limit, ids in ((2, ["c", "a"]), (1, ["c"])):  # the second file is not read any more
+        monkeypatch.setattr(shared_rows, "MAX_ROWS", limit)
+        shared = looked(SharedCopy(DATASET))
+        assert ([row.id for row in shared.rows], shared.cut) == (ids, True)

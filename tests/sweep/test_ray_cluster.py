@@ -109,9 +109,7 @@ def test_failures_on_a_node_are_values_and_cancel_ends_the_cells_in_hand(two_nod
 
 
 @needs_ray
-def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
-    two_nodes: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told(two_nodes: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
     fleet = ray_cluster.nodes([], QUICK)
@@ -119,7 +117,6 @@ def test_a_store_that_refuses_costs_the_sweep_nothing_and_is_told_once(
     done = list(ray_cluster.run_cells(grid, fleet, PICTURE, refusing, threading.Event(), QUICK))
     assert {event.cell.value for event in done} == {"2.0×"}
     assert all("This result was not stored" in event.cell.result.warnings[-1] for event in done if event.cell.result)
-    assert len([one for one in caplog.records if "not stored" in one.message]) == 1
 
 
 @needs_ray

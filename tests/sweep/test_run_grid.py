@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -136,15 +135,6 @@ def test_what_measures_a_cold_compile_or_tunes_kernels_is_not_compiled_ahead() -
     assert not should_precompile(dataclasses.replace(SPEC, compiler="aot"))
     assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune"))
     assert not should_precompile(dataclasses.replace(SPEC, mode="max-autotune-no-cudagraphs"))
-
-
-def test_leaving_the_precompiler_ends_its_processes(tmp_path: Path) -> None:
-    lot = Precompiler(processes=2).compile([SPEC, dataclasses.replace(SPEC, batch_size=2)], PICTURE)
-    next(lot)
-    children = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children")
-    before = set(children.read_text().split())
-    lot.close()
-    assert len(before - set(children.read_text().split())) == 1
 
 
 def test_a_cell_with_repeats_is_the_answer_of_all_of_them_and_one_of_its_processes_does_not_answer_for_it() -> None:

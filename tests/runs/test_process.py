@@ -1,0 +1,73 @@
+"""What a worker's pipe may bring: its events, and what is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from samples import ok_result
+
+from demo.core import codec
+from demo.core.result import Progress
+from demo.runs import process
+from demo.runs.process import WORKER_EXITED, Worker
+
+PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
+GOOD = ok_result().to_json()
+
+
+def sent(event: str, **more: Any) -> bytes:
+    return json.dumps({"event": event, **more}).encode() + b"\n"
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[Worker, list[Any]]]:
+    """A worker without its process that has read these bytes from its pipe, and the events that it found in them."""
+
+    def listen(text: bytes) -> tuple[Worker, list[Any]]:
+        @contextlib.contextmanager
+        def child(module: str, writing: str, pass_fds: Sequence[int]) -> Iterator[Any]:
+            pipe = os.fdopen(os.dup(pass_fds[0]), "wb")
+
+            def write() -> None:
+                with contextlib.suppress(BrokenPipeError), pipe:
+                    pipe.write(text)
+
+            threading.Thread(target=write, daemon=True).start()
+            yield SimpleNamespace(exited=lambda: None)
+
+        monkeypatch.setattr(process, "child_process", child)
+        worker, events = Worker("none"), []
+        while (event := worker.next_event(10.0)) is not WORKER_EXITED:
+            events.append(event)
+        return worker, events
+
+    return listen
+
+
+def test_what_is_no_event_is_unreadable_and_what_is_cut_short_is_not(
+    heard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
+    for bad in (
+        b"\x00\xff{{{\n",
+        b"[1, 2]\n",
+        sent("surprise"),
+        b"[" * 100_000 + b"]" * 100_000 + b"\n",
+        b"x" * 3_000_000,
+        sent("progress", progress=PROGRESS | {"fraction": "half"}),
+        sent("progress", progress=PROGRESS | {"fraction": float("nan")}),
+        sent("result", result={name: value for name, value in GOOD.items() if name != "spec"}),
+        sent("result", result=GOOD | {"spec": GOOD["spec"] | {"batch_size": -1}}),
+        sent("refused"),
+    ):
+        worker, events = heard(sent("progress", progress=PROGRESS) + bad)
+        assert worker.unreadable and events == [Progress("compile", 0.5, 1.0)], bad[:100]
+    worker, events = heard(sent("progress", progress=PROGRESS) + sent("result", result=GOOD) + b'{"event": "resu')
+    assert not worker.unreadable and events == [Progress("compile", 0.5, 1.0), ok_result()]
