@@ -108,7 +108,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     events = Events()
-    events.send("ready", machine=codec.plain(quick_worker.MACHINE))
+    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(quick_worker.MACHINE))
     line = sys.stdin.buffer.readline()
     if line:
         fault(events, json.loads(line))
