@@ -27,8 +27,8 @@ from demo.store.reruns import compiled_spec
 
 BESIDE_SECONDS = 3600.0
 FEWEST_PROCESSES = 3
-"""Of each environment, for a verdict on times. Two of each call equal environments different too often on a machine whose
-processes differ much (`benchmarks/results/upgrade.md`)."""
+"""Of each environment, for a verdict on times: from two of each, equal environments were called different too often on
+a machine whose processes differ much."""
 Verdict = Literal["fails", "mends", "differs", "faster", "slower", "mixed", "same", "unsure"]
 _VERDICTS: dict[Verdict, str] = {
     "fails": "upgrade_fails",
@@ -75,7 +75,7 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
     ours, theirs = beside(first, second)
     if min(len(ours), len(theirs)) < FEWEST_PROCESSES or first.threads != second.threads:
         return Upgrade("differs" if outputs == "differ" else "unsure", outputs=outputs)
-    spread = max(ASSUMED.deviation, *(one.spread.deviation for one in (first, second) if one.spread))
+    spread = max((one.spread or ASSUMED).deviation for one in (first, second))
 
     def ratio(seconds: str) -> stats.Interval:
         slow, fast = ([getattr(one, seconds) for one in side] for side in (ours, theirs))
@@ -100,7 +100,9 @@ def beside(first: RunResult, second: RunResult) -> tuple[list[ProcessResult], li
 
     Older results do not say when their earlier processes ran: those are left out.
     """
-    ours, theirs = ([one for one in run.as_processes() if one.started_at] for run in (first, second))
+    # the last process may have no answer, on a machine that was too busy: those before it have theirs
+    pools = (run.as_processes() or run.earlier for run in (first, second))
+    ours, theirs = ([one for one in pool if one.started_at] for pool in pools)
 
     def near(some: Sequence[ProcessResult], others: Sequence[ProcessResult]) -> list[ProcessResult]:
         return [one for one in some if any(_seconds_apart(one, other) <= BESIDE_SECONDS for other in others)]

@@ -51,7 +51,7 @@ def run_in_turns(
 ) -> Generator[Timing | Done, None, None]:
     """Runs the pairs of `paired` that have no value yet; `runners` are those of the two environments.
 
-    A process that gives no answer ends the turns of its environment, and is that cell's value.
+    A failure ends the turns of its environment, and is that cell's value.
     """
     for place in range(0, len(cells), 2):
         pair = list(cells[place : place + 2])
@@ -65,8 +65,8 @@ def run_in_turns(
                     yield event
                     continue
                 result = event.cell.result
-                if result is not None and result.as_processes() and not last:
-                    pair[side] = dataclasses.replace(cell, earlier=result.as_processes())
+                if result is not None and result.status == "ok" and not last:
+                    pair[side] = dataclasses.replace(cell, earlier=result.as_processes() or cell.earlier)
                     continue
                 pair[side] = dataclasses.replace(cell, result=result, refused=event.cell.refused)
                 yield Done(place + side, pair[side])
