@@ -73,7 +73,7 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
         return Upgrade("fails" if worked[0] else "mends")
     outputs = _outputs(first, second)
     ours, theirs = beside(first, second)
-    if min(len(ours), len(theirs)) < FEWEST_PROCESSES or first.threads != second.threads:
+    if not enough(ours, theirs) or first.threads != second.threads:
         return Upgrade("differs" if outputs == "differ" else "unsure", outputs=outputs)
     spread = max((one.spread or ASSUMED).deviation for one in (first, second))
 
@@ -108,6 +108,10 @@ def beside(first: RunResult, second: RunResult) -> tuple[list[ProcessResult], li
         return [one for one in some if any(_seconds_apart(one, other) <= BESIDE_SECONDS for other in others)]
 
     return near(ours, theirs), near(theirs, ours)
+
+
+def enough(ours: Sequence[ProcessResult], theirs: Sequence[ProcessResult]) -> bool:
+    return min(len(ours), len(theirs)) >= FEWEST_PROCESSES
 
 
 def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Language) -> str:

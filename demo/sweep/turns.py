@@ -34,13 +34,13 @@ def with_repeats(specs: Iterable[RunSpec]) -> list[RunSpec]:
 def paired(first: Sequence[Cell], second: Sequence[Cell], pythons: Sequence[str]) -> list[Cell]:
     """The cells of both environments, each spec's two beside each other: at even places the first environment's.
 
-    Where one of the two has to be run, or they did not run beside each other, both are run from the beginning.
+    Where one of the two has to be run, or too few of their processes ran beside each other, both are run again.
     """
     cells = []
     for both in zip(first, second, strict=True):
         results = [cell.result for cell in both if cell.result is not None]
         failed = any(one.status != "ok" for one in results)
-        kept = len(results) == 2 and (failed or upgrade.beside(*results) != ([], []))
+        kept = len(results) == 2 and (failed or upgrade.enough(*upgrade.beside(*results)))
         for cell, python in zip(both, pythons, strict=True):
             cells.append(dataclasses.replace(cell if kept else Cell(cell.spec), python=python))
     return cells

@@ -72,7 +72,7 @@ def test_equal_environments_are_not_called_different() -> None:
 def test_processes_of_another_hour_do_not_count() -> None:
     """The machine may have been another one then; the sentence says what to do."""
     assert upgrade.compare(run(OLD), run(NEW, 1.5, minutes=180)).verdict == "unsure"
-    assert "run both in turns" in told(run(OLD), run(NEW, 1.5, minutes=180))
+    assert "run both in turns on a quiet machine" in told(run(OLD), run(NEW, 1.5, minutes=180))
     old = run(OLD, earlier=tuple(dataclasses.replace(one, started_at="") for one in run(OLD).earlier))
     assert upgrade.compare(old, run(NEW, 1.5)).verdict == "unsure"
 

@@ -86,7 +86,8 @@ def test_a_process_on_a_busy_machine_does_not_end_the_turns() -> None:
 
 
 def stored(started_at: str, **changes: Any) -> Cell:
-    return Cell(SPEC, ok_result(spec=SPEC, started_at=started_at, **changes), stored=True)
+    earlier = [ok_result(id=id, started_at=started_at).as_processes()[0] for id in "abc"]
+    return Cell(SPEC, ok_result(spec=SPEC, started_at=started_at, earlier=tuple(earlier), **changes), stored=True)
 
 
 def test_a_stored_pair_is_kept_where_both_ran_beside_each_other() -> None:
@@ -94,6 +95,8 @@ def test_a_stored_pair_is_kept_where_both_ran_beside_each_other() -> None:
     assert [cell.done for cell in turns.paired([one], [beside], PYTHONS)] == [True, True]
     assert [cell.done for cell in turns.paired([one], [later], PYTHONS)] == [False, False]
     assert [cell.done for cell in turns.paired([one], [Cell(SPEC)], PYTHONS)] == [False, False]
+    alone = Cell(SPEC, ok_result(spec=SPEC, started_at="2026-11-21T09:00:00Z"), stored=True)
+    assert [cell.done for cell in turns.paired([one], [alone], PYTHONS)] == [False, False]  # too few for a verdict
     failed = Cell(SPEC, failed_result(spec=SPEC))
     assert [cell.done for cell in turns.paired([one], [failed], PYTHONS)] == [True, True]
 
