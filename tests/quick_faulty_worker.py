@@ -87,7 +87,8 @@ def fault(events: Events, job: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     events = Events()
-    events.send("ready", machine=codec.plain(quick_worker.MACHINE))
+    version = codec.WIRE_VERSION + (FAULT == "messages of another version")
+    events.send("ready", version=version, machine=codec.plain(quick_worker.MACHINE))
     line = sys.stdin.buffer.readline()
     if line:
         fault(events, json.loads(line))

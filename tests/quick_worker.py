@@ -42,7 +42,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    send(event="ready", machine=codec.plain(samples.MACHINE))
+    send(event="ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
     line = sys.stdin.buffer.readline()
     if not line:
         return

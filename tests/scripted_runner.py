@@ -13,6 +13,7 @@ from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
+from demo.runs.interpreter import Interpreter
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
@@ -34,8 +35,9 @@ class ScriptedRunner:
         self.closed = False
         self.history: History | None = None
 
-    def __call__(self, history: History) -> ScriptedRunner:
+    def __call__(self, history: History, interpreter: Interpreter | None = None) -> ScriptedRunner:
         self.history = history
+        self.interpreter = interpreter
         return self
 
     def run(

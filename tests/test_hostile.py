@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import errno
 import http.server
 import inspect
@@ -29,7 +30,7 @@ from page_support import handler
 from samples import ok_result
 
 from demo.cli.main import main, parser
-from demo.core import catalog, limits
+from demo.core import catalog, codec, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
@@ -38,10 +39,11 @@ from demo.core.outputs import MASK_SIDE
 from demo.core.result import RunResult
 from demo.core.spec import MAX_PROMPT, OPTIONS, TASKS, Option, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
+from demo.sweep.grid import read_grid
 from demo.ui import api
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
-from demo.ui.tabs import form
+from demo.ui.tabs import form, links
 from demo.ui.web.request_limits import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests.backend.test_models import VIT
@@ -522,6 +524,25 @@ def test_on_a_space_whoever_gives_a_picture_is_told_that_others_can_see_it(monke
     (note,) = [block for block in page.blocks.values() if getattr(block, "elem_id", "") == "picture-public"]
     (sentence,) = [text for key, text in translations().translations["en"].items() if key in note.value]
     assert f"at most {MASK_SIDE} pixels" in sentence and "Everybody who opens this page" in sentence
+
+
+def test_no_door_but_the_command_line_can_name_the_interpreter_of_a_run() -> None:
+    """Whoever names one runs any program of the machine."""
+    names = ("python", "interpreter", "executable", "worker_module")
+    assert not set(names) & {field.name for field in dataclasses.fields(RunSpec)}
+    asked = {"checkpoint": "shapes-vit", "batch_size": "4"}
+    plain = links.spec_of(asked, "shapes-vit")
+    for name in names:
+        evil = {name: "/bin/evil"}
+        assert links.spec_of(asked | evil, "shapes-vit") == plain
+        assert codec.load(RunSpec, codec.plain(plain) | evil) == plain
+        assert name not in inspect.signature(benchmark()).parameters
+        with pytest.raises(TypeError):
+            benchmark()(checkpoint="shapes-vit", request=None, **evil)
+        with pytest.raises(BadInput, match="means nothing"):
+            read_grid({"checkpoints": "shapes-vit"} | evil, "The sweep")
+    opened = [file.name for file in Path(api.__file__).parent.rglob("*.py") if "interpreter" in file.read_text()]
+    assert opened == ["comparison.py"]  # which shows the name of a stored result's
 
 
 # ---- properties: the API's function and the command line with anything

@@ -19,7 +19,7 @@ def main() -> None:
         events.write(json.dumps(event) + "\n")
         events.flush()
 
-    send(event="ready", machine=codec.plain(samples.MACHINE))
+    send(event="ready", version=codec.WIRE_VERSION, machine=codec.plain(samples.MACHINE))
     if not (line := sys.stdin.buffer.readline()):
         return
     job = json.loads(line)

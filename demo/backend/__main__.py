@@ -3,7 +3,7 @@
 It imports torch and transformers, says what machine this is, and waits. One JSON line on standard input is the job, a
 `Job` of `demo.backend.events`. Its messages are JSON lines on the pipe EVENTS_FD:
 
-    {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
+    {"event": "ready", "version": 1, "machine": {...}}   once, before the job: the messages' version, a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, of a failed run too
@@ -28,18 +28,29 @@ from demo.core import codec
 from demo.core.errors import BadInput
 
 
+def read_job(line: bytes) -> Job:
+    """The job of one line of JSON. Raises BadInput where another version of this program wrote it."""
+    job = json.loads(line)
+    if (version := job.get("version")) != codec.WIRE_VERSION:
+        raise BadInput(
+            f"The worker reads jobs of version {codec.WIRE_VERSION}, and was given one of version {version}: "
+            "start the program again, so that both are of one version."
+        )
+    return codec.load(Job, job)  # type: ignore[no-any-return]
+
+
 def main() -> None:
     os.set_inheritable(int(sys.argv[1]), False)
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     machine_probe.warm_imports()
     import_seconds = machine_probe.seconds_since_start()
-    events.send("ready", machine=codec.plain(machine_probe.host()))
+    events.send("ready", version=codec.WIRE_VERSION, machine=codec.plain(machine_probe.host()))
     line = sys.stdin.buffer.readline()
     if not line:
         return
     Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
     try:
-        result = Run(codec.load(Job, json.loads(line)), events, import_seconds).execute()
+        result = Run(read_job(line), events, import_seconds).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

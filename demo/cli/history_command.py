@@ -16,7 +16,7 @@ from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.present import advice, card, link_preview, markdown, sentences
+from demo.present import advice, card, link_preview, markdown, sentences, upgrade
 from demo.store import export, hub_dataset
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -29,6 +29,7 @@ _HELP = """the stored results, newest first
   history ID                    show this one in full
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png, or its badge as an .svg
+  history compare ID ID         should you change from the first one's environment to the second's?
   history delete ID [ID ...]    remove these for good
 """
 
@@ -43,7 +44,10 @@ def add_to(commands: Any) -> None:
     )
     history.set_defaults(command=_history)
     history.add_argument(
-        "words", nargs="*", metavar="ID | export FILE | card ID FILE | delete ID", help="nothing: the list"
+        "words",
+        nargs="*",
+        metavar="ID | export FILE | card ID FILE | compare ID ID | delete ID",
+        help="nothing: the list",
     )
     history.add_argument("--limit", metavar="N", help=f"the newest N (default: {LISTED}, or with --json all)")
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
@@ -73,6 +77,10 @@ def _history(options: argparse.Namespace) -> int:
             return _card(_get(history, id), Path(file))
         case ["card", *_]:
             raise BadInput("history card takes the id of a result and a file, named .png or .svg.")
+        case ["compare", first, second]:
+            return _compare(_get(history, first), _get(history, second))
+        case ["compare", *_]:
+            raise BadInput("history compare takes the ids of two results, the one to change from first.")
         case ["delete", _, *_]:
             return _delete(history, options.words[1:], options)
         case ["delete"]:
@@ -154,6 +162,17 @@ def _card(result: RunResult, file: Path) -> int:
     with _written(file) as draft:
         draft.write(drawn)
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)
+    return OK
+
+
+def _compare(first: RunResult, second: RunResult) -> int:
+    told = upgrade.told(first, second, (first.id, second.id), ENGLISH)
+    if not told:
+        raise BadInput(
+            "Those two cannot be compared: one spec is needed, run on one device in two environments (run --python), "
+            "with an answer in one of them at least. The page's History tab compares any others."
+        )
+    print(told)
     return OK
 
 

@@ -17,6 +17,7 @@ from demo.cli.common import (
     FAILED,
     OK,
     PROGRAM,
+    PYTHON_HELP,
     add_options,
     file_to_write,
     given_options,
@@ -32,6 +33,8 @@ from demo.core.result import RunResult
 from demo.core.spec import TASKS, TEXT_GENERATION, RunSpec
 from demo.present import markdown, sentences
 from demo.present.script import loading_lines
+from demo.runs import interpreter
+from demo.runs.interpreter import Interpreter
 from demo.runs.outcome import Files
 from demo.store.history import History
 
@@ -56,6 +59,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {listed(TASKS)}")
     add_options(parser)
+    parser.add_argument("--python", metavar="PATH", help=PYTHON_HELP)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
     parser.add_argument("--package", metavar="FILE.pt2", help="build with AOTInductor and keep its package in FILE.pt2")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the figures as a Markdown table")
@@ -94,12 +98,13 @@ def _run(options: argparse.Namespace) -> int:
     package = _new_file(options.package, ".pt2", "package")
     files = Files(trace, package)
     table = file_to_write(options.export_markdown, "table")
+    other = interpreter.read(options.python) if options.python is not None else None
     history = History()
     share = cores.others_share(windows=1)
     if share is not None and share >= cores.BUSY_CPU:
         print(ENGLISH.plain("busy_before_run", share=fmt.percent(share)), file=sys.stderr)
     with _cancelled_by_signals() as (cancel, received):
-        result = _followed(history, spec, image, cancel, files)
+        result = _followed(history, other, spec, image, cancel, files)
     if trace is not None and trace.is_file():
         print(f"The trace lies in {trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if package is not None and package.is_file():
@@ -121,15 +126,17 @@ def _check_device(spec: RunSpec) -> None:
         raise BadInput("Device cuda was asked for, but this machine shows no GPU. Choose device cpu or auto.")
 
 
-def _followed(history: History, *run: Any) -> RunResult:
-    """The result of a run whose progress is shown on standard error."""
+def _followed(history: History, other: Interpreter | None, *run: Any) -> RunResult:
+    """The result of a run, in another environment where one is given, whose progress is shown on standard error."""
     from demo.runs.runner import Runner
 
     result: RunResult | None = None
     told = False
     progress = terminal.ProgressLine(sys.stderr)
     try:
-        with closing(Runner(history)) as runner:
+        with closing(Runner(history, interpreter=other)) as runner:
+            if other is not None:
+                runner.inspect()
             for event in runner.run(*run):
                 if isinstance(event, RunResult):
                     result = event

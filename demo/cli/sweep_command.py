@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, add_options, file_to_write, given_options, picture, wanted, write_markdown
+from demo.cli.common import (
+    FAILED,
+    OK,
+    PYTHON_HELP,
+    add_options,
+    file_to_write,
+    given_options,
+    picture,
+    wanted,
+    write_markdown,
+)
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import markdown, sentences
+from demo.runs import interpreter
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
+from demo.sweep import turns
 from demo.sweep.cells import Cell, make_cells, unfinished
 from demo.sweep.grid import AXES, PRESETS, SETTINGS, Grid, read_grid
 from demo.sweep.run_grid import Done, Event, Precompiling, Timing, run_cells
@@ -42,6 +55,13 @@ def add_to(commands: Any) -> None:
         "--image",
         metavar="PATH",
         help="the picture for every cell that sees one (default: a drawn scene, 4:3)",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help=f"{PYTHON_HELP}; twice: each cell in both, in turns, and whether to change to the second",
     )
     parser.add_argument("--out", metavar="FILE", help=f"write the table to a file: {', '.join(KINDS)}")
     parser.add_argument("--export-markdown", metavar="FILE", help="write the table as Markdown")
@@ -111,7 +131,11 @@ def _sweep(options: argparse.Namespace) -> int:
     options.export_markdown = file_to_write(options.export_markdown, "table")
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    engine = _on_cluster if options.engine == "ray" else _here
+    if options.python and (options.engine == "ray" or options.measured):
+        raise BadInput("--python is for this machine and no table of it: leave out --engine ray and --measured.")
+    if len(options.python) > 2 or len(set(map(os.path.abspath, options.python))) < len(options.python):
+        raise BadInput(f"Give --python once, or two different ones. Given: {', '.join(options.python)}.")
+    engine = _on_cluster if options.engine == "ray" else _in_turns if len(options.python) == 2 else _here
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the table is still written
     with engine(options, specs, image) as (cells, plan, run):
         print(plan, file=sys.stderr)
@@ -119,6 +143,9 @@ def _sweep(options: argparse.Namespace) -> int:
             return OK
         with _kept(cells, out, options.export_markdown, options.fresh), closing(run()) as events:
             _follow(events, cells)
+    if len(options.python) == 2:
+        for verdict in turns.verdicts(cells):
+            print(f"\n{verdict}")
     if options.measured:
         print(f"Kept as {_kept_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
     return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
@@ -140,13 +167,34 @@ def _here(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) ->
     """The sweep on this machine."""
     from demo.runs.runner import Runner
 
+    other = interpreter.read(options.python[0]) if options.python else None
     history = History()
-    with closing(Runner(history)) as runner:
+    with closing(Runner(history, interpreter=other)) as runner:
         machine = runner.inspect()
         stored = history.all()
         cells = make_cells(specs, stored, machine, image, options.fresh)
         plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machine))
-        yield cells, plan, lambda: run_cells(cells, runner, image, threading.Event(), Precompiler())
+        # what is compiled ahead would be compiled by this program's own environment
+        precompiler = Precompiler() if other is None else None
+        yield cells, plan, lambda: run_cells(cells, runner, image, threading.Event(), precompiler)
+
+
+@contextmanager
+def _in_turns(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> Iterator[Planned]:
+    """The sweep on this machine in two environments."""
+    from demo.runs.runner import Runner
+
+    others = [interpreter.read(path) for path in options.python]
+    history = History()
+    with ExitStack() as stack:
+        runners = [stack.enter_context(closing(Runner(history, interpreter=other))) for other in others]
+        machines = [runner.inspect() for runner in runners]
+        stored = history.all()
+        repeated = turns.with_repeats(specs)
+        first, second = (make_cells(repeated, stored, machine, image, options.fresh) for machine in machines)
+        cells = turns.paired(first, second, options.python)
+        plan = plan_text(cells, forecast_sweep(unfinished(cells), stored, machines[0]))
+        yield cells, plan, lambda: turns.run_in_turns(cells, runners, image, threading.Event())
 
 
 @contextmanager
@@ -237,9 +285,9 @@ class Shown:
 
 def cell_text(cell: Cell) -> str:
     spec = cell.spec
-    return (
-        f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}{_latencies(cell.result)}"
-    )
+    place = f" in {cell.python}" if cell.python else ""
+    settings = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}{place}"
+    return f"{settings}: {cell.value}{_latencies(cell.result)}"
 
 
 def _latencies(result: RunResult | None) -> str:
@@ -248,8 +296,8 @@ def _latencies(result: RunResult | None) -> str:
 
 def table(cells: list[Cell]) -> str:
     """The grid as text, one line a cell."""
-    head = ("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")
-    rows = [
+    head: tuple[str, ...] = ("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")
+    rows: list[tuple[str, ...]] = [
         (
             cell.spec.checkpoint,
             str(cell.spec.batch_size),
@@ -261,4 +309,6 @@ def table(cells: list[Cell]) -> str:
         )
         for cell in cells
     ]
+    if any(cell.python for cell in cells):
+        head, rows = ("python", *head), [(cell.python, *row) for cell, row in zip(cells, rows, strict=True)]
     return "\n".join(terminal.table([head, *rows]))

@@ -44,6 +44,27 @@ class Environment:
     known: on a GPU, without /proc, and in older results."""
     cuda_toolkit: str | None = None
     """On a GPU: the folder of NVIDIA's CUDA toolkit, which packages are built with."""
+    interpreter: str | None = None
+    """Which environment it was, where `--python` named another one than the program's own: see `HostInfo`."""
+
+    @classmethod
+    def of_host(cls, host: HostInfo, device: str) -> Environment:
+        """What is known of a run that ended before its worker recorded the machine; `threads` are 0 then."""
+        card = host.gpu if device != "cpu" else None
+        return cls(
+            torch=host.torch,
+            transformers=host.transformers,
+            python=host.python,
+            platform="",
+            device_name=card or host.cpu,
+            cpu=host.cpu,
+            cpu_count=usable_cores(),
+            threads=0,
+            memory_bytes=host.gpu_memory_bytes or 0 if card else host.memory_bytes,
+            driver=host.driver if card else None,
+            triton=host.triton,
+            compiler=host.compiler,
+        )
 
     @property
     def gave_way(self) -> bool:
@@ -84,6 +105,10 @@ class HostInfo:
     """'8.0'; None without a GPU, and where its driver does not say."""
     cuda_toolkit: str | None = None
     """The folder of NVIDIA's CUDA toolkit with its headers."""
+    interpreter: str | None = None
+    """Which environment the worker runs in, where it is not the program's own: 'venv-3fa2c1', its folder's name and the
+    beginning of a checksum of its path. Runs of two environments are never pooled, even where their versions are equal:
+    whether these differ may be what was asked."""
 
     @property
     def device_name(self) -> str:

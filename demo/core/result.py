@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -286,7 +286,7 @@ class RunResult:
         first = self._prefill_estimate
         prefill, seconds = (first[0], first[1:]) if first is not None else (None, None)
         own = ProcessResult(self.id, eager, compiled, within, broken, self.threads, prefill, seconds, self.control)
-        return (*self.earlier, own)
+        return (*self.earlier, replace(own, started_at=self.started_at))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
         """When a first call of so many seconds has paid for itself; None where there is no speed-up."""

@@ -83,6 +83,8 @@ class ProcessResult:
     """Seconds to the first token of eager and of compiled."""
     control: stats.Interval | None = None
     """Eager over eager in that process."""
+    started_at: str = ""
+    """When that run began, as `RunResult.started_at`; '' in older results."""
 
 
 def judged(

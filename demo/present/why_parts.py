@@ -388,6 +388,7 @@ def _further_versions(machine: Environment, lang: Language) -> list[str]:
     gpu = [lang.plain_value(f"CUDA {machine.cuda}")] if machine.cuda else []
     gpu += [lang.plain("driver", version=machine.driver)] if machine.driver else []
     more = [f"Triton {machine.triton}" if machine.triton else "", machine.compiler or "", machine.platform]
+    more.append(machine.interpreter or "")
     return gpu + [lang.plain_value(one) for one in more if one]
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from demo.runs.environment import ROOT, share_headers, worker_environment
+from demo.runs.interpreter import Interpreter
 
 LIFELINE_MODULE = "demo.backend.lifeline"
 EXIT_SECONDS = 2.0
@@ -106,9 +107,16 @@ class Child:
 
 @contextmanager
 def child_process(
-    module: str, *arguments: str, stdout: int | None = None, own_errors: bool = True, pass_fds: Sequence[int] = ()
+    module: str,
+    *arguments: str,
+    stdout: int | None = None,
+    own_errors: bool = True,
+    pass_fds: Sequence[int] = (),
+    interpreter: Interpreter | None = None,
 ) -> Iterator[Child]:
     """Runs `python -m module arguments` in a session and a folder of its own, and kills it at the end.
+
+    The python is this program's own, or `interpreter`.
 
     Its standard input is a pipe for one job. Standard error goes to a file, or to this process's own without
     `own_errors`; standard output goes to the file, too, unless `stdout` is subprocess.PIPE. The file is no pipe because
@@ -119,11 +127,11 @@ def child_process(
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))
         share_headers(folder)
         printed = undo.enter_context(tempfile.TemporaryFile(dir=folder))
-        environment = worker_environment(folder)
+        environment = worker_environment(folder, interpreter)
         # Without this folder importing torch fails in the child, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         process = subprocess.Popen(
-            [sys.executable, "-m", LIFELINE_MODULE, folder, module, *arguments],
+            [interpreter.path if interpreter else sys.executable, "-m", LIFELINE_MODULE, folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=printed if stdout is None else stdout,
             stderr=printed if own_errors else None,

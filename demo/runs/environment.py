@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 from demo.core import limits
+from demo.runs.interpreter import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = re.compile(
@@ -39,11 +40,12 @@ an idle machine the bound costs nothing."""
 PR_SET_DUMPABLE = 4
 
 
-def worker_environment(folder: str) -> dict[str, str]:
+def worker_environment(folder: str, interpreter: Interpreter | None = None) -> dict[str, str]:
     """The variables of a process whose temporary files lie in `folder`.
 
-    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it. Waiting
-    threads spin for a bounded time, unless the user's environment says how they wait.
+    Inductor's cache stays where torch would have put it without `folder`, so that all processes share it; those of
+    another environment have a folder of their own in it, so that neither finds what the other compiled. Waiting threads
+    spin for a bounded time, unless the user's environment says how they wait.
     """
     environment = dict(os.environ)
     if limits.on_space():
@@ -55,9 +57,10 @@ def worker_environment(folder: str) -> dict[str, str]:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    cache = environment.get("TORCHINDUCTOR_CACHE_DIR", str(inductor_folder()))
     return {
-        "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),
         **environment,
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, interpreter.label) if interpreter else cache,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),

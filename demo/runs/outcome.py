@@ -18,7 +18,7 @@ from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import ProcessResult
-from demo.runs.process import Worker
+from demo.runs.process import Worker, ending
 from demo.store import reruns
 from demo.store.alternatives import gains
 from demo.store.history import History, HistoryError
@@ -105,7 +105,7 @@ class OngoingRun:
         closed."""
         own = self.spec.task == OWN_MODEL
         code = None if worker.unreadable else worker.child.exit_code()
-        _log.warning("the worker %s; it printed last: %s", _ending(code), worker.child.last_words() or "nothing")
+        _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL:
             remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
@@ -120,7 +120,7 @@ class OngoingRun:
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}"
-        return self._failed("crashed", f"The worker process {_ending(code)} while {self._doing}.", remedy, change)
+        return self._failed("crashed", f"The worker process {ending(code)} while {self._doing}.", remedy, change)
 
     @property
     def _doing(self) -> str:
@@ -134,15 +134,6 @@ class OngoingRun:
             spec=self.spec,
             failure=Failure(self.progress.phase, message, remedy, change or {}),
         )
-
-
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "sent a message that cannot be read"
-    if code < 0:
-        name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
-        return f"was killed by signal {name}"
-    return f"ended with exit code {code}"
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import queue
+import signal
 import tempfile
 import threading
 from typing import Any
 
 from demo.core import codec
 from demo.core import format as fmt
-from demo.core.errors import BadInput
+from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.runs.child import child_process
+from demo.runs.interpreter import Interpreter
 
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000
@@ -35,10 +38,14 @@ Event = Progress | RunResult | BadInput | WorkerExited
 class Worker:
     """One worker process and the pipe of its events. It takes one job."""
 
-    def __init__(self, module: str) -> None:
-        """Raises OSError where there is no room for files, no memory or no process left."""
+    def __init__(self, module: str, interpreter: Interpreter | None = None) -> None:
+        """Raises OSError where there is no room for files, no memory or no process left, or where `interpreter` is no
+        program."""
+        self._interpreter = interpreter
         self.machine: HostInfo | None = None
         """What the worker said of the machine; None until it is ready."""
+        self.refusal = ""
+        """Why it cannot be used although it is ready: its messages are of another version."""
         self.unreadable = False
         """Whether it sent a complete message that is no event, or an endless one. A message that is cut short does not
         count: it only shows that the worker died."""
@@ -47,7 +54,9 @@ class Worker:
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
-                self.child = undo.enter_context(child_process(module, str(writing), pass_fds=[writing]))
+                self.child = undo.enter_context(
+                    child_process(module, str(writing), pass_fds=[writing], interpreter=interpreter)
+                )
                 threading.Thread(target=self._listen, args=[reading], daemon=True).start()
                 self._running = undo.pop_all()
         except BaseException:
@@ -71,7 +80,14 @@ class Worker:
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]
         if kind == "ready":
-            self.machine = codec.load(HostInfo, message["machine"])
+            if (version := message.get("version")) == codec.WIRE_VERSION:
+                label = self._interpreter.label if self._interpreter else None
+                self.machine = dataclasses.replace(codec.load(HostInfo, message["machine"]), interpreter=label)
+            else:
+                self.refusal = (
+                    f"it sends messages of version {version}, and this program reads version {codec.WIRE_VERSION}"
+                )
+                self._events.put(BadInput(f"The worker cannot be used: {self.refusal}. Start the program again."))
             self._ready.set()
         elif kind == "progress":
             self._events.put(codec.load(Progress, message["progress"]))
@@ -85,6 +101,17 @@ class Worker:
     def wait_until_ready(self) -> None:
         """Returns when the worker has imported its libraries or has ended, or after READY_SECONDS."""
         self._ready.wait(READY_SECONDS)
+
+    def why_not_ready(self) -> str:
+        """Why `machine` is None after `wait_until_ready`: what it printed last, or how it ended."""
+        if self.refusal or self.unreadable:
+            return self.refusal or "it sent a message that cannot be read"
+        code = self.child.exit_code()
+        if code is None:
+            return f"it was not ready after {READY_SECONDS:.0f} s"
+        if code < 0 or not self.child.last_words():
+            return f"it {ending(code)}"
+        return WorkerDied(self.child.last_words()).reason
 
     def make_cache_folder(self) -> str:
         """A new, empty folder for a compile cache, which is removed with the worker's temporary files."""
@@ -109,3 +136,13 @@ class Worker:
     def close(self) -> None:
         """Kills the process and everything that it started, and removes its temporary files."""
         self._running.close()
+
+
+def ending(code: int | None) -> str:
+    """How a process ended, as the end of a sentence; None: it did not end, but sent what cannot be read."""
+    if code is None:
+        return "sent a message that cannot be read"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
+        return f"was killed by signal {name}"
+    return f"ended with exit code {code}"

@@ -20,10 +20,11 @@ from typing import Any
 from demo.core import codec, limits, refusals
 from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
-from demo.core.machine import HostInfo
+from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
+from demo.runs.interpreter import Interpreter
 from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
 from demo.store.history import History, HistoryError
@@ -51,16 +52,19 @@ class Runner:
         timeout_seconds: float | None = None,
         worker_module: str = WORKER_MODULE,
         lent_gpu: LentGpu | None = None,
+        interpreter: Interpreter | None = None,
     ) -> None:
         """Stores the runs that an app left when it was killed. `spare` keeps a worker waiting for the next run.
 
-        With `lent_gpu` the runs that are packages, compiler "aot", use it unless they ask for device "cpu".
+        With `lent_gpu` the runs that are packages, compiler "aot", use it unless they ask for device "cpu". With
+        `interpreter` the workers run in another environment: call `inspect` first, which refuses one that cannot.
         """
         self.timeout_seconds = timeout_seconds or limits.current().seconds
         self._history = history
         self._journal = Journal(history) if history is not None else None
         self._worker_module = worker_module
         self._lent_gpu = lent_gpu
+        self._interpreter = interpreter
         self._keeps_spare = spare
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Event()
@@ -92,12 +96,27 @@ class Runner:
         return self.machine.modes if self.machine else MODES
 
     def inspect(self) -> HostInfo:
-        """Starts a worker only to ask what machine this is. Raises WorkerDied where it cannot even start."""
+        """Starts a worker only to ask what machine this is. Raises WorkerDied where it cannot even start.
+
+        That of another environment is kept for the next run, which it proves able to start; BadInput where it is not.
+        """
+        if self._interpreter is not None:
+            return self._inspect_other(self._interpreter)
         with contextlib.closing(Worker(self._worker_module)) as worker:
             worker.wait_until_ready()
             if worker.machine is None:
                 raise WorkerDied(worker.child.last_words())
             return worker.machine
+
+    def _inspect_other(self, interpreter: Interpreter) -> HostInfo:
+        try:
+            self._spare = self._spare or Worker(self._worker_module, interpreter)
+        except OSError as error:
+            raise interpreter.refused(error.strerror or str(error)) from error
+        self._spare.wait_until_ready()
+        if self._spare.machine is None:
+            raise interpreter.refused(self._spare.why_not_ready())
+        return self._spare.machine
 
     def run(
         self,
@@ -229,7 +248,7 @@ class Runner:
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
         """The spare, or a new worker where there is none. Raises OSError."""
-        worker, self._spare = self._spare or Worker(self._worker_module), None
+        worker, self._spare = self._spare or Worker(self._worker_module, self._interpreter), None
         self._busy = worker
         try:
             yield worker
@@ -241,6 +260,11 @@ class Runner:
     def _keep(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
         """Stores the result, with what earlier runs add to it. A notice about the storing becomes a warning of the
         returned result only."""
+        if self._interpreter is not None and self._machine is not None:
+            known = result.environment or Environment.of_host(self._machine, result.spec.device)
+            result = dataclasses.replace(
+                result, environment=dataclasses.replace(known, interpreter=self._interpreter.label)
+            )
         result = redacted(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = with_earlier_runs(result, earlier, self._history)
         if self._history is None:
@@ -286,7 +310,7 @@ def _within(progress: Progress, repeats: range, repeat: int, before: float) -> P
 
 def _job(run: OngoingRun, input_file: Path | None, files: Files, worker: Worker) -> dict[str, Any]:
     """The job as the worker reads it. Raises OSError where there is no room for an empty compile cache."""
-    job = {"id": run.id, "started_at": run.started_at, "spec": codec.plain(run.spec)}
+    job = {"version": codec.WIRE_VERSION, "id": run.id, "started_at": run.started_at, "spec": codec.plain(run.spec)}
     named = vars(files) | {"input_file": input_file}
     job |= {name: str(file.resolve()) for name, file in named.items() if file is not None}
     if run.spec.cache == "empty":

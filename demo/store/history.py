@@ -166,6 +166,8 @@ class History:
                 continue
             if machine is None or here is None or machine.transformers != here.transformers:
                 continue
+            if (machine.python, machine.interpreter) != (here.python, here.interpreter):
+                continue
             for cache in ("cold", "warm"):
                 cost: CompileCost | None = getattr(earlier.compilation, cache)
                 if cost is not None and not cost.run_id:

@@ -52,6 +52,8 @@ REREAD = (
     "environment.threads",
     "environment.driver",
     "environment.triton",
+    "environment.python",
+    "environment.interpreter",
     "speedup.within",
     "process",
 )
@@ -86,7 +88,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
     if result.speedup is None or result.environment is None:
         return None
     machine, pool = result.environment, result.as_processes()
-    versions = (machine.transformers, machine.threads, machine.driver, machine.triton)
+    libraries = (machine.transformers, machine.threads, machine.driver, machine.triton)
+    versions = (*libraries, machine.python, machine.interpreter)
     return _rerun(result.id, result.spec, versions, result.speedup.within, pool[-1] if pool else None)
 
 

@@ -40,6 +40,8 @@ class Cell:
     """The result was in the history before this sweep."""
     gpu_type: str = ""
     """On a cluster: the type of GPU it is to be run on, '' for any."""
+    python: str = ""
+    """Of two environments side by side: the interpreter that runs it, as it was given; '' for the program's own."""
     earlier: tuple[ProcessResult, ...] = ()
     """The first of its repeats, where the history has those and not all: the run goes on from them."""
 
@@ -67,9 +69,9 @@ def make_cells(
     """One cell for each spec on this machine, with its result where the history has one; without results if `fresh`.
 
     A stored result counts if it has the same spec, picture (where the model sees one), versions (torch, transformers,
-    triton) and device (its name, and a GPU's driver), and no file of a local checkpoint was written after it. Of
-    several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell with repeats the first
-    ones may be stored: it goes on from them, or is done where the last of them failed for good.
+    triton), environment (`--python`) and device (its name, and a GPU's driver), and no file of a local checkpoint was
+    written after it. Of several the newest counts; `stored` is newest first, as `History.all` returns it. Of a cell
+    with repeats the first ones may be stored: it goes on from them, or is done where the last of them failed for good.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     if fresh:
@@ -118,13 +120,15 @@ def measured_on(result: RunResult, machine: HostInfo) -> bool:
     return environment is not None and _identity(environment, result.spec.device) == (
         machine.torch,
         machine.transformers,
+        machine.interpreter,
         *((machine.gpu, machine.driver, machine.triton) if result.spec.device == "cuda" else (machine.cpu, None, None)),
     )
 
 
 def _identity(environment: Environment, device: str) -> tuple[str | None, ...]:
     card = (environment.driver, environment.triton) if device == "cuda" else (None, None)
-    return (environment.torch, environment.transformers, environment.device_name, *card)
+    versions = (environment.torch, environment.transformers, environment.interpreter)
+    return (*versions, environment.device_name, *card)
 
 
 def unfinished(cells: Iterable[Cell]) -> list[RunSpec]:

@@ -81,7 +81,7 @@ def run_cells(
                 yield from map(Waiting, _until(cancel, ahead))
                 if cancel.is_set():
                     return
-                yield from _run_one(place, cell, runner, picture, cancel)
+                yield from run_one(place, cell, runner, picture, cancel)
 
 
 def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
@@ -91,9 +91,10 @@ def _until(cancel: threading.Event, items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
-def _run_one(
+def run_one(
     place: int, cell: Cell, runner: AnyRunner, picture: Path, cancel: threading.Event
 ) -> Iterator[Timing | Done]:
+    """The progress of one cell and, unless it is cancelled, its value."""
     try:
         for event in runner.run(cell.spec, picture, cancel, earlier=cell.earlier):
             if isinstance(event, Progress):

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from demo.backend import events, protocols, timing
+from demo.backend.__main__ import read_job
 from demo.backend.events import Events
+from demo.core import codec
+from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 
@@ -141,3 +144,11 @@ def test_the_guides_recipe_goes_from_nothing_to_all_over_its_variants(monkeypatc
         0.0,
         pytest.approx(0.01),
     )
+
+
+def test_a_job_of_another_version_is_refused_with_both_versions() -> None:
+    job = {"version": codec.WIRE_VERSION, "spec": codec.plain(SPEC)}
+    assert read_job(json.dumps(job).encode()).spec == SPEC
+    for version in (codec.WIRE_VERSION + 1, None):
+        with pytest.raises(BadInput, match=f"version {codec.WIRE_VERSION}.*one of version {version}"):
+            read_job(json.dumps(job | {"version": version}).encode())

@@ -203,3 +203,26 @@ def test_ctrl_c_kills_the_worker_and_stores_the_cancelled_result(data_folder: Pa
     assert [result.status for result in History().all()] == ["cancelled"]
     assert json.loads(out)["status"] == "cancelled"
     assert processes_with(str(data_folder)) == []
+
+
+@pytest.mark.parametrize("command", [["run"], ["sweep", "--checkpoint", "shapes-vit"]])
+def test_an_interpreter_that_cannot_run_the_worker_is_one_sentence_and_nothing_is_stored(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--python", str(tmp_path / "nowhere")]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith(f"--python {tmp_path / 'nowhere'} cannot run the worker: there is no such file.")
+    assert History().count() == 0
+
+
+def test_a_run_is_given_to_the_interpreter_that_was_named(scripted: Any, tmp_path: Path) -> None:
+    program = tmp_path / "venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(sys.executable)
+    fake = scripted(ok_result())
+    fake.inspect = lambda: MACHINE
+    assert main([*RUN, "--python", str(program)]) == 0
+    assert fake.interpreter.path == str(program)
+    assert main([*RUN, "--python", sys.executable]) == 0
+    assert fake.interpreter is None

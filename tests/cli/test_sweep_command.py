@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from demo.cli.main import main
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import FILE_NAME, FOLDER_VARIABLE, History
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20261121
@@ -186,3 +186,41 @@ def test_a_kill_at_any_moment_loses_at_most_the_cell_in_hand(tmp_path: Path) -> 
     counts = Counter(r.spec.batch_size for r in History(data / "history.sqlite3").all() if r.status == "ok")
     assert counts == Counter(range(1, 11))
     assert len(log.read_text().splitlines()) <= 10 + 3
+
+
+def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_the_table(tmp_path: Path) -> None:
+    """Links to one interpreter are two environments: they may hold anything."""
+    programs = []
+    for name in ("old", "new"):
+        programs.append(tmp_path / name / "bin" / "python")
+        programs[-1].parent.mkdir(parents=True)
+        programs[-1].write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        programs[-1].chmod(0o755)
+    given = ("--checkpoint", "shapes-vit", "--python", str(programs[0]), "--python", str(programs[1]))
+    done = command(tmp_path / "data", *given)
+    assert done.returncode == 0, done.stderr
+    ran = [
+        run.environment.interpreter.partition("-")[0] for run in reversed(History(tmp_path / "data" / FILE_NAME).all())
+    ]
+    assert ran == ["old", "new", "new", "old", "old", "new", "new", "old"]
+    rows = done.stdout.splitlines()
+    assert rows[0].startswith("python") and [row.split()[0] for row in rows[1:3]] == list(map(str, programs))
+    assert "are equally fast" in done.stdout or "is faster is not known" in done.stdout
+    again = command(tmp_path / "data", *given)
+    assert "2 cells, 2 of them stored already." in again.stderr and again.stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--python", "a", "--python", "a"], "two different ones"),
+        (["--python", "a", "--python", "b", "--python", "c"], "Give --python once"),
+        (["--python", "a", "--engine", "ray"], "leave out --engine ray"),
+        (["--python", "a", "--measured"], "leave out --engine ray and --measured"),
+    ],
+)
+def test_environments_that_cannot_be_compared_are_refused(
+    given: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "--checkpoint", "shapes-vit", *given]) == 2
+    assert told in capsys.readouterr().err

@@ -16,7 +16,7 @@ from demo.core.machine import Environment
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
 from demo.core.speedup import Speedup
-from demo.present import sentences, why_parts
+from demo.present import sentences, upgrade, why_parts
 from demo.ui.html.elements import drawn
 from demo.ui.tabs.links import RUN
 
@@ -115,10 +115,12 @@ def _differences(results: Sequence[RunResult], lang: Language) -> str:
 def _winner(results: Sequence[RunResult], letters: str, lang: Language) -> str:
     """Which compiled model is the fastest, by how much, and what its first call costs beside the second's.
 
-    '' where the runs do other work.
+    Of one spec in two environments it is the verdict of `upgrade`. '' where the runs do other work.
 
     The latencies of two processes differ by chance as their speed-ups do, so the intervals of these decide.
     """
+    if len(results) == 2 and (verdict := upgrade.told(results[0], results[1], (letters[0], letters[1]), lang)):
+        return verdict
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, sentences.where(one)) for one in results}
     known = [one.speedup is not None and one.failure is None and one.compilation is not None for one in results]
     if len(work) > 1 or not all(known):
@@ -176,7 +178,9 @@ def _facts(result: RunResult) -> dict[str, str]:
 
 
 def _further_versions(machine: Environment) -> str:
-    return f"transformers {machine.transformers}" + (f", driver {machine.driver}" if machine.driver else "")
+    known = [f"transformers {machine.transformers}", f"Python {machine.python}"]
+    known += [f"driver {machine.driver}"] if machine.driver else []
+    return ", ".join([*known, *filter(None, [machine.interpreter])])
 
 
 def _setting(spec: RunSpec, name: str) -> str:

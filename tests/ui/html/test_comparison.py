@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import Any
 
-from samples import measurement, ok_result
+from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
@@ -58,3 +58,10 @@ def test_switches_are_signs_and_the_winner_is_told_in_every_language() -> None:
     assert len({comparison(both, lang) for lang in LANGUAGES.values()}) == len(LANGUAGES)
     table = comparison(both, ENGLISH)
     assert "✓" in table and "True" not in table
+
+
+def test_of_one_spec_in_two_environments_the_verdict_on_changing_is_told_in_place_of_a_winner() -> None:
+    other = dataclasses.replace(run("b", 0.001, 25.0), environment=dataclasses.replace(ENVIRONMENT, torch="2.99.0"))
+    text = told(run("a", 0.0015, 10.0), other)
+    assert "Whether B (torch 2.99.0) or A (torch 2.13.0) is faster is not known" in text
+    assert "They differ in: torch." in text and "times as fast" not in text

@@ -1,0 +1,163 @@
+"""Another environment's Python: what cannot run the worker is refused in one sentence, and what can is told apart."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.result import RunResult
+from demo.runs import environment, interpreter, process
+from demo.runs.runner import Runner
+from demo.store.history import History
+
+SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", iterations=20, device="cpu")
+QUICK, FAULTY = "tests.quick_worker", "tests.quick_faulty_worker"
+Make = Callable[..., str]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A program in a folder like an environment's that is this Python, with these modules before all others."""
+
+    def made(name: str = "venv", **modules: str) -> str:
+        program = tmp_path / name / "bin" / "python"
+        program.parent.mkdir(parents=True)
+        for module, code in modules.items():
+            (tmp_path / name / f"{module}.py").write_text(code)
+        program.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path / name}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+        program.chmod(0o755)
+        return str(program)
+
+    return made
+
+
+def refusal(path: str, tmp_path: Path, module: str = "demo.backend") -> str:
+    """The sentence with which it is refused; nothing is stored by then."""
+    history = History(tmp_path / "history.sqlite3")
+    with pytest.raises(BadInput) as refused:
+        with closing(Runner(history, worker_module=module, interpreter=interpreter.read(path))) as runner:
+            runner.inspect()
+    assert history.all() == []
+    told = str(refused.value)
+    assert "\n" not in told and "Traceback" not in told
+    assert told.startswith(f"--python {path} cannot run the worker: ") and "requirements.txt" in told
+    return told
+
+
+def gone(library: str) -> str:
+    return f"raise ModuleNotFoundError(\"No module named '{library}'\")"
+
+
+@pytest.mark.parametrize("library", ["torch", "transformers"])
+def test_an_environment_without_a_library_is_refused_by_its_name(library: str, make: Make, tmp_path: Path) -> None:
+    program = make(**{library: gone(library)})
+    assert f"ModuleNotFoundError: No module named '{library}'." in refusal(program, tmp_path)
+
+
+def test_a_python_that_is_too_old_says_which_one_is_needed(make: Make, tmp_path: Path) -> None:
+    program = make(sitecustomize="import sys\nsys.version_info = (3, 9, 1, 'final', 0)")
+    assert "Python 3.11 or newer is needed, and this is Python 3.9." in refusal(program, tmp_path)
+
+
+def test_an_environment_that_crashes_at_import_is_refused_with_the_signal(make: Make, tmp_path: Path) -> None:
+    program = make(torch="import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
+    assert "it was killed by signal SIGSEGV." in refusal(program, tmp_path)
+
+
+def test_an_environment_that_is_never_ready_is_given_up(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "READY_SECONDS", 1.0)
+    monkeypatch.setattr("demo.runs.child.EXIT_SECONDS", 0.1)
+    assert "it was not ready after 1 s." in refusal(make(torch="import time\ntime.sleep(600)"), tmp_path)
+
+
+def test_messages_of_another_version_are_refused_with_both_versions(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "messages of another version")
+    assert "sends messages of version 2, and this program reads version 1." in refusal(make(), tmp_path, FAULTY)
+
+
+def test_a_run_whose_own_worker_is_of_another_version_is_refused_and_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the checkout was updated while its page ran."""
+    monkeypatch.setenv("FAULT", "messages of another version")
+    history = History(tmp_path / "history.sqlite3")
+    with pytest.raises(BadInput, match=r"messages of version 2.*Start the program again\."):
+        list(Runner(history, worker_module=FAULTY).run(TINY, SCENE))
+    assert history.all() == []
+
+
+def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
+    text, text_that_starts = tmp_path / "notes", tmp_path / "program"
+    for file in (text, text_that_starts):
+        file.write_bytes(b"\x00no program")
+    text_that_starts.chmod(0o755)
+    assert "there is no such file" in refusal(str(tmp_path / "nowhere"), tmp_path)
+    assert "there is no such file" in refusal(str(tmp_path), tmp_path)
+    assert "no program that may be started" in refusal(str(text), tmp_path)
+    assert "Exec format error" in refusal(str(text_that_starts), tmp_path)
+    assert "it ended with exit code 0" in refusal("/bin/true", tmp_path)
+
+
+def test_its_results_say_where_they_were_run_and_those_of_two_environments_are_not_pooled(
+    make: Make, tmp_path: Path
+) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    results: list[RunResult] = []
+    for name in ("old", "new", "old"):
+        program = tmp_path / name / "bin" / "python"
+        other = interpreter.read(str(program) if program.exists() else make(name))
+        with closing(Runner(history, worker_module=QUICK, interpreter=other)) as runner:
+            assert runner.inspect().interpreter == other.label
+            *_, result = runner.run(TINY, SCENE)
+        results.append(result)
+    labels = [one.environment.interpreter for one in results]
+    assert labels[0] == labels[2] != labels[1] and labels[1].startswith("new-")
+    assert [len(one.as_processes()) for one in results] == [1, 1, 2]
+    assert history.get(results[1].id).environment.interpreter == labels[1]
+    with closing(Runner(history, worker_module=QUICK)) as runner:
+        *_, own = runner.run(TINY, SCENE)
+    assert own.environment.interpreter is None and len(own.as_processes()) == 1
+
+
+def test_a_run_that_crashes_there_is_a_result_with_its_versions(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "exit code 3")
+    history = History(tmp_path / "history.sqlite3")
+    with closing(Runner(history, worker_module=FAULTY, interpreter=interpreter.read(make()))) as runner:
+        machine = runner.inspect()
+        *_, result = runner.run(TINY, SCENE)
+    stored = history.get(result.id)
+    assert stored.status == "crashed"
+    assert (stored.environment.torch, stored.environment.interpreter) == (machine.torch, machine.interpreter)
+
+
+def test_two_environments_do_not_share_a_compile_cache(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache")
+    caches = {
+        environment.worker_environment("/tmp", other)["TORCHINDUCTOR_CACHE_DIR"]
+        for other in (None, interpreter.read(make("old")), interpreter.read(make("new")))
+    }
+    assert len(caches) == 3 and "/cache" in caches
+    assert all(os.path.dirname(one) == "/cache" for one in caches - {"/cache"})
+
+
+def test_two_environments_in_folders_of_one_name_have_two_labels(make: Make) -> None:
+    labels = [interpreter.read(make(name)).label for name in ("a/.venv", "b/.venv")]
+    assert labels[0] != labels[1] and all(one.startswith(".venv-") for one in labels)
+
+
+def test_the_programs_own_python_is_no_other_environment() -> None:
+    assert interpreter.read(sys.executable) is None
