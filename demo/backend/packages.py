@@ -101,7 +101,8 @@ def built_for(device: torch.device) -> dict[str, str]:
     gpu = {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
     instructions = torch.backends.cpu.get_cpu_capability()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {**versions, "processor": f"{platform.machine()} {instructions}", **gpu}
+    glibc = {"glibc": platform.libc_ver()[1]} if platform.libc_ver()[0] == "glibc" else {}
+    return {**versions, "processor": f"{platform.machine()} {instructions}", **glibc, **gpu}
 
 
 def load(path: Path) -> Any:

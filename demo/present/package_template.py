@@ -12,6 +12,9 @@ here = {"torch": torch.__version__, "transformers": transformers.__version__}
 here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 if here != {name: built.get(name) for name in here}:
     raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
+libc, version = platform.libc_ver()
+if libc == "glibc" and [*map(int, built.get("glibc", "0").split("."))] > [*map(int, version.split("."))]:
+    raise SystemExit(f"{package} needs glibc {built['glibc']}, this system has {version}: build on the older system.")
 importlib.import_module(built["outputs"])  # the class of what the model returns
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of another size or dtype with wrong numbers
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))

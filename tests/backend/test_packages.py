@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import subprocess
@@ -89,3 +90,13 @@ def test_the_lines_that_load_a_package_refuse_other_versions_and_processors(
     monkeypatch.setattr(changed, "1.0" if changed.endswith("version__") else str)
     with pytest.raises(SystemExit, match="was built for"):
         exec("\n".join(calling_lines(built)), {})
+
+
+@pytest.mark.parametrize(("version", "refused"), [("2.9", True), ("99.0", False)])
+def test_the_lines_that_load_a_package_refuse_an_older_glibc_than_that_of_its_build(
+    built: Built, version: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", version))
+    loads = pytest.raises(SystemExit, match=f"needs glibc .*has {version}: build on the older system")
+    with loads if refused else contextlib.nullcontext():
+        exec("\n".join(calling_lines(built)[:-1]), {})
