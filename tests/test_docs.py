@@ -41,6 +41,7 @@ COMMANDS = {
     "cache": ("sweeps.md", "cache"),
     "cache save": ("sweeps.md", "cache"),
     "cache load": ("sweeps.md", "cache"),
+    "shapes": ("ways-to-compile.md", "A log of sizes"),
     "best": ("best-way.md", "The best way"),
     "autopilot": ("best-way.md", "The best way"),
     "deploy": ("space.md", "Deploy"),

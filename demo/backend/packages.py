@@ -88,7 +88,11 @@ def _no_executable_stack() -> Iterator[None]:
     Inductor's assembler files lack the note that they need none, and linkers as that of Debian 12 then ask for one.
     """
     plain = cpp_builder._get_shared_cflags
-    with mock.patch.object(cpp_builder, "_get_shared_cflags", lambda link: plain(link) + ["Wl,-z,noexecstack"] * link):
+
+    def flags(*given: Any) -> list[str]:  # whether to link comes last; torch 2.15 gives the compiler before it
+        return [*plain(*given), *["Wl,-z,noexecstack"] * given[-1]]
+
+    with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         yield
 
 

@@ -27,6 +27,7 @@ from demo.cli import (
     run_command,
     script_command,
     serve_command,
+    shapes_command,
     sweep_command,
     terminal,
 )
@@ -44,6 +45,7 @@ COMMANDS = (
     sweep_command,
     cache_command,
     best_command,
+    shapes_command,
     serve_command,
     deploy_command,
 )

@@ -139,7 +139,7 @@ from demo.cli.main import main
 sys.path.insert(0, "tests")
 from samples import ok_result
 class Fake:
-    def __init__(self, history): self.history = history
+    def __init__(self, history, interpreter=None): self.history = history
     def run(self, *asked): self.history.append(ok_result()); yield ok_result()
     def close(self): pass
 runner.Runner = Fake

@@ -1,0 +1,88 @@
+"""A log of input sizes called one after another: a process of its own for each strategy, started by `demo shapes`.
+
+Covered: every call is timed alone, the compile that it waits for included, over an empty compile cache; one eager call
+of the first size comes before, as in a run. A picture's size is that of the model's input, to which the one picture is
+resampled; a text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs,
+and the copy that pads a batch, neither of which is timed.
+
+The job is {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}; the answer is one
+line, {"refused": ...}, {"failed": ...} or {"seconds": [...], "waited": [...], "recompiles": 0, "fallbacks": 0}.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from demo.backend import compilation, compile_model, precompile, predictions, workloads
+from demo.backend.text_workload import TextWorkload
+from demo.backend.workload import Workload
+from demo.core import codec
+from demo.core.errors import BadInput
+from demo.core.size_log import Size
+from demo.core.spec import RunSpec
+
+
+def inputs(workload: Workload, size: Size) -> dict[str, Any]:
+    """The model's inputs of this size, on the device."""
+    if isinstance(workload, TextWorkload):
+        length = size.prompt_tokens or workload.ids.shape[1]
+        row = workload.ids[:1].repeat(1, -(-length // workload.ids.shape[1]))[:, :length]
+        return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
+    made: dict[str, torch.Tensor] = dict(workload.inputs)  # type: ignore[attr-defined]
+    if size.height is not None and size.width is not None:
+        there = (size.height, size.width)
+        made["pixel_values"] = torch.nn.functional.interpolate(made["pixel_values"], there, mode="bilinear")
+        if "pixel_mask" in made:
+            made["pixel_mask"] = torch.ones((1, *there), dtype=made["pixel_mask"].dtype)
+    return predictions.to_batch(made, dataclasses.replace(workload.spec, batch_size=size.batch_size), workload.device)
+
+
+def replayed(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
+    """Seconds of each call, whether it waited for a compile, and how often dynamo compiled again or gave up.
+
+    Raises BadInput where the model cannot be called with a size at all.
+    """
+    for size in dict.fromkeys(sizes):
+        try:
+            workload.model(**inputs(workload, size))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            raise BadInput(f"The model cannot be called with {size}: {compilation.first_line(error)}") from error
+    log = compilation.CompileLog()
+    model = compile_model.compiled(workload.model, workload.spec) if compiled else workload.model
+    seconds, waited = [], []
+    for size in sizes:
+        given, before = inputs(workload, size), log.events()
+        seconds.append(workload.clock.time(lambda given=given: model(**given)))  # type: ignore[misc]
+        waited.append(log.events() > before)
+    return {
+        "seconds": seconds,
+        "waited": waited,
+        "recompiles": len(log.recompiles),
+        "fallbacks": len(log.fallbacks),
+    }
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
+    try:
+        with torch.no_grad():
+            return replayed(workloads.read(spec, Path(job["input_file"])), sizes, job["compiled"])
+    except BadInput as refusal:
+        return {"refused": str(refusal)}
+    except torch.OutOfMemoryError:
+        return {"failed": "out of memory"}
+
+
+if __name__ == "__main__":
+    job, pipe = precompile.read_job()
+    if job["cache_folder"]:
+        compilation.use_empty_cache(Path(job["cache_folder"]))
+    os.write(pipe, json.dumps(answer(job)).encode() + b"\n")

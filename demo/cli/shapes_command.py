@@ -1,0 +1,157 @@
+"""`python -m demo shapes`: what a log of input sizes costs, eager and with each way to compile for many sizes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from demo.cli import terminal
+from demo.cli.common import FAILED, OK, PROGRAM, add_options, given_options, picture, to_json
+from demo.cli.run_command import make_spec
+from demo.core import format as fmt
+from demo.core.codec import plain
+from demo.core.errors import BadInput
+from demo.core.size_log import Size, read_log
+from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.runs.child import child_process
+
+MODULE = "demo.backend.replay"
+ASKED = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
+"""The options of a run that are asked for."""
+SPREAD = 0.1
+"""Share by which two totals must differ to count as different: each is that of one process."""
+STRATEGIES = {
+    "eager": "",
+    "auto": "model = torch.compile(model)",
+    "on": "model = torch.compile(model, dynamic=True)",
+    "off": "model = torch.compile(model, dynamic=False)",
+    "padded": """model = torch.compile(model, dynamic=False)
+
+def padded(**inputs):
+    batch = len(next(iter(inputs.values())))
+    more = (1 << (batch - 1).bit_length()) - batch  # up to the next power of two
+    grown = {name: torch.cat([value, value[-1:].expand(more, *value.shape[1:])]) for name, value in inputs.items()}
+    return model(**grown)  # of each output only the first `batch` count""",
+}
+"""By name the lines of code: torch.compile's `dynamic`, and the batch padded so that few sizes are compiled."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The log under one strategy."""
+
+    strategy: str
+    seconds: tuple[float, ...] = ()
+    """Of each call, the compile that it waited for included."""
+    waited: tuple[bool, ...] = ()
+    """Whether the call waited for a compile."""
+    recompiles: int = 0
+    """Functions that dynamo compiled again."""
+    fallbacks: int = 0
+    """Functions that dynamo gave up and left to eager."""
+    failed: str = ""
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds)
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
+    parser.set_defaults(command=_shapes)
+    parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")
+    parser.add_argument("--checkpoint", metavar="ID", help=f"a name of `{PROGRAM} list`, a hub id or a local folder")
+    parser.add_argument("--task", help="only for a checkpoint that is not in the list")
+    add_options(parser, ASKED)
+    parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+    parser.set_defaults(model=None)
+
+
+def _shapes(options: argparse.Namespace) -> int:
+    spec = make_spec(options, given_options(options, ASKED))
+    image = picture(options.image, [spec])
+    try:
+        text = Path(options.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"The sizes {options.file!r} cannot be read: {error}.") from error
+    sizes = read_log(text, spec.task == TEXT_GENERATION)
+    replays = []
+    for strategy in STRATEGIES:
+        print(f"{strategy}: {len(sizes)} calls", file=sys.stderr, flush=True)
+        replays.append(replay(spec, image, sizes, strategy))
+    best = cheapest(replays)
+    if options.json:
+        print(to_json({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
+    else:
+        print(report(replays, best))
+    return OK if best else FAILED
+
+
+def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
+    """The log in a process of its own with an empty compile cache. Raises BadInput where eager cannot be called so."""
+    dynamic = {"auto": "auto", "on": "on"}.get(strategy, "off")
+    called = [size.padded() for size in sizes] if strategy == "padded" else sizes
+    with tempfile.TemporaryDirectory(prefix="shapes-", ignore_cleanup_errors=True) as folder:
+        job = {
+            "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
+            "input_file": str(image.resolve()),
+            "sizes": plain(called),
+            "compiled": strategy != "eager",
+            "cache_folder": folder,
+        }
+        with child_process(MODULE, stdout=subprocess.PIPE) as child:
+            child.send(job)
+            lines = [line for line in child.lines() if line]
+            last_words = child.last_words()
+    found: dict[str, Any] = (
+        json.loads(lines[-1]) if lines else {"failed": (last_words.splitlines() or ["it ended"])[-1][:200]}
+    )
+    if "refused" in found:
+        raise BadInput(found["refused"])
+    if "failed" in found:
+        return Replay(strategy, failed=found["failed"])
+    seconds, waited = tuple(found["seconds"]), tuple(found["waited"])
+    return Replay(strategy, seconds, waited, found["recompiles"], found["fallbacks"])
+
+
+def cheapest(replays: list[Replay]) -> list[str]:
+    """The strategies whose totals do not differ from the least one by more than `SPREAD`, the least first."""
+    ended = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
+    return [one.strategy for one in ended if one.total <= ended[0].total * (1 + SPREAD)]
+
+
+def report(replays: list[Replay], best: list[str]) -> str:
+    head = ("strategy", "total", "median", "99th percentile", "recompiles", "left to eager", "calls that waited")
+    table = terminal.table([head, *map(_row, replays)])
+    if not best:
+        return "\n".join(table)
+    name, *equal = best
+    said = f"Cheapest for this log: {name}."
+    if equal:
+        said += f" Within {SPREAD:.0%} of it, which one process each cannot tell apart: {', '.join(equal)}."
+    return "\n".join([*table, "", said, *(["", STRATEGIES[name]] if STRATEGIES[name] else [])])
+
+
+def _row(one: Replay) -> tuple[str, ...]:
+    if one.failed:
+        return (one.strategy, f"failed: {one.failed}", *[""] * 5)
+    middle, late = np.percentile(one.seconds, [50, 99])
+    return (
+        one.strategy,
+        fmt.duration(one.total),
+        fmt.latency(float(middle)),
+        fmt.latency(float(late)) if late < 1 else fmt.duration(float(late)),
+        str(one.recompiles) if one.strategy != "eager" else "–",
+        str(one.fallbacks) if one.strategy != "eager" else "–",
+        fmt.percent(sum(one.waited) / len(one.waited)),
+    )

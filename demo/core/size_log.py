@@ -1,0 +1,74 @@
+"""A short log of input sizes, as a service might see them: one line a call, read from a text file.
+
+A line is a batch size, with height and width for pictures (`4 480 640`) or the prompt's tokens for text (`4 128`), and
+may begin with how often that size comes in a row (`20x 4 480 640`). Empty lines and what follows a # do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from demo.core.errors import BadInput
+from demo.core.limits import MAX_BATCH_SIZE
+
+MAX_CALLS = 1000
+MAX_PIXELS, MAX_TOKENS = 2048, 4096
+"""Largest height or width of a model's input, and longest prompt."""
+_COUNT = re.compile(r"(\d{1,6})\s*[x×]\s+(.+)")
+
+
+@dataclass(frozen=True)
+class Size:
+    batch_size: int
+    height: int | None = None
+    width: int | None = None
+    """In pixels, of the model's input; None as the processor makes it of the picture."""
+    prompt_tokens: int | None = None
+    """None for pictures."""
+
+    def __str__(self) -> str:
+        return " × ".join(str(part) for part in vars(self).values() if part is not None)
+
+    def padded(self) -> Size:
+        """With the batch size rounded up to a power of two."""
+        return replace(self, batch_size=1 << (self.batch_size - 1).bit_length())
+
+
+def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
+    """The sizes in the order of the calls; `of_text` where they are prompts. Raises BadInput."""
+    calls: list[Size] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if rest := line.partition("#")[0].strip():
+            counted = _COUNT.fullmatch(rest)
+            count, size = (int(counted[1]), counted[2]) if counted else (1, rest)
+            try:
+                calls += [_size(size, of_text)] * count
+            except ValueError as problem:
+                raise BadInput(f"Line {number} of the sizes: {problem}. Given: {line.strip()[:80]!r}.") from problem
+            if len(calls) > MAX_CALLS:
+                raise BadInput(f"The sizes are of more than {MAX_CALLS} calls at line {number}: shorten the log.")
+    if not calls:
+        raise BadInput("The file holds no sizes. A line is such as: 4 128" + ("." if of_text else ", or 4 480 640."))
+    return tuple(calls)
+
+
+def _size(text: str, of_text: bool) -> Size:
+    """Raises ValueError for what is no size."""
+    numbers = [int(part) for part in text.split() if part.isdecimal()]
+    if len(numbers) != len(text.split()):
+        raise ValueError("it holds something beside whole numbers")
+    allowed = (2,) if of_text else (1, 3)
+    if len(numbers) not in allowed:
+        raise ValueError(
+            "a size is the batch size and the prompt's tokens"
+            if of_text
+            else "a size is the batch size alone, or the batch size, height and width"
+        )
+    batch, *others = numbers
+    if not 1 <= batch <= MAX_BATCH_SIZE:
+        raise ValueError(f"a batch size is 1 to {MAX_BATCH_SIZE}")
+    largest = MAX_TOKENS if of_text else MAX_PIXELS
+    if not all(1 <= other <= largest for other in others):
+        raise ValueError(f"the largest is {largest}")
+    return Size(batch, prompt_tokens=others[0]) if of_text else Size(batch, *others)

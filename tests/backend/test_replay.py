@@ -1,0 +1,63 @@
+"""A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from demo.backend import compile_model, replay, workloads
+from demo.core import catalog
+from demo.core.errors import BadInput
+from demo.core.size_log import read_log
+
+SCENE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "shapes-scene-1.png"
+
+
+@pytest.fixture(autouse=True)
+def without_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo traces and guards as always, and calls what it traced without compiling it."""
+
+    def compiled(model: Any, spec: Any) -> Any:
+        return torch.compile(model, backend="eager", dynamic=compile_model.DYNAMIC[spec.dynamic])
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(compile_model, "compiled", compiled)
+
+
+def replayed(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
+    text = checkpoint == "shapes-gemma"
+    spec = catalog.make_spec(checkpoint, device="cpu", dynamic=dynamic, **({"prompt": "One"} if text else {}))
+    with torch.no_grad():
+        return replay.replayed(workloads.read(spec, SCENE), list(read_log(log, text)), compiled)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "dynamic", "log", "waited"),
+    [
+        # The first batch is taken as fixed, the second makes the batch a variable of 2 or more, so 1 needs a graph of
+        # its own; 2 has the first graph.
+        ("shapes-rtdetr", "auto", "2\n3\n1\n2", "xxx."),
+        # Variable from the start, but 1 is always fixed: the first graph is for 1, the second for any other batch.
+        ("shapes-rtdetr", "on", "1\n1\n2\n3\n1", "x.x.."),
+        # Every size has a graph of its own; the last one is the first.
+        ("shapes-rtdetr", "off", "2 64 64\n2 64 96\n2 96 64\n2 64 64", "xxx."),
+        # The second length makes it a variable, which holds for the third.
+        ("shapes-gemma", "auto", "1 16\n1 16\n1 24\n1 40\n1 16", "x.x.."),
+        ("shapes-gemma", "on", "4 16\n4 32\n1 16", "x.x"),
+        ("shapes-gemma", "off", "1 8\n2 8\n3 8\n2 8", "xxx."),
+    ],
+)
+def test_the_recompiles_are_those_that_dynamos_rules_give(checkpoint: str, dynamic: str, log: str, waited: str) -> None:
+    found = replayed(checkpoint, dynamic, log)
+    assert "".join("x" if one else "." for one in found["waited"]) == waited
+    assert found["recompiles"] == waited.count("x") - 1 and found["fallbacks"] == 0
+    assert len(found["seconds"]) == len(waited) and all(seconds > 0 for seconds in found["seconds"])
+
+
+def test_eager_waits_for_nothing_and_a_size_that_the_model_cannot_take_is_refused() -> None:
+    assert replayed("shapes-vit", "auto", "1\n3", compiled=False)["waited"] == [False, False]
+    with pytest.raises(BadInput, match="cannot be called with 1 × 96 × 64"):
+        replayed("shapes-vit", "auto", "1\n1 96 64", compiled=False)

@@ -1,0 +1,74 @@
+"""`shapes`: the rows, the cheapest, and what is refused. The recompiles are held by tests/backend/test_replay.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.cli import shapes_command
+from demo.cli.main import main
+from demo.cli.shapes_command import Replay, cheapest, report
+from demo.core.size_log import Size
+
+
+def replays(**totals: float) -> list[Replay]:
+    return [Replay(name, (total / 2, total / 2), (True, False), 1) for name, total in totals.items()]
+
+
+def test_the_cheapest_has_the_least_total_and_what_cannot_be_told_from_it_is_named() -> None:
+    assert cheapest(replays(eager=10.0, auto=5.0, on=5.4, off=6.0)) == ["auto", "on"]
+    failed = Replay("padded", failed="it ran out of memory")
+    said = report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
+    assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10% of it" in said
+    assert said.endswith("model = torch.compile(model)") and "50 %" in said
+    assert cheapest([failed]) == []
+
+
+def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
+    import torch
+
+    called: list[Any] = []
+    names: dict[str, Any] = {"torch": torch, "model": lambda **given: called.append(given)}
+    code = shapes_command.STRATEGIES["padded"].replace("torch.compile(model, dynamic=False)", "model")
+    exec(code, names)
+    names["padded"](pixel_values=torch.arange(6.0).reshape(3, 2))
+    assert called[0]["pixel_values"].tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]
+
+
+def test_every_strategy_is_a_row_of_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "sizes.txt"
+    log.write_text("2x 3\n1\n")
+
+    def made_up(spec: Any, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
+        assert sizes == (Size(3), Size(3), Size(1))
+        return Replay(strategy, (0.1 if strategy == "eager" else 1.0,) * 3, (False,) * 3)
+
+    monkeypatch.setattr(shapes_command, "replay", made_up)
+    assert main(["shapes", str(log), "--checkpoint", "shapes-vit", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cheapest"] == ["eager"] and [row["strategy"] for row in told["rows"]] == list(
+        shapes_command.STRATEGIES
+    )
+
+
+def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from demo.core import catalog
+    from demo.sweep.grid import PICTURE
+
+    spec = catalog.make_spec("shapes-vit", device="cpu")
+    found = shapes_command.replay(spec, PICTURE, (Size(1), Size(3)), "eager")
+    assert len(found.seconds) == 2 and not found.failed and found.total > 0
+    monkeypatch.setattr(shapes_command, "MODULE", "demo.there_is_no_such_module")
+    assert "there_is_no_such_module" in shapes_command.replay(spec, PICTURE, (Size(1),), "eager").failed
+
+
+def test_sizes_that_cannot_be_read_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shapes", str(tmp_path / "missing.txt")]) == 2
+    assert "cannot be read" in capsys.readouterr().err

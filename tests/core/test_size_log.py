@@ -1,0 +1,38 @@
+"""A log of input sizes: what its lines mean, and which are refused."""
+
+import pytest
+
+from demo.core.errors import BadInput
+from demo.core.size_log import Size, read_log
+
+
+def test_a_line_is_a_call_of_its_size_and_a_count_repeats_it() -> None:
+    log = read_log("4\n\n# a comment\n2x 1 480 640  # landscape\n", of_text=False)
+    assert log == (Size(4), Size(1, 480, 640), Size(1, 480, 640))
+    assert read_log("3 128", of_text=True) == (Size(3, prompt_tokens=128),)
+    assert [str(size) for size in log[:2]] == ["4", "1 × 480 × 640"]
+
+
+@pytest.mark.parametrize(("batch", "padded"), [(1, 1), (2, 2), (3, 4), (5, 8), (8, 8), (9, 16)])
+def test_a_padded_batch_is_the_next_power_of_two(batch: int, padded: int) -> None:
+    assert Size(batch, 480, 640).padded() == Size(padded, 480, 640)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_text", "told"),
+    [
+        ("4\nfour", False, "Line 2 of the sizes: it holds something beside whole numbers. Given: 'four'"),
+        ("4 480", False, "the batch size, height and width"),
+        ("4", True, "the batch size and the prompt's tokens"),
+        ("0 480 640", False, "a batch size is 1 to"),
+        ("1 480 99999", False, "the largest is 2048"),
+        ("1 0 640", False, "the largest is 2048"),
+        ("-1", False, "beside whole numbers"),
+        ("1001x 1", False, "more than 1000 calls at line 1"),
+        ("999999x 1\n1", False, "more than 1000 calls at line 1"),
+        ("# nothing\n", True, "holds no sizes"),
+    ],
+)
+def test_a_log_that_means_nothing_is_refused_with_its_line(text: str, of_text: bool, told: str) -> None:
+    with pytest.raises(BadInput, match=told.replace("(", r"\(")):
+        read_log(text, of_text)
