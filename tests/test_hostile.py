@@ -654,7 +654,7 @@ def test_the_command_line_answers_anything_with_a_documented_code_and_a_sentence
     said, told = io.StringIO(), io.StringIO()
 
     class Runner(FakeRunner):
-        def __init__(self, history: Any) -> None:
+        def __init__(self, history: Any, interpreter: Any = None) -> None:
             super().__init__(lambda spec, image: ok_result(spec=spec))
 
         def inspect(self) -> HostInfo:

@@ -179,7 +179,7 @@ def best_after(tab: Any) -> None:
     tab.locator("#best-goals input[type=number]").first.wait_for()
     tab.locator("#best-table a").first.click()
     tab.locator("#best-opened section").first.wait_for()
-    tab.locator("#best-code summary").click()
+    tab.locator("#best-code summary").first.click()
 
 
 def history(tab: Any) -> None:

@@ -32,7 +32,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[Worker, li
 
     def listen(text: bytes) -> tuple[Worker, list[Any]]:
         @contextlib.contextmanager
-        def child(module: str, writing: str, pass_fds: Sequence[int]) -> Iterator[Any]:
+        def child(module: str, writing: str, pass_fds: Sequence[int], interpreter: Any) -> Iterator[Any]:
             pipe = os.fdopen(os.dup(pass_fds[0]), "wb")
 
             def write() -> None:

@@ -105,7 +105,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
 
     def draw(*_: Any) -> bytes:
         begun = time.monotonic()
-        time.sleep(0.01)
+        time.sleep(0.04)
         threads.add(threading.current_thread())
         drawing.append((begun, time.monotonic()))
         return b"drawn"
