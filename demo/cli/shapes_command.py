@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ from demo.cli import terminal
 from demo.cli.common import FAILED, OK, PROGRAM, add_options, given_options, picture, to_json
 from demo.cli.run_command import make_spec
 from demo.core import format as fmt
+from demo.core import limits
 from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.size_log import Size, read_log
 from demo.core.spec import TEXT_GENERATION, RunSpec
-from demo.runs.child import child_process
+from demo.runs.child import Child, child_process
+from demo.runs.process import ending
 
 MODULE = "demo.backend.replay"
 ASKED = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
@@ -31,18 +35,21 @@ SPREAD = 0.1
 """Share by which two totals must differ to count as different: each is that of one process."""
 STRATEGIES = {
     "eager": "",
-    "auto": "model = torch.compile(model)",
-    "on": "model = torch.compile(model, dynamic=True)",
-    "off": "model = torch.compile(model, dynamic=False)",
-    "padded": """model = torch.compile(model, dynamic=False)
+    "auto": "model = torch.compile(model{mode})",
+    "on": """# else a first picture that is square would hold for square pictures only
+torch.fx.experimental._config.use_duck_shape = False
+model = torch.compile(model{mode}, dynamic=True)""",
+    "off": "model = torch.compile(model{mode}, dynamic=False)",
+    "padded": """model = torch.compile(model{mode}, dynamic=False)
 
 def padded(**inputs):
     batch = len(next(iter(inputs.values())))
     more = (1 << (batch - 1).bit_length()) - batch  # up to the next power of two
-    grown = {name: torch.cat([value, value[-1:].expand(more, *value.shape[1:])]) for name, value in inputs.items()}
-    return model(**grown)  # of each output only the first `batch` count""",
+    grown = [torch.cat([value, value[-1:].expand(more, *value.shape[1:])]) for value in inputs.values()]
+    return model(**dict(zip(inputs, grown)))  # of each output only the first `batch` count""",
 }
-"""By name the lines of code: torch.compile's `dynamic`, and the batch padded so that few sizes are compiled."""
+"""By name the lines of code, with a place for the mode: torch.compile's `dynamic`, and the batch padded so that few
+sizes are compiled."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ def add_to(commands: Any) -> None:
     add_options(parser, ASKED)
     parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
-    parser.set_defaults(model=None)
+    parser.set_defaults(model=None)  # a model of one's own has its sizes in its function
 
 
 def _shapes(options: argparse.Namespace) -> int:
@@ -93,12 +100,15 @@ def _shapes(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
     else:
-        print(report(replays, best))
+        print(report(replays, best, spec.mode))
     return OK if best else FAILED
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-    """The log in a process of its own with an empty compile cache. Raises BadInput where eager cannot be called so."""
+    """The log in a process of its own with an empty compile cache, ended after the time limit of a run.
+
+    Raises BadInput where the model cannot be called so.
+    """
     dynamic = {"auto": "auto", "on": "on"}.get(strategy, "off")
     called = [size.padded() for size in sizes] if strategy == "padded" else sizes
     with tempfile.TemporaryDirectory(prefix="shapes-", ignore_cleanup_errors=True) as folder:
@@ -111,11 +121,7 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
         }
         with child_process(MODULE, stdout=subprocess.PIPE) as child:
             child.send(job)
-            lines = [line for line in child.lines() if line]
-            last_words = child.last_words()
-    found: dict[str, Any] = (
-        json.loads(lines[-1]) if lines else {"failed": (last_words.splitlines() or ["it ended"])[-1][:200]}
-    )
+            found = _answer(child)
     if "refused" in found:
         raise BadInput(found["refused"])
     if "failed" in found:
@@ -124,13 +130,26 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     return Replay(strategy, seconds, waited, found["recompiles"], found["fallbacks"])
 
 
+def _answer(child: Child) -> dict[str, Any]:
+    """The one line that the process writes, or how it failed."""
+    limit, started = limits.current().seconds, time.monotonic()
+    for line in child.lines():
+        if line:
+            found: dict[str, Any] = json.loads(line)
+            return found
+        if time.monotonic() - started > limit:
+            return {"failed": f"stopped after {fmt.duration(limit)}, the limit of one run"}
+    code, words = child.exit_code(), child.last_words().splitlines()
+    return {"failed": words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"}
+
+
 def cheapest(replays: list[Replay]) -> list[str]:
     """The strategies whose totals do not differ from the least one by more than `SPREAD`, the least first."""
     ended = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
     return [one.strategy for one in ended if one.total <= ended[0].total * (1 + SPREAD)]
 
 
-def report(replays: list[Replay], best: list[str]) -> str:
+def report(replays: list[Replay], best: list[str], mode: str) -> str:
     head = ("strategy", "total", "median", "99th percentile", "recompiles", "left to eager", "calls that waited")
     table = terminal.table([head, *map(_row, replays)])
     if not best:
@@ -138,8 +157,13 @@ def report(replays: list[Replay], best: list[str]) -> str:
     name, *equal = best
     said = f"Cheapest for this log: {name}."
     if equal:
-        said += f" Within {SPREAD:.0%} of it, which one process each cannot tell apart: {', '.join(equal)}."
-    return "\n".join([*table, "", said, *(["", STRATEGIES[name]] if STRATEGIES[name] else [])])
+        said += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {', '.join(equal)}."
+    return "\n".join([*table, "", said, *(["", lines(name, mode)] if STRATEGIES[name] else [])])
+
+
+def lines(strategy: str, mode: str) -> str:
+    """The lines of code of a strategy that compiles."""
+    return STRATEGIES[strategy].replace("{mode}", "" if mode == "default" else f', mode="{mode}"')
 
 
 def _row(one: Replay) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from demo.cli import shapes_command
 from demo.cli.main import main
 from demo.cli.shapes_command import Replay, cheapest, report
+from demo.core import limits
 from demo.core.size_log import Size
 
 
@@ -21,9 +23,9 @@ def replays(**totals: float) -> list[Replay]:
 def test_the_cheapest_has_the_least_total_and_what_cannot_be_told_from_it_is_named() -> None:
     assert cheapest(replays(eager=10.0, auto=5.0, on=5.4, off=6.0)) == ["auto", "on"]
     failed = Replay("padded", failed="it ran out of memory")
-    said = report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
-    assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10% of it" in said
-    assert said.endswith("model = torch.compile(model)") and "50 %" in said
+    said = report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"], "lite")
+    assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10 % of it" in said
+    assert said.endswith('model = torch.compile(model, mode="lite")') and "50 %" in said
     assert cheapest([failed]) == []
 
 
@@ -32,7 +34,7 @@ def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
 
     called: list[Any] = []
     names: dict[str, Any] = {"torch": torch, "model": lambda **given: called.append(given)}
-    code = shapes_command.STRATEGIES["padded"].replace("torch.compile(model, dynamic=False)", "model")
+    code = shapes_command.lines("padded", "default").replace("torch.compile(model, dynamic=False)", "model")
     exec(code, names)
     names["padded"](pixel_values=torch.arange(6.0).reshape(3, 2))
     assert called[0]["pixel_values"].tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]
@@ -65,6 +67,10 @@ def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(
     spec = catalog.make_spec("shapes-vit", device="cpu")
     found = shapes_command.replay(spec, PICTURE, (Size(1), Size(3)), "eager")
     assert len(found.seconds) == 2 and not found.failed and found.total > 0
+    with monkeypatch.context() as patch:
+        short = dataclasses.replace(limits.current(), seconds=0.1)
+        patch.setattr(limits, "current", lambda: short)
+        assert "stopped after" in shapes_command.replay(spec, PICTURE, (Size(1),), "eager").failed
     monkeypatch.setattr(shapes_command, "MODULE", "demo.there_is_no_such_module")
     assert "there_is_no_such_module" in shapes_command.replay(spec, PICTURE, (Size(1),), "eager").failed
 
