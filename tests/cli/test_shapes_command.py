@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +14,9 @@ import pytest
 from demo.cli import shapes_command
 from demo.cli.main import main
 from demo.cli.shapes_command import Replay, cheapest, report
-from demo.core import limits
+from demo.core import catalog, limits
 from demo.core.size_log import Size
+from demo.sweep.grid import PICTURE
 
 
 def replays(**totals: float) -> list[Replay]:
@@ -40,6 +43,34 @@ def test_the_padding_that_is_shown_pads_to_a_power_of_two() -> None:
     assert called[0]["pixel_values"].tolist() == [[0, 1], [2, 3], [4, 5], [4, 5]]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "dynamic", "batch", "compiled"),
+    [
+        ("eager", "off", 3, False),
+        ("auto", "auto", 3, True),
+        ("on", "on", 3, True),
+        ("off", "off", 3, True),
+        ("padded", "off", 4, True),
+    ],
+)
+def test_a_strategy_is_what_its_process_is_told(
+    strategy: str, dynamic: str, batch: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[dict[str, Any]] = []
+    answer = json.dumps({"seconds": [1.0, 0.5], "waited": [True, False], "recompiles": 2, "fallbacks": 1}).encode()
+
+    @contextlib.contextmanager
+    def child(module: str, **_: Any) -> Any:
+        yield SimpleNamespace(send=jobs.append, lines=lambda: iter([None, answer]))
+
+    monkeypatch.setattr(shapes_command, "child_process", child)
+    found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(3), Size(1)), strategy)
+    assert found == Replay(strategy, (1.0, 0.5), (True, False), 2, 1)
+    (job,) = jobs
+    assert job["spec"]["dynamic"] == dynamic and job["compiled"] is compiled
+    assert [size["batch_size"] for size in job["sizes"]] == [batch, 1]
+
+
 def test_every_strategy_is_a_row_of_the_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,9 +92,6 @@ def test_every_strategy_is_a_row_of_the_json(
 def test_a_process_that_times_the_log_answers_and_one_that_ends_is_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from demo.core import catalog
-    from demo.sweep.grid import PICTURE
-
     spec = catalog.make_spec("shapes-vit", device="cpu")
     found = shapes_command.replay(spec, PICTURE, (Size(1), Size(3)), "eager")
     assert len(found.seconds) == 2 and not found.failed and found.total > 0
