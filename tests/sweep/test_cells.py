@@ -66,6 +66,16 @@ def test_another_driver_of_the_gpu_is_another_device() -> None:
     assert not make_cells([SPEC.on("auto")], [result], dataclasses.replace(gpu, driver="581.0"), PICTURE)[0].done
 
 
+def test_another_environment_of_equal_versions_answers_for_itself_only() -> None:
+    run = stored()
+    assert run.environment is not None
+    elsewhere = dataclasses.replace(run, environment=dataclasses.replace(run.environment, interpreter="new-3fa2c1"))
+    there = dataclasses.replace(MACHINE, interpreter="new-3fa2c1")
+    for result, machine, done in ((run, there, False), (elsewhere, MACHINE, False), (elsewhere, there, True)):
+        (cell,) = make_cells([SPEC.on("auto")], [result], machine, PICTURE)
+        assert cell.done is done
+
+
 def test_fresh_runs_what_is_stored_too() -> None:
     assert not make_cells([SPEC], [stored()], MACHINE, PICTURE, fresh=True)[0].done
 
