@@ -58,7 +58,8 @@ def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back
 ) -> None:
     tab.locator("#best").click()
     tab.locator("#best-head [role=progressbar]").wait_for()
-    assert not tab.locator("#top").is_visible() and tab.locator("#run").is_disabled()
+    tab.locator("#run:disabled").wait_for()
+    assert not tab.locator("#top").is_visible()
     tab.locator("#best-table a").first.wait_for()
     tab.screenshot(path=shots / "best-running.png")
     tab.reload()

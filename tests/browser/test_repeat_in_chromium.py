@@ -77,6 +77,7 @@ def test_each_press_of_repeat_adds_a_process_and_sharpens_the_answer(chromium: A
         assert tab.locator("#top .ruler .process").count() == processes
         widths.append(width(tab))
     assert widths[1] < widths[0]
+    tab.wait_for_function("location.search.includes('run=three')")  # a moment after the answer
     tab.reload()  # the stored run, opened by its link
     repeat.wait_for()
     assert "run=three" in tab.url and "from 3 processes" in tab.locator("#top .interval").inner_text()
