@@ -53,6 +53,8 @@ class FakeRunner:
         self.hold = False
         self.history = history
         self.runs: list[RunSpec] = []
+        self.earlier = 0
+        """How many processes of the same run came before the one in hand."""
         self.machine: HostInfo | None = machine
         self.modes = machine.modes
         self.running = 0
@@ -71,6 +73,7 @@ class FakeRunner:
         self.runs.append(spec)
         try:
             while True:
+                self.earlier = len(earlier)
                 answer = self.answer(spec, image)
                 started = time.monotonic()
                 while (elapsed := time.monotonic() - started) < self.seconds or self.hold:

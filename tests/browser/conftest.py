@@ -38,7 +38,7 @@ def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
 
     The tabs of a file share what Chromium keeps of the page's scripts: compiling them anew takes three seconds.
     """
-    window = chromium.new_context()
+    window = chromium.new_context(reduced_motion="reduce")  # else every wait costs the drawing of what moves meanwhile
     window.set_default_timeout(60_000)
     window.add_init_script("if (!sessionStorage.met) { localStorage.clear(); sessionStorage.met = 'yes'; }")
 

@@ -1,0 +1,718 @@
+"""The tab Run as a visitor meets it: from the form to an answer, and what can be done with that. A fake runner, a real
+browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runner import FakeRunner
+from page_support import stored
+from samples import ENVIRONMENT, MACHINE, full_result, measurement
+from search_runner import measured
+from troubles import heard
+
+from demo.core.errors import BadInput
+from demo.core.languages import LANGUAGES
+from demo.core.result import RunResult
+from demo.core.spec import RunSpec
+from demo.core.speedup import Spread
+from demo.store.history import History
+from demo.ui.look import script
+from demo.ui.page import build, launch
+from demo.ui.tabs import links
+from demo.ui.tabs.run_tab import BROWSER_KEY
+
+STORED = stored("segmentation")
+RESULT = full_result(
+    environment=ENVIRONMENT,
+    predictions=STORED.predictions,
+    parity=STORED.parity,
+    spread=Spread("assumed", 0.03),
+    gains=(),
+)
+REFUSED = 13
+"""The batch size that the fake runner refuses, as a worker does."""
+LONG = 64
+"""A batch size whose run lasts until it is cancelled."""
+HEADLINE = "#top .headline .figure"
+
+
+class Runner(FakeRunner):
+    """Ways of the search differ as in `search_runner`, and a further process of a run is a little slower."""
+
+    def answer_to(self, spec: RunSpec, image: Path) -> RunResult | Exception:
+        self.seconds = 600.0 if LONG == spec.batch_size else 0.4
+        if spec.batch_size == REFUSED:
+            return BadInput("Batch size 13 is unlucky. Choose another one.")
+        way = measured(spec)
+        assert RESULT.eager and RESULT.compiled and RESULT.compilation and way.compilation and STORED.image
+        times = 0.004 if spec.freezing else 0.005 if spec.compiler == "aot" else 0.006 * (1 + 0.04 * self.earlier)
+        steady = measurement(times).wall_seconds
+        return dataclasses.replace(
+            RESULT,
+            id=uuid.uuid4().hex[:12],
+            started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            spec=dataclasses.replace(spec, device="cpu"),
+            image=dataclasses.replace(STORED.image, sha256=hashlib.sha256(image.read_bytes()).hexdigest()),
+            compiled=dataclasses.replace(RESULT.compiled, wall_seconds=steady),
+            with_break=measurement(0.0075) if spec.graph_break else None,
+            start_up=way.start_up,
+            compilation=dataclasses.replace(
+                RESULT.compilation, cold=way.compilation.cold, warm=way.compilation.warm, graph_breaks=()
+            ),
+        )
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    made = Runner(lambda spec, image: made.answer_to(spec, image), 0.4, MACHINE, history)
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(runner: Runner) -> Iterator[str]:
+    page = build(runner, history=runner.history)
+    _, url, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True, server_port=None)
+    yield url
+    page.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def page(new_tab: Any, address: str) -> tuple[Any, list[str]]:
+    """One tab for all tests of this file, and its troubles: an error that it logs, or a request to another machine."""
+    tab = new_tab()
+    return tab, heard(tab, address)
+
+
+@pytest.fixture
+def tab(page: Any, runner: Runner) -> Iterator[Any]:
+    """The tab as the test before has left it."""
+    page[0].set_viewport_size({"width": 1440, "height": 900})
+    yield page[0]
+    runner.hold = False
+    assert page[1] == []
+
+
+@pytest.fixture
+def shown(tab: Any, address: str) -> Any:
+    """The tab with an answer, for tests that look at it."""
+    if not tab.locator("#top .headline").count():
+        opened(tab, address)
+        run(tab)
+    tab.locator("#top .headline").wait_for()
+    return tab
+
+
+def opened(tab: Any, url: str = "") -> None:
+    """Opens the link, or the same page again, and waits until the page has greeted."""
+    if url:
+        tab.goto(url)
+    else:
+        tab.reload()
+    tab.locator("#forecast .forecast").wait_for(state="attached")
+    tab.get_by_text("Example CPU").first.wait_for(state="attached")
+    tab.wait_for_function("key => localStorage.getItem(key)", arg=BROWSER_KEY)  # by which a visitor's run is found
+
+
+def batch(tab: Any) -> Any:
+    return tab.get_by_label("number input for Batch size")
+
+
+def run(tab: Any, batch_size: int | None = None) -> None:
+    if batch_size is not None:
+        batch(tab).fill(str(batch_size))
+        batch(tab).press("Tab")
+    tab.locator("#run:not([disabled])").click()
+
+
+def scroll_width(tab: Any) -> int:
+    return int(tab.evaluate("document.documentElement.scrollWidth"))
+
+
+# ---- the form
+
+
+PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).getBoundingClientRect().top)"""
+
+
+def test_a_link_fills_the_form_which_follows_the_model_and_nothing_below_moves(
+    tab: Any, address: str, tmp_path: Path
+) -> None:
+    """A text model asks for a prompt, an OWL-ViT for what to look for, and is offered photographs."""
+    opened(tab, f"{address}?__theme=dark&checkpoint=facebook/detr-resnet-50&batch_size=4&mode=reduce-overhead")
+    tab.get_by_text("detr-resnet-50?").wait_for()
+    assert batch(tab).input_value() == "4"
+    assert tab.get_by_role("combobox", name="Checkpoint").input_value() == "facebook/detr-resnet-50"
+    assert tab.get_by_label("Compile mode").input_value() == "reduce-overhead"
+    tab.get_by_role("combobox", name="Checkpoint").click()
+    tab.locator("#form .options").wait_for()
+    tab.keyboard.press("Tab")
+    tab.locator("#form .options").wait_for(state="detached")
+
+    tab.get_by_label("Classification", exact=True).check(force=True)
+    tab.get_by_text("shapes-vit?").wait_for()
+    prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
+    before = tab.evaluate(PLACES)
+    assert picture.is_visible() and not prompt.is_visible()
+    tab.get_by_label("Text generation", exact=True).check(force=True)
+    tab.get_by_text("shapes-gemma?").wait_for()
+    prompt.wait_for()
+    assert not picture.is_visible()
+    tab.get_by_role("button", name="The picture shows a", exact=True).click()
+    tab.wait_for_function("document.querySelector('#prompt textarea').value === 'The picture shows a'")
+    prompt.fill("A long prompt.\n" * 30)
+    assert tab.evaluate(PLACES) == before
+
+    field = tab.get_by_label("What to look for")
+    scenes, photographs = (tab.locator(f"#examples-{name} button") for name in ("drawn", "photographs"))
+    assert not field.is_visible()
+    tab.get_by_label("Detection", exact=True).check(force=True)
+    tab.get_by_text("shapes-rtdetr?").wait_for()
+    scenes.last.wait_for()
+    assert not photographs.first.is_visible()
+    tab.get_by_role("combobox", name="Checkpoint").click()
+    tab.get_by_role("option", name="google/owlvit-base-patch32").click()
+    field.wait_for()
+    photographs.last.wait_for()
+    scenes.first.wait_for(state="hidden")
+    tab.locator("#picture img[src$='lion.jpg']").wait_for()
+    assert photographs.first.get_attribute("aria-label") == "Example: lion"
+
+    tab.get_by_label("Classification", exact=True).check(force=True)
+    tab.get_by_text("shapes-vit?").wait_for()
+    scenes.first.wait_for()
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    tab.get_by_role("button", name="Remove Image").click()
+    tab.locator("#picture input[type=file]").set_input_files(broken)
+    tab.locator("#picture-note [role=status]", has_text="broken.png").wait_for()  # before anything is run
+    scenes.first.click()
+    tab.locator("#picture-note [role=status]").wait_for(state="hidden")
+
+
+def test_the_forecast_follows_the_form_and_the_masthead_copies_its_link_or_that_of_the_open_tab(
+    tab: Any, address: str
+) -> None:
+    tab.locator("#run:not([disabled])").wait_for()
+    forecast = tab.locator("#forecast")
+    forecast.get_by_text("which need a GPU").wait_for()
+    tab.get_by_role("combobox", name="Compile mode").click()
+    tab.get_by_role("option", name="default", exact=True).click()
+    forecast.get_by_text("rough estimate from model size (827 k parameters)").wait_for()
+    assert re.search(r"About \d+ (s|min), about .* of memory", forecast.inner_text())
+    tab.get_by_role("button", name="Advanced").press("Space")
+    tab.get_by_label("Threads").fill("many")
+    forecast.get_by_text("must be a whole number").wait_for()
+    for width, height in ((1440, 900), (1280, 720), (1920, 1080)):
+        tab.set_viewport_size({"width": width, "height": height})
+        box = tab.locator("#actions").bounding_box()
+        assert box["y"] + box["height"] <= height
+    tab.get_by_label("Threads").fill("")
+    tab.locator("#forecast [data-query*=batch_size]").wait_for(state="attached")
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def copied() -> str:
+        tab.evaluate("navigator.clipboard.writeText('')")
+        tab.locator("#masthead").get_by_role("button", name="Copy link").click()
+        tab.locator("#masthead").get_by_role("button", name="Copied").wait_for()
+        tab.locator("#masthead").get_by_role("button", name="Copy link").wait_for()
+        return str(tab.evaluate("navigator.clipboard.readText()"))
+
+    assert copied() == f"{address}?checkpoint=shapes-vit&batch_size=4"
+    tab.get_by_role("tab", name="History").click()
+    assert copied().startswith(f"{address}?") and copied().endswith("&tab=history")
+    outer = "https://huggingface.co/spaces/me/page"
+    tab.evaluate("outer => { document.querySelector('[data-address]').dataset.address = outer; }", outer)
+    assert copied().startswith(f"{outer}?") and copied().endswith("&tab=history")
+    tab.get_by_role("tab", name="Run", exact=True).click()
+
+
+# ---- a run, and its answer
+
+
+def test_the_lanes_run_at_the_ratio_of_the_speed_up_and_hide_what_stood_there(tab: Any, runner: Runner) -> None:
+    runner.hold = True
+    batch(tab).fill("1")
+    tab.keyboard.press("Control+Enter")
+    tab.locator(".live .narrowing:not(.empty)").wait_for()
+    widths = tab.evaluate("[...document.querySelectorAll('.lane .bar')].map(bar => parseFloat(bar.style.width))")
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.1) and widths[1] > 0
+    assert not tab.locator("#top").is_visible() and not tab.locator("#chart").is_visible()
+    runner.hold = False
+    tab.locator("#top .headline").wait_for()
+    tab.locator("#chart").wait_for()
+    assert not tab.locator(".live").is_visible()
+
+
+def test_each_press_of_repeat_adds_a_process_and_sharpens_the_answer(shown: Any, runner: Runner) -> None:
+    repeat, interval = shown.locator("#top button[data-repeat]"), shown.locator("#top .interval")
+
+    def width() -> float:
+        low, high = map(float, re.findall(r"\d\.\d\d", interval.inner_text())[:2])
+        return high - low
+
+    assert "from 1 process" in interval.inner_text()
+    widths = [width()]
+    for processes in (2, 3):
+        runner.hold = True
+        repeat.focus()
+        shown.keyboard.press("Enter")
+        shown.locator(".live .doing", has_text=f"Run {processes} of {processes}").wait_for()
+        assert not repeat.is_visible()
+        runner.hold = False
+        shown.locator("#top .interval", has_text=f"from {processes} processes").wait_for()
+        assert shown.locator("#top .ruler .process").count() == processes
+        widths.append(width())
+    assert widths[1] < widths[0]
+
+
+def test_a_result_is_printed_on_two_pages_at_most_with_its_chart_whole_and_without_controls(
+    shown: Any, shots: Path
+) -> None:
+    shown.wait_for_function("location.search.includes('run=')")
+    run = shown.url.replace("__theme=dark&", "")
+    shown.evaluate("history.replaceState(null, '', location.href + '&__sign=secret')")  # as on a private Space
+    shown.locator("#chart .main-svg").first.wait_for()
+    printed = shown.pdf(path=shots / "printed.pdf", format="A4")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+    shown.set_viewport_size({"width": 718, "height": 1000})  # what 12 mm of margin leave of A4
+    shown.emulate_media(media="print")
+    shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for part in ("#form", "#rooms > .tab-wrapper", ".stage-switch", "footer", "#fold-take", ".choices"):
+        assert not shown.locator(part).first.is_visible(), part
+    drawing = shown.locator("#chart .main-svg").first.bounding_box()
+    assert drawing["x"] >= 0 and drawing["x"] + drawing["width"] <= 718
+    assert shown.locator("#chart .plot-container").bounding_box()["height"] >= drawing["height"] - 1 > 60
+    exact = shown.locator(".ruler .range").evaluate("bar => getComputedStyle(bar).printColorAdjust")
+    assert exact == "exact"
+    stamp = shown.locator(".printed").inner_text()
+    assert re.fullmatch(r"Printed \d{4}-\d\d-\d\d \d\d:\d\d UTC from " + re.escape(run), stamp), stamp
+    shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert shown.locator("#chart .main-svg").first.get_attribute("viewBox") is None
+    shown.emulate_media(media="screen")
+
+
+def test_the_three_ways_to_compare_are_reached_by_keyboard_and_the_slider_moves(shown: Any) -> None:
+    assert shown.locator(".view.beside").is_visible() and not shown.locator(".slide").is_visible()
+    shown.locator('.choices input[value="beside"]').focus()
+    shown.keyboard.press("ArrowRight")
+    assert shown.locator(".slide").is_visible() and not shown.locator(".view.beside").is_visible()
+    slider = shown.get_by_label("Share of the picture that shows eager, per cent")
+    edge, left = shown.locator(".slide .edge"), shown.locator(".slide .left")
+    before = edge.bounding_box()["x"]
+    slider.focus()
+    shown.keyboard.press("Home")
+    assert edge.bounding_box()["x"] < before - 100
+    assert left.evaluate("left => getComputedStyle(left).clipPath") == "inset(0px 100% 0px 0px)"
+    shown.locator(".slide .pair").scroll_into_view_if_needed()
+    picture = shown.locator(".slide .pair").bounding_box()
+    middle, share = picture["y"] + picture["height"] / 2, picture["x"] + 0.75 * picture["width"]
+    shown.mouse.move(picture["x"] + 20, middle)
+    shown.mouse.down()
+    shown.mouse.move(share, middle, steps=5)
+    shown.mouse.move(share, middle + picture["height"], steps=5)  # beyond the picture
+    assert slider.input_value() == "75"
+    assert edge.bounding_box()["x"] == pytest.approx(share, abs=4)
+    assert shown.evaluate("getSelection().toString() === '' && getSelection().type !== 'Range'")
+    assert not shown.locator(".slide img").first.evaluate("image => image.draggable")
+    shown.mouse.up()
+    shown.locator('.choices input[value="over"]').focus()
+    shown.keyboard.press("ArrowRight")
+    assert shown.locator(".view.difference").is_visible()
+
+
+def test_the_three_folds_open_by_keyboard_and_their_figures_fill_the_stage(shown: Any) -> None:
+    assert shown.locator("#stage .fold:visible").count() == 3
+    for fold, parts in (("why", ("calls", "compiled", "machine")), ("cost", ("pays", "memory", "request"))):
+        title = shown.locator(f"#fold-{fold} > button")
+        assert title.get_attribute("aria-expanded") in (None, "false")
+        title.focus()
+        shown.keyboard.press("Enter")
+        for part in parts:
+            shown.locator(f"#part-{part} table").first.wait_for()
+    wide = shown.locator("#stage").bounding_box()["width"]
+    for name in ("calls", "pays"):
+        shown.locator(f"#figure-{name} .main-svg").first.wait_for()
+        shown.wait_for_function(
+            "([name, wide]) => document.querySelector(`#figure-${name} .main-svg`).clientWidth > 0.95 * wide",
+            arg=[name, wide],
+        )
+    assert scroll_width(shown) == 1440
+    shown.locator("#fold-why > button").press("Enter")
+    shown.locator("#part-calls table").first.wait_for(state="hidden")
+
+
+def test_a_refusal_stands_above_the_result_and_a_run_begun_from_far_down_is_shown_from_its_beginning(
+    shown: Any, runner: Runner
+) -> None:
+    figure = shown.locator("#top .figure").inner_text()
+    run(shown, REFUSED)
+    notice = shown.locator("#notice .problem", has_text="unlucky")
+    notice.wait_for()
+    assert shown.locator("#top .figure").inner_text() == figure
+    assert shown.locator("#seen .views").is_visible() and shown.locator("#fold-why").is_visible()
+    assert notice.bounding_box()["y"] < shown.locator("#top .figure").bounding_box()["y"]
+    shown.set_viewport_size({"width": 1440, "height": 600})
+    batch(shown).fill("1")
+    shown.wait_for_function("(window.scrollTo(0, 700), window.scrollY > 600)")
+    runner.hold = True
+    run(shown)
+    shown.locator("#live .live").wait_for()
+    shown.wait_for_function("window.scrollY === 0")
+    notice.wait_for(state="hidden")
+    runner.hold = False
+    shown.locator("#top .headline").wait_for()
+
+
+# ---- nothing is lost
+
+
+IN_FRONT = """() => { const { top } = document.querySelector('#top .headline').getBoundingClientRect();
+  return scrollY > 0 && top >= 0 && top < innerHeight / 2; }"""
+"""Whether the answer begins in the upper half of a phone's window, below the form."""
+
+
+def test_a_run_outlives_a_reload_another_visitor_waits_for_it_and_anybody_opens_the_answer(
+    tab: Any, address: str
+) -> None:
+    opened(tab, address)
+    run(tab, LONG)
+    tab.locator(".live").wait_for()
+    opened(tab)
+    tab.locator(".live .steps").wait_for()
+    assert tab.locator("#run").is_disabled() and batch(tab).input_value() == str(LONG)
+
+    second = tab.context.new_page()  # its storage is emptied: this browser was never here
+    troubles = heard(second, address)
+    opened(second, f"{address}?__theme=dark")
+    run(second, 5)
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
+    opened(second)  # the place in the line is kept, too
+    second.get_by_text("Runs ahead of yours: 1.").wait_for()
+    tab.locator("#cancel").click()
+    tab.locator("#top .problem").get_by_text("Cancelled", exact=True).wait_for()
+    tab.locator("#run:not([disabled])").wait_for()
+    second.locator(HEADLINE, has_text="2.0×").wait_for()
+    second.wait_for_url("**run=*")
+    evidence, link = second.locator("#seen .evidence").inner_text(), second.url
+    assert "__theme=dark" in link and troubles == []
+    second.close()
+
+    tab.set_viewport_size({"width": 390, "height": 900})
+    opened(tab, link)
+    tab.locator(HEADLINE).wait_for()
+    tab.wait_for_function(IN_FRONT)
+    assert batch(tab).input_value() == "5"
+    assert tab.locator("#seen .evidence").inner_text() == evidence
+    tab.get_by_role("tab", name="History").click()
+    tab.locator("#runs a[data-run]").first.click()
+    tab.locator(HEADLINE).wait_for()
+    tab.wait_for_function(IN_FRONT)
+    run(tab, LONG)
+    tab.wait_for_function("!location.search.includes('run=')")  # so that a reload brings the new run
+    tab.locator("#cancel:not([disabled])").click()
+    tab.locator("#top .problem").wait_for()
+
+
+def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back_to_it(
+    tab: Any, address: str, runner: Runner, shots: Path
+) -> None:
+    opened(tab, address)
+    runner.hold = True
+    tab.locator("#best").click()
+    tab.locator("#best-head [role=progressbar]").wait_for()
+    tab.locator("#run:disabled").wait_for()
+    assert not tab.locator("#top").is_visible()
+    tab.screenshot(path=shots / "best-running.png")
+    opened(tab)
+    tab.locator("#best-head [role=progressbar]").wait_for()
+    runner.hold = False
+    tab.locator("#best-ladder .plot-container").wait_for()
+    tab.locator("#best-head .answer", has_text="Freezing").wait_for()
+    first = tab.locator("#best-table tbody tr").first
+    assert "Freezing" in first.inner_text() and "rank 1" in first.inner_text()
+    tab.screenshot(path=shots / "best-over.png", full_page=True)
+    tab.locator("#best-goals label", has_text="Soonest answer").click()
+    tab.wait_for_function("!document.querySelector('#best-table tbody tr').textContent.includes('Freezing')")
+    tab.locator("#best-table a", has_text="Freezing").click()
+    tab.locator("#best-opened .headline .kicker", has_text="freezing").wait_for()
+    run(tab)  # the run takes the stage
+    tab.locator("#top .headline").wait_for()
+    assert not tab.locator("#best-stage").is_visible()
+    tab.locator("#fold-take > .label-wrap").click()
+    tab.locator("a[data-follow=best]").click()
+    tab.get_by_text("everything was tried").wait_for()  # it is all stored
+    assert tab.locator("#best-table").is_visible() and not tab.locator("#top").is_visible()
+    tab.get_by_role("button", name="Stage mode").click()
+    tab.keyboard.press("5")
+    tab.locator("#best-table a").first.wait_for()
+    assert not tab.locator("#best-charts").is_visible()
+
+
+# ---- other languages
+
+
+def language_of(tab: Any) -> tuple[str, str]:
+    """What the page says it is, after checking that labels, the server's HTML and the switch say the same."""
+    tab.locator("#forecast .forecast").wait_for(state="attached")
+    code, direction = tab.evaluate("[document.documentElement.lang, document.documentElement.dir]")
+    texts = LANGUAGES[code].texts
+    tab.locator("#run", has_text=texts["tab_run"]).wait_for()
+    tab.locator("#masthead h1", has_text=texts["title"]).wait_for()
+    tab.locator("#top .kicker", has_text=texts["before_the_run"]).wait_for()
+    tab.get_by_role("tab", name=texts["tab_history"]).wait_for()
+    assert tab.locator("#language").input_value() == code
+    return code, direction
+
+
+def fits(tab: Any) -> bool:
+    """Whether the window's edges cut no text and no control that is shown and can be scrolled to by nobody."""
+    cut = tab.evaluate(
+        """() => [...document.querySelectorAll('#masthead *, #form *, #top *')].filter(e => {
+          const box = e.getBoundingClientRect();
+          return e.checkVisibility() && box.width > 1 && (box.left < -1 || box.right > innerWidth + 1);
+        }).map(e => e.outerHTML.slice(0, 120))"""
+    )
+    return cut == [] and scroll_width(tab) <= tab.viewport_size["width"]
+
+
+def test_the_browser_chooses_the_language_then_the_switch_which_is_remembered_and_a_run_is_told_in_it(
+    chromium: Any, address: str, runner: Runner
+) -> None:
+    window = chromium.new_context(locale="zh-Hans-CN", viewport={"width": 1440, "height": 900})
+    window.set_default_timeout(60_000)
+    tab = window.new_page()
+    troubles = heard(tab, address)
+    tab.goto(address)
+    assert language_of(tab) == ("zh-CN", "ltr") and fits(tab)
+    with tab.expect_navigation():
+        tab.locator("#language").select_option("ar")
+    assert language_of(tab) == ("ar", "rtl")
+    tab.set_viewport_size({"width": 390, "height": 900})
+    tab.goto(address)
+    assert language_of(tab) == ("ar", "rtl") and fits(tab)
+    texts = LANGUAGES["ar"].texts
+    runner.hold = True
+    run(tab)
+    tab.locator("#live .steps", has_text=texts["step_warm_up"]).wait_for()
+    assert scroll_width(tab) == 390
+    runner.hold = False
+    tab.locator("#top .headline .before", has_text=texts["faster_before"]).wait_for()
+    assert tab.locator(HEADLINE).inner_text() == "2.0×"
+    tab.locator("#fold-why", has_text=texts["fold_why"]).wait_for()
+    assert fits(tab)
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    figures_run_from_left_to_right(tab)
+    assert troubles == []
+    window.close()
+
+
+def figures_run_from_left_to_right(tab: Any) -> None:
+    """In a form on the right, beside an answer that was read from the right."""
+    form, stage = (tab.locator(part).bounding_box() for part in ("#form", "#stage"))
+    assert form["x"] >= stage["x"] + stage["width"] - 1
+    directions = tab.evaluate(
+        """() => Object.fromEntries(['#top .interval', '#top .figure bdi', '#top .ruler', '#chart', '#forecast bdi',
+          '#batch input[type=range]'].map(part => [part, getComputedStyle(document.querySelector(part)).direction]))"""
+    )
+    assert directions.pop("#top .interval") == "rtl"
+    assert set(directions.values()) == {"ltr"}
+    # the digits themselves: where each character of "2.0×" stands
+    places = tab.evaluate(
+        """() => { const text = document.querySelector('#top .figure bdi').firstChild;
+          return [...text.data].map((_, place) => { const range = document.createRange();
+            range.setStart(text, place); range.setEnd(text, place + 1);
+            return range.getBoundingClientRect().left; }); }"""
+    )
+    assert len(places) == 4 and places == sorted(places)
+
+
+# ---- stage mode
+
+
+@pytest.fixture
+def projector(tab: Any, address: str) -> Iterator[Any]:
+    """The tab at the size of a projector, outside of stage mode and in light colours before the test and after it."""
+    tab.set_viewport_size({"width": 1920, "height": 1080})
+    if tab.url == "about:blank":
+        opened(tab, address)
+    _leave(tab)
+    yield tab
+    _leave(tab)
+
+
+def _leave(tab: Any) -> None:
+    tab.evaluate("document.body.classList.remove('dark')")
+    if tab.locator("#stage-bar").is_visible():
+        tab.keyboard.press("Escape")
+        tab.locator("#fields").wait_for()
+
+
+def _enter(tab: Any) -> None:
+    tab.get_by_role("button", name="Stage mode").click()
+    tab.locator("#stage-bar").wait_for()
+
+
+def test_the_keys_of_the_stage_work_on_any_keyboard_but_not_while_somebody_types_or_outside_of_it(
+    projector: Any, runner: Runner
+) -> None:
+    tab, before = projector, len(runner.runs)
+    for key in ("r", "d", "2"):
+        tab.keyboard.press(key)
+    assert not tab.locator("body.dark").count()
+    _enter(tab)
+    assert "stage=1" in tab.url
+    tab.evaluate("document.body.append(Object.assign(document.createElement('input'), {id: 'typed'}))")
+    tab.locator("#typed").focus()
+    tab.keyboard.type("rd2")
+    tab.keyboard.press("Control+d")
+    assert tab.locator("#typed").input_value() == "rd2"
+    tab.keyboard.press("Escape")  # of whoever types
+    tab.locator("#typed").evaluate("field => field.remove()")
+    tab.evaluate("document.body.append(Object.assign(document.createElement('dialog'), {id: 'asked', open: true}))")
+    tab.keyboard.press("Escape")  # for what lies in front
+    assert tab.locator("#stage-bar").is_visible()
+    tab.locator("#asked").evaluate("dialog => dialog.remove()")
+    press = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
+    tab.evaluate(press, ["ي", "KeyD"])  # an Arabic letter
+    assert tab.locator("body.dark").count()
+    tab.evaluate(press, ["p", "KeyR"])  # a layout of Latin letters in other places means what it writes
+    tab.evaluate(press, ["é", "Digit2"])  # AZERTY
+    tab.locator("#stage-words").get_by_text("Graph breaks, live").wait_for()  # the first choice that arrived
+    assert len(runner.runs) == before
+    tab.keyboard.press("Escape")
+    tab.locator("#fields").wait_for()
+    assert "stage=1" not in tab.url
+    assert tab.evaluate("document.activeElement.dataset.stage") == "on"
+
+
+def test_keys_choose_run_cancel_and_darken(projector: Any, runner: Runner, shots: Path) -> None:
+    tab = projector
+    _enter(tab)
+    tab.keyboard.press("2")
+    tab.locator("#stage-words").get_by_text("Graph breaks, live").wait_for()
+    tab.locator("#preset-2[aria-pressed=true]").wait_for()
+    assert tab.locator("#stage-bar [aria-pressed=true]").count() == 1
+    before, runner.hold = len(runner.runs), True
+    tab.keyboard.press("r")
+    tab.locator(".live .steps li.now").wait_for()
+    assert tab.locator(".lane:visible").count() == 3
+    _ends_above_the_bar(tab, ".live .so-far")
+    _picture(tab, shots, "stage-race-1920")
+    runner.hold = False
+    tab.locator(HEADLINE).first.wait_for()
+    assert tab.locator(".headline .speed").inner_text().split() == "The graph breaks make compiled 1.2× slower".split()
+    cost, speedup = (tab.locator(f"#top .headline {part} .figure") for part in (".speed", ".without-break"))
+    assert cost.bounding_box()["height"] > 2 * speedup.bounding_box()["height"]  # it is what was asked
+    _fills_the_screen(tab)
+    assert [(spec.checkpoint, spec.graph_break) for spec in runner.runs[before:]] == [("shapes-vit", True)]
+    _picture(tab, shots, "stage-result-1920")
+    tab.keyboard.press("d")
+    assert tab.locator("body.dark").count()
+    runner.hold = True
+    tab.keyboard.press("3")
+    tab.locator("#stage-words").get_by_text("max-autotune").wait_for()
+    tab.get_by_role("button", name="Run", exact=True).click()
+    tab.locator(".live .steps li.now").wait_for()
+    tab.get_by_role("button", name="Cancel").wait_for()
+    assert not tab.locator("#run").is_visible()
+    tab.keyboard.press("c")
+    tab.locator("#stage .problem").get_by_text("Cancelled").first.wait_for()
+    assert not tab.locator(".live").is_visible()
+
+
+def _picture(tab: Any, shots: Path, name: str) -> None:
+    tab.screenshot(path=shots / f"{name}.png")
+
+
+def _ends_above_the_bar(tab: Any, part: str) -> None:
+    box, bar = tab.locator(part).first.bounding_box(), tab.locator("#stage-bar").bounding_box()
+    window = tab.viewport_size
+    assert box["height"] > 0 and box["y"] + box["height"] <= bar["y"] + 1, (part, window)
+    assert box["x"] >= 0 and box["x"] + box["width"] <= window["width"], (part, window)
+
+
+SMALL = """() => [...document.querySelectorAll('#stage *, #stage-words *')].filter(part => part.checkVisibility()
+  && [...part.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
+  && part.getBoundingClientRect().width > 2 && parseFloat(getComputedStyle(part).fontSize) < innerHeight / 30
+  && !part.matches('.arrow')).map(part => part.textContent.slice(0, 60))"""
+"""Texts that the last row cannot read: smaller than 24 px on 1280 × 720."""
+
+
+def _fills_the_screen(tab: Any) -> None:
+    """Figure and interval on one side, the picture on the other, all of it above the bar."""
+    for part in (".speed", ".latencies", ":is(.interval, .break-interval):visible"):
+        _ends_above_the_bar(tab, f"#top .headline {part}")
+    for part in ("#seen img", "#seen .sides"):
+        _ends_above_the_bar(tab, f"{part}:visible")
+    middle = tab.viewport_size["width"] / 2
+    sides = [tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible")]
+    mirrored = tab.evaluate("document.documentElement.dir === 'rtl'")
+    assert [box["x"] < middle * 0.9 for box in sides] == ([False, True] if mirrored else [True, False])
+    assert sides[1]["height"] >= 0.24 * tab.viewport_size["height"]
+    assert tab.evaluate(SMALL) == []
+    assert tab.evaluate("document.documentElement.scrollHeight") == tab.viewport_size["height"]
+
+
+def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_was(
+    projector: Any, address: str, shots: Path
+) -> None:
+    tab = projector
+    opened(tab, f"{address}?stage=1&lang=ar")
+    tab.locator("#top .display").wait_for()
+    for hidden in ("#fields", "#chart", "#chart-note", "footer", ".promise"):
+        assert not tab.locator(hidden).first.is_visible(), hidden
+    run(tab)
+    figure = tab.locator(HEADLINE)
+    figure.wait_for()
+    tab.locator("#seen img:visible").first.wait_for()
+    _fills_the_screen(tab)
+    size = float(figure.evaluate("figure => parseFloat(getComputedStyle(figure).fontSize)"))
+    digits = 0.698 * size  # the height of IBM Plex Sans' digits
+    assert digits >= 0.15 * 1080
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    _fills_the_screen(tab)
+    _picture(tab, shots, "stage-result-ar-1280")
+    tab.set_viewport_size({"width": 801, "height": 700})  # a small projector
+    assert scroll_width(tab) == 801
+    tab.locator("[data-stage=off]").click()
+    tab.locator("#fields").wait_for()
+    tab.locator("#chart .plot-container").wait_for()
+    assert "stage=1" not in tab.url and scroll_width(tab) == 801
+
+
+def test_on_a_space_and_nowhere_else_the_outer_page_is_told_which_run_is_shown(chromium: Any) -> None:
+    assert told_to_the_outer_page(chromium, "me-page.hf.space") == ["lang=ja&run=0123", "lang=ja"]
+    assert told_to_the_outer_page(chromium, "example.org") == []
+
+
+def told_to_the_outer_page(chromium: Any, host: str) -> list[str]:
+    """What a page of the Hub hears from the page of this host in its frame, when a run is shown and then another."""
+    outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&lang=ja"
+    pages = {
+        outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
+        inner: f"<head>{script('stage.js')}{script('address.js')}</head>",
+    }
+    context = chromium.new_context()
+    context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))
+    tab = context.new_page()
+    tab.goto(outer)
+    frame = tab.frames[1]
+    frame.evaluate(links.REMEMBER, "0123")
+    frame.evaluate(links.BEGUN, "")
+    frame.evaluate(
+        "new Promise(done => setTimeout(() => { parent.postMessage({queryString: 'end'}, '*'); done(); }, 200))"
+    )
+    tab.wait_for_function("told.length && told.at(-1).queryString === 'end'")
+    told = [message["queryString"] for message in tab.evaluate("told")]
+    context.close()
+    return told[:-1]
