@@ -14,7 +14,7 @@ from demo.core.languages import Language
 from demo.runs.any_runner import AnyRunner
 from demo.store.history import History, HistoryError
 from demo.sweep.best_table import GOALS, BestTable, Goal
-from demo.ui.html import best_charts, best_html, results, sections, takeaway
+from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.searches import BestSearch, make_search
 from demo.ui.jobs.supervisor import Refused
@@ -54,7 +54,7 @@ class BestPane:
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
-                    for draw in (best_charts.crossover, best_charts.ladder)
+                    for draw in (best_html.crossover, best_html.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self.watched = gr.State(None)
@@ -223,4 +223,4 @@ class BestPane:
         if going is None or not isinstance(place, int) or not 0 <= place < len(ways):
             return ""
         row = next(row for row in going.search.table().rows if row.way == ways[place])
-        return sections.opened(row.result, request_language(request)) if row.result is not None else ""
+        return results.opened(row.result, request_language(request)) if row.result is not None else ""

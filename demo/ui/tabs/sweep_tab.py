@@ -25,7 +25,7 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import progress, results, sections, sweep_status
+from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
@@ -308,7 +308,7 @@ class SweepTab:
         cell, lang = cells[place], request_language(request)
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
-        return sections.opened(cell.result, lang)
+        return results.opened(cell.result, lang)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         going = self.sweeps.of(self._run_tab.name(request, visitor))
