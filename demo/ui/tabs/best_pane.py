@@ -16,7 +16,7 @@ from demo.store.history import History, HistoryError
 from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.searches import BestSearch, make_search
+from demo.ui.jobs.series import BestSearch, make_search
 from demo.ui.jobs.supervisor import Refused
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER, TO_STAGE

@@ -25,8 +25,7 @@ from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Refused, Supervisor
-from demo.ui.jobs.visitors import Visitors
+from demo.ui.jobs.supervisor import Refused, Supervisor, Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
 from demo.ui.tabs.event_options import AT_ONCE, LATEST, QUIET, UNREAD

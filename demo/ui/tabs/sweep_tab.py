@@ -28,8 +28,8 @@ from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.series import Sweep, machine_of, turn
 from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
-from demo.ui.jobs.sweeps import Sweep, machine_of, turn
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
