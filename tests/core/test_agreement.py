@@ -11,7 +11,7 @@ from PIL import Image
 from demo.backend import parity
 from demo.core import agreement
 from demo.core.outputs import Box, ImageInfo, Label, Predictions
-from demo.present import drawing
+from demo.ui.html import outputs_html
 
 
 def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
@@ -27,7 +27,7 @@ def share_matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> float:
 
 def difference_is_drawn(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> bool:
     preview, info = Image.new("RGB", (640, 480)), ImageInfo("scene.png", 640, 480, "00", "")
-    return drawing.difference(preview, info, Predictions(boxes=eager), Predictions(boxes=compiled)) is not None
+    return outputs_html.difference(preview, info, Predictions(boxes=eager), Predictions(boxes=compiled)) is not None
 
 
 def test_parity_agreement_and_the_picture_match_the_same_boxes() -> None:
