@@ -83,5 +83,7 @@ def test_a_damaged_result_is_a_value_error() -> None:
             RunResult.from_json(data)
 
 
-def test_whole_numbers_are_read_as_floats_where_floats_are_meant() -> None:
+def test_whole_numbers_are_read_as_floats_where_floats_are_meant_and_true_is_no_number() -> None:
     assert isinstance(load(float, 3), float)
+    with pytest.raises(ValueError):
+        load(int, True)

@@ -26,11 +26,6 @@ def test_the_interval_of_paired_blocks_covers_the_truth_although_the_machine_dri
     assert covered >= 0.9 * runs
 
 
-def test_pairing_cancels_drift_that_unpaired_times_carry() -> None:
-    eager, compiled = _blocks_with_drift(np.random.default_rng(3), 1.37)
-    assert stats.paired_ratio(eager, compiled).half_width < 0.3 * stats.unpaired_ratio(eager, compiled).half_width
-
-
 def test_the_interval_of_unpaired_times_covers_the_truth_on_a_steady_machine() -> None:
     rng = np.random.default_rng(7)
     runs, covered = 100, 0

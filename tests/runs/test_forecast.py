@@ -90,11 +90,3 @@ def test_a_sweep_takes_as_long_as_its_runs_and_counts_its_guesses() -> None:
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
     assert forecast_sweep([], [ok_result()], samples.MACHINE) == SweepForecast(0, 0, 0)
-
-
-def test_an_estimate_is_spoken_as_roughly_as_it_is_known_and_says_what_it_rests_on() -> None:
-    told = results.forecast(Forecast(118, 5.12e8, 4e8, "same", 3), None, [], ENGLISH)
-    assert "<b>About 2 min, about 512 MB of memory</b>" in told
-    assert "based on earlier runs with these settings: 3" in told
-    told = results.forecast(Forecast(60, 1e9, 5e8, "parameters"), VIT, [], ENGLISH)
-    assert "rough estimate from model size (86.6 M parameters), download not counted" in told
