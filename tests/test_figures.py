@@ -28,7 +28,7 @@ from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
 from demo.sweep.table import record
-from demo.ui.html import comparison, heatmap, progress, results, sections, share, takeaway
+from demo.ui.html import comparison, heatmap, progress, results, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -89,7 +89,7 @@ def guide(result: RunResult) -> guide_comparison.GuideComparison:
 
 
 def sections_of(result: RunResult) -> str:
-    return sections.whole(result, ENGLISH)
+    return results.whole(result, ENGLISH)
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -196,7 +196,7 @@ def test_no_language_states_it_either() -> None:
                 comparison.comparison([result, result], language),  # type: ignore[arg-type]
                 comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
                 heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
-                sections.whole(result, language),  # type: ignore[arg-type]
+                results.whole(result, language),  # type: ignore[arg-type]
             ]
             assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
 
@@ -316,7 +316,7 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
         page = (
             results.headline(RESTS[rests], ENGLISH)
             + sections_of(RESTS[rests])
-            + share.section(RESTS[rests], True, ENGLISH)
+            + takeaway.share(RESTS[rests], True, ENGLISH)
         )
         assert html.unescape(page).count(rests) == 1  # said once on the page
 

@@ -22,7 +22,7 @@ from demo.core.result import STATUSES, Failure, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.present import details, sentences
 from demo.runs.doubts import Doubt
-from demo.ui.html import progress, results, sections
+from demo.ui.html import progress, results
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode
@@ -117,7 +117,7 @@ def names(result: RunResult) -> set[str]:
 @EVERY
 def test_sections_hold_no_english_but_what_is_quoted(language: Language) -> None:
     for result in RESULTS:
-        for name, html in sections.parts(result, language).items():
+        for name, html in results.parts(result, language).items():
             reader = Own()
             reader.feed(html)
             english = latin(reader.text) - TERMS - names(result)

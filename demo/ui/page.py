@@ -18,7 +18,7 @@ from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
-from demo.ui.html import share
+from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
@@ -198,9 +198,9 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         lang,
         machine,
         waited,
-        space=share.space(),
+        space=takeaway.space(),
         printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
-        copy=share.copy_address(lang),
+        copy=takeaway.copy_address(lang),
         languages=LANGUAGES.values(),
         obstacles=_obstacles(machine),
     )

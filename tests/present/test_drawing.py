@@ -13,8 +13,8 @@ from demo.core.images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import canvas, palette
 from demo.present.canvas import MAX_ASPECT, MIN_SIDE
-from demo.present.drawing import difference, draw, draw_boxes, draw_labels, draw_segments
 from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, rgb, text_on
+from demo.ui.html.outputs_html import difference, draw, draw_boxes, draw_labels, draw_segments
 
 GREY = (120, 120, 120)
 SHAPES = [(1, 1), (20, 1), (1, 20), (96, 96), (640, 32), (32, 640), (640, 480), (480, 640)]

@@ -22,7 +22,7 @@ from demo.core.outputs import ImageInfo, Label, Predictions
 from demo.core.result import Failure, Progress
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.ui.html import outputs_html, progress, results, sections
+from demo.ui.html import outputs_html, progress, results
 from demo.ui.tabs import form
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,7 +79,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     pieces = [
         results.headline(result, ENGLISH),
         outputs_html.shown(result, ENGLISH),
-        sections.whole(result, ENGLISH),
+        results.whole(result, ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
         results.intro(HOSTILE, ENGLISH),

@@ -19,7 +19,7 @@ from demo.core.result import RunResult
 from demo.core.stats import Interval
 from demo.present import charts, details, sentences
 from demo.ui.html.elements import ruler
-from demo.ui.html.sections import CHARTS, parts
+from demo.ui.html.results import CHARTS, parts
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -14,7 +14,6 @@ from samples import failed_result, ok_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.store.history import History
-from demo.ui.html import share
 from demo.ui.page import Page, masthead
 
 
@@ -38,16 +37,16 @@ def test_a_shared_run_says_when_and_where_it_was_measured_in_every_language(
         assert "{ADDRESS}/?run=20261121T090000-abcdef</code>" in html
         assert f'href="{{ADDRESS}}/card/{ok_result().id}.png"' in html
         assert f"]({{ADDRESS}}/badge/{ok_result().id}.svg)]" in shown[takeaway]["value"]
-    lost = share.section(ok_result(id="lost"), stored=False, lang=ENGLISH)
+    lost = takeaway.share(ok_result(id="lost"), stored=False, lang=ENGLISH)
     assert "<button" not in lost and "/card/" not in lost and "Measured 2026-11-21 09:00 UTC" in lost
     monkeypatch.setenv("SPACE_ID", "me/page")
-    assert "https://huggingface.co/spaces/me/page?run=" in share.section(ok_result(), stored=True, lang=ENGLISH)
+    assert "https://huggingface.co/spaces/me/page?run=" in takeaway.share(ok_result(), stored=True, lang=ENGLISH)
     assert "https://huggingface.co/spaces/me/page?duplicate=true" in masthead(MACHINE, ENGLISH)
     monkeypatch.setenv("SPACE_HOST", "me-page.hf.space,my.example")  # huggingface.co has no badge of a Space
     space = "https://huggingface.co/spaces/me/page"
     says = "torch.compile: 2.00× faster on Example CPU"
     image = f"![{says}](https://me-page.hf.space/badge/{ok_result().id}.svg)"
-    assert share.badge(ok_result()) == f"[{image}]({space}?run={ok_result().id})"
+    assert takeaway.badge(ok_result()) == f"[{image}]({space}?run={ok_result().id})"
     assert 'data-address="https://huggingface.co/spaces/me/page"' in masthead(MACHINE, ENGLISH)
     monkeypatch.delenv("SPACE_ID")
     assert "duplicate" not in masthead(MACHINE, ENGLISH) and 'data-address=""' in masthead(MACHINE, ENGLISH)
