@@ -9,7 +9,6 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 from samples import full_result, measurement, ok_result
@@ -254,20 +253,6 @@ def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
             assert (row["break_even_calls"] is None) is (kind != "faster")
             if form == "JSON":
                 assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
-
-
-def test_a_result_that_was_stored_before_shows_the_same_figures() -> None:
-    for file in sorted(Path(__file__).with_name("fixtures").glob("result*.json")):
-        old = RunResult.from_json(json.loads(file.read_text()))
-        data = old.to_json()
-        if old.speedup is not None:
-            assert data["eager_ms"] / data["compiled_ms"] == pytest.approx(old.speedup.ratio)
-
-
-def test_a_variant_without_the_other_has_its_median() -> None:
-    alone = ok_result(compiled=None)
-    assert alone.latencies == {"eager": pytest.approx(0.00204)} and sentences.times(alone) == ""
-    assert ok_result(eager=None, compiled=None).latencies == {}
 
 
 # While it runs

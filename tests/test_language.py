@@ -26,7 +26,7 @@ from demo.ui.html import progress, results
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode
-from demo.ui.web.visitor_language import label, translations, written
+from demo.ui.web.visitor_language import translations, written
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
@@ -60,11 +60,6 @@ def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() 
     assert keys <= set(ENGLISH.texts)
     titles = [preset.title for preset in stage_mode.presets(gpu=False)]
     assert titles == [ENGLISH.texts[f"preset_{number}"] for number in stage_mode.NUMBERS]
-
-
-def test_a_label_that_no_language_knows_is_refused() -> None:
-    with pytest.raises(KeyError):
-        label("no such text")
 
 
 # ---- sentences about a result

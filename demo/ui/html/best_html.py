@@ -145,7 +145,7 @@ def crossover(table: BestTable, lang: Language) -> go.Figure | None:
     told = [_line_in_words(row, start, lang) for row, start, _ in known]
     notes = ["best_chart_total_why", "best_chart_point"] if marked else ["best_chart_total_why"]
     source = [*(lang.plain(note) for note in notes), *_source(table)]
-    return dressed(figure, lang.plain("best_chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
+    return dressed(figure, lang.plain("chart_total"), source, left=62, right=12, plot=HEIGHT, told=told)
 
 
 _STYLES = {
