@@ -76,15 +76,12 @@ def test_opening_the_visitors_own_latest_run_gives_the_uploaded_picture_back(his
     assert page.run_tab.form.inputs["image"] not in other
 
 
-@pytest.mark.parametrize("id", ["nothing", "", HOSTILE, "x" * 5000], ids=lambda id: id[:20] or "empty")
-def test_a_link_to_a_run_that_is_not_here_says_so(id: str, history: History) -> None:
+def test_a_link_to_a_run_that_is_not_here_says_so(history: History) -> None:
     page = Page(answering(ok_result()), history=history)
-    shown = list(opened(page, run=id))
-    if id:
-        assert "Run not found" in stage_of(page, shown[0])
-        assert HOSTILE not in stage_of(page, shown[0])
-    else:
-        assert shown == []
+    for id in ("nothing", HOSTILE, "x" * 5000):
+        (shown,) = opened(page, run=id)
+        assert "Run not found" in stage_of(page, shown) and HOSTILE not in stage_of(page, shown)
+    assert list(opened(page, run="")) == []
 
 
 def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> None:
@@ -101,8 +98,8 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
 
 
 def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
+    page = Page(answering(ok_result()))
     for link, sentence in [
-        ({"batch_size": "many"}, "Batch size must be a whole number"),
         ({"batch_size": "0"}, "Batch size must be a whole number"),
         ({"mode": HOSTILE}, "Unknown compile mode"),
         ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
@@ -112,7 +109,6 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
         ({"prompt": "A ring"}, "cannot use prompt"),
         ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
     ]:
-        page = Page(answering(ok_result()))
         (shown,) = opened(page, **link)
         assert sentence in stage_of(page, shown)
         assert HOSTILE not in stage_of(page, shown)
@@ -123,6 +119,7 @@ def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
 
 
 def test_of_a_refused_link_the_form_takes_the_model() -> None:
+    page = Page(answering(ok_result()))
     for link, held in [
         (
             {"checkpoint": "google/owlvit-base-patch32", "batch_size": "many", "dtype": "bfloat16"},
@@ -139,7 +136,6 @@ def test_of_a_refused_link_the_form_takes_the_model() -> None:
         ({"checkpoint": "x" * 5000}, ("image-classification", "x" * links.MAX_NAMED, 1, "float32")),
         ({"checkpoint": " ", "batch_size": "4"}, ("image-classification", "shapes-vit", 1, "float32")),
     ]:
-        page = Page(answering(ok_result()))
         (shown,) = opened(page, **link)
         assert "The link cannot be followed" in stage_of(page, shown)
         fields = page.run_tab.form.inputs

@@ -12,10 +12,10 @@ from demo.ui.tabs import form, stage_mode
 
 
 def test_a_preset_fills_the_form_with_a_valid_spec() -> None:
+    page = Page(FakeRunner(lambda *_: ok_result()))
+    values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
     for gpu in [False, True]:
         for number in stage_mode.NUMBERS:
-            page = Page(FakeRunner(lambda *_: ok_result()))
-            values = {name: field.value for name, field in page.run_tab.form.inputs.items()}
             chosen = stage_mode.presets(gpu, loadable=False)[number - 1].values
             assert set(chosen) <= set(values)
             spec, _ = form.read(values | chosen)
