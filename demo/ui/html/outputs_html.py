@@ -263,7 +263,8 @@ def _unmatched(eager: Iterable[Box], compiled: Iterable[Box]) -> list[tuple[Vari
     pairs = agreement.match_boxes(ours, theirs, agreement.SAME_BOX_IOU)
     only_ours = [box for place, box in enumerate(ours) if place not in {i for i, _ in pairs}]
     only_theirs = [box for place, box in enumerate(theirs) if place not in {j for _, j in pairs}]
-    return [("eager", box) for box in only_ours] + [("compiled", box) for box in only_theirs]
+    found: list[tuple[Variant, Box]] = [("eager", box) for box in only_ours]
+    return [*found, *(("compiled", box) for box in only_theirs)]
 
 
 def _sort_key(score: float) -> float:

@@ -24,6 +24,9 @@ from demo.store.history import HistoryError
 
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
+AGAIN_SECONDS = 10.0
+"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
+before its address had the run."""
 MAX_SESSIONS = 1024
 """New visitors whose session is remembered."""
 
@@ -60,6 +63,10 @@ class Work:
     @property
     def ended(self) -> bool:
         return self.ended_at is not None
+
+    @property
+    def ended_just_now(self) -> bool:
+        return self.ended_at is not None and time.monotonic() - self.ended_at < AGAIN_SECONDS
 
     def cancel(self) -> None:
         """Asks the work to end. It does within a second, with an outcome."""

@@ -364,8 +364,8 @@ class RunTab:
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened.
 
-        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown;
-        else the link's settings fill the form.
+        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
+        or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
         """
         name = self.name(request, visitor)
         query, lang = request.query_params, request_language(request)
@@ -374,12 +374,18 @@ class RunTab:
             chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
+        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
             return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
+
+    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
+        """Whether a page that opens with this query shows the visitor's latest run."""
+        if not (job.ended and job.delivered):
+            return True
+        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none).

@@ -233,10 +233,10 @@ def test_a_row_opens_its_stored_run() -> None:
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.2)
+    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
-    page, _ = page_of(seconds=0.15)
+    page, _ = page_of(seconds=0.08)
     going = pressed(page)[page.best_pane.watched]
     ended(going)
     assert going.stopped is space and going.search.complete is not space

@@ -211,10 +211,10 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.2)
+    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
-    of = tab(seconds=0.3)
+    of = tab(seconds=0.1)
     going = next(started(of))[of.sweep_tab.watched]
     ended(going)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space
