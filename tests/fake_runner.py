@@ -18,6 +18,7 @@ from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.core.stats import Interval
 from demo.runs.outcome import NO_FILES, Files
+from demo.store.history import History
 
 MACHINE = HostInfo(
     torch="2.13.0",
@@ -37,16 +38,21 @@ MACHINE = HostInfo(
 
 class FakeRunner:
     """A process takes `seconds` and ends with what `answer` returns for its spec and picture: a result, or an error to
-    raise."""
+    raise. With `hold` it stands still in the midst of the timing. `history` keeps what was measured, as the real runner
+    does."""
 
     def __init__(
         self,
         answer: Callable[[RunSpec, Any], RunResult | Exception],
         seconds: float = 0.0,
         machine: HostInfo = MACHINE,
+        history: History | None = None,
     ) -> None:
         self.answer = answer
         self.seconds = seconds
+        self.hold = False
+        self.history = history
+        self.runs: list[RunSpec] = []
         self.machine: HostInfo | None = machine
         self.modes = machine.modes
         self.running = 0
@@ -62,11 +68,14 @@ class FakeRunner:
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
         self.running += 1
+        self.runs.append(spec)
         try:
             while True:
                 answer = self.answer(spec, image)
                 started = time.monotonic()
-                while (elapsed := time.monotonic() - started) < self.seconds:
+                while (elapsed := time.monotonic() - started) < self.seconds or self.hold:
+                    if self.hold:
+                        elapsed = 0.7 * self.seconds
                     if cancel is not None and cancel.is_set():
                         yield cancelled(spec)
                         return
@@ -76,6 +85,8 @@ class FakeRunner:
                 if isinstance(answer, Exception):
                     raise answer
                 result = dataclasses.replace(answer, earlier=earlier)
+                if self.history is not None:
+                    self.history.append(result)
                 earlier = result.as_processes()
                 if not 0 < len(earlier) < repeats:
                     break
