@@ -31,7 +31,7 @@ T = TypeVar("T")
 class Worded(BadInput):
     """A refusal that has a text of its own in every language, of this key and with these values."""
 
-    def __init__(self, key: str, **values: object) -> None:
+    def __init__(self, key: str, **values: str) -> None:
         super().__init__(key)
         self.key, self.values = key, values
 
