@@ -159,13 +159,16 @@ def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
     assert 2.0 <= clock.seconds < 2.5
 
 
-def test_an_unsure_verdict_gets_the_longest_time_and_no_longer():
+def test_an_unsure_verdict_gets_the_longest_time_by_one_decision_and_no_longer(monkeypatch: pytest.MonkeyPatch):
+    asked: list[float] = []
+    monkeypatch.setattr(timing.Samples, "unsure", lambda samples: asked.append(samples.seconds) or True)
     clock = SimulatedClock(noise=0.3)
     plan = timing.Plan(precision=1e-9, max_seconds=2.0, longest_seconds=4.0)
     samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, nothing)
     assert 4.0 <= clock.seconds < 5.0
     assert samples.seconds == clock.seconds
     assert samples.blocks >= 2
+    assert len(asked) == 1 and 2.0 <= asked[0] < 2.5  # asked again and again, it would be wrong more often
 
 
 def test_a_slow_model_gets_twenty_calls_of_each_variant_where_time_allows_them():
