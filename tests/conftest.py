@@ -35,7 +35,6 @@ settings.load_profile("no deadline")
 FIRST = (
     "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
     "tests/browser/test_accessible_in_chromium.py",
-    "tests/runs/test_cache_file.py",
     "tests/browser/",
     "tests/test_faults.py",
     "tests/test_command_as_a_process.py",

@@ -51,5 +51,27 @@ class FakeCuda:
         self.busy_until = max(self.busy_until, self.now) + seconds
         self.peak = max(self.peak, self.allocated + memory)
 
+    def memory_moves(self, monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
+        """Lets tensors that are made from now on be copied with so many bytes a second, read and written."""
+        fake = self
+
+        class Memory:
+            def __init__(self, numbers: int, **_: Any) -> None:
+                self.numbers = numbers
+                fake.peak = max(fake.peak, fake.allocated + numbers)
+
+            def numel(self) -> int:
+                return self.numbers
+
+            def element_size(self) -> int:
+                return 4
+
+            def copy_(self, source: Any) -> None:
+                fake.run(2 * 4 * self.numbers / rate)
+
+        monkeypatch.setattr(torch, "ones", Memory)
+        monkeypatch.setattr(torch, "empty", Memory)
+        monkeypatch.setattr(torch, "empty_like", lambda source: Memory(source.numbers))
+
     def synchronize(self) -> None:
         self.now = max(self.now, self.busy_until) + self.WAIT

@@ -11,6 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
+from huggingface_hub import constants, hf_api
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FAILURES: dict[str, tuple[int, dict[str, str]]] = {
     "stub/missing": (404, {"X-Error-Code": "RepoNotFound"}),
@@ -117,3 +120,18 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def taken_for_the_hub(address: str, cache: Path) -> Iterator[None]:
+    """Within it this process asks `address` for files, and keeps them in `cache`, as if HF_ENDPOINT had been set."""
+    from transformers.utils import hub  # here: other tests have no use for it
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_ENDPOINT", address)
+        patch.setattr(constants, "ENDPOINT", address)
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+        patch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        patch.setattr(hf_api.api, "endpoint", address)
+        patch.setattr(hub, "_hf_api", None, raising=False)  # else that of the stub before
+        yield

@@ -55,10 +55,6 @@ NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png", "ID.p
 """Files that a command of the pages writes, that the page serves, or that the reader has."""
 
 
-def _id(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 def _text(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 

@@ -9,7 +9,6 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 from samples import full_result, measurement, ok_result
@@ -29,7 +28,7 @@ from demo.present.script import script
 from demo.store import export, published
 from demo.sweep.cells import Cell
 from demo.sweep.table import record
-from demo.ui.html import comparison, heatmap, progress, results, sections, share, takeaway
+from demo.ui.html import comparison, heatmap, progress, results, takeaway
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -90,7 +89,7 @@ def guide(result: RunResult) -> guide_comparison.GuideComparison:
 
 
 def sections_of(result: RunResult) -> str:
-    return sections.whole(result, ENGLISH)
+    return results.whole(result, ENGLISH)
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -197,7 +196,7 @@ def test_no_language_states_it_either() -> None:
                 comparison.comparison([result, result], language),  # type: ignore[arg-type]
                 comparison.listing([result], 1, "", language),  # type: ignore[arg-type]
                 heatmap.heatmap([cell(result)], lang=language),  # type: ignore[arg-type]
-                sections.whole(result, language),  # type: ignore[arg-type]
+                results.whole(result, language),  # type: ignore[arg-type]
             ]
             assert stated(html.unescape(" ".join(pages)), ratios_of(result)) == []
 
@@ -254,20 +253,6 @@ def test_figures_for_other_programs_agree_and_carry_their_verdict() -> None:
             assert (row["break_even_calls"] is None) is (kind != "faster")
             if form == "JSON":
                 assert (row["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
-
-
-def test_a_result_that_was_stored_before_shows_the_same_figures() -> None:
-    for file in sorted(Path(__file__).with_name("fixtures").glob("result*.json")):
-        old = RunResult.from_json(json.loads(file.read_text()))
-        data = old.to_json()
-        if old.speedup is not None:
-            assert data["eager_ms"] / data["compiled_ms"] == pytest.approx(old.speedup.ratio)
-
-
-def test_a_variant_without_the_other_has_its_median() -> None:
-    alone = ok_result(compiled=None)
-    assert alone.latencies == {"eager": pytest.approx(0.00204)} and sentences.times(alone) == ""
-    assert ok_result(eager=None, compiled=None).latencies == {}
 
 
 # While it runs
@@ -331,7 +316,7 @@ def test_every_place_that_states_the_interval_in_full_says_what_it_rests_on() ->
         page = (
             results.headline(RESTS[rests], ENGLISH)
             + sections_of(RESTS[rests])
-            + share.section(RESTS[rests], True, ENGLISH)
+            + takeaway.share(RESTS[rests], True, ENGLISH)
         )
         assert html.unescape(page).count(rests) == 1  # said once on the page
 

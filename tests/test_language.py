@@ -22,11 +22,11 @@ from demo.core.result import STATUSES, Failure, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.present import details, sentences
 from demo.runs.doubts import Doubt
-from demo.ui.html import progress, results, sections
+from demo.ui.html import progress, results
 from demo.ui.page import Page
 from demo.ui.tabs import published_tab as published_tab
 from demo.ui.tabs import stage_mode
-from demo.ui.web.visitor_language import label, translations, written
+from demo.ui.web.visitor_language import translations, written
 
 ARABIC = LANGUAGES["ar"]
 EVERY = pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
@@ -57,14 +57,8 @@ def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() 
     keys |= {f"doubt_{doubt.replace(' ', '_')}" for doubt in get_args(Doubt)}
     keys |= {f"{what}_{step}" for step in progress.STEPS for what in ("step", "doing")}
     keys |= set(details.FOLDS) | {field.name for field in dataclasses.fields(RunSpec)}
+    keys |= {f"preset_{number}" for number in stage_mode.NUMBERS}
     assert keys <= set(ENGLISH.texts)
-    titles = [preset.title for preset in stage_mode.presets(gpu=False)]
-    assert titles == [ENGLISH.texts[f"preset_{number}"] for number in stage_mode.NUMBERS]
-
-
-def test_a_label_that_no_language_knows_is_refused() -> None:
-    with pytest.raises(KeyError):
-        label("no such text")
 
 
 # ---- sentences about a result
@@ -122,7 +116,7 @@ def names(result: RunResult) -> set[str]:
 @EVERY
 def test_sections_hold_no_english_but_what_is_quoted(language: Language) -> None:
     for result in RESULTS:
-        for name, html in sections.parts(result, language).items():
+        for name, html in results.parts(result, language).items():
             reader = Own()
             reader.feed(html)
             english = latin(reader.text) - TERMS - names(result)

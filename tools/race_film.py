@@ -94,7 +94,7 @@ def write_gif(frames: Sequence[Image.Image], seconds: Sequence[float], path: Pat
 
 def measure(history: History) -> tuple[HostInfo, list[Event]]:
     """A real run of the preset. Raises RuntimeError if it ends without a figure."""
-    spec = catalog.make_spec(**presets(gpu=False)[0].values, device="cpu")
+    spec = catalog.make_spec(**presets(gpu=False)[0], device="cpu")
     with closing(Runner(history)) as runner:
         events = list(runner.run(spec, default_picture(spec.checkpoint)))
         result, machine = events[-1], runner.machine

@@ -192,7 +192,7 @@ class InstructionProbe:
 
     Nothing runs that inductor would not run, and nothing earlier: `VecISA.check_build` is timed where inductor calls
     it, from when this is made until `stop`. torch's events tell in which compile step that is; their names are those
-    of torch 2.8 to 2.13. Where a version has others, the time stays within its step and has no part of its own.
+    of torch 2.8 to 2.15. Where a version has others, the time stays within its step and has no part of its own.
     """
 
     def __init__(self) -> None:

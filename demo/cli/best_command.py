@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, PROGRAM, add_options, file_to_write, flag, given_options, picture, to_json
+from demo.cli.common import (
+    FAILED,
+    OK,
+    PROGRAM,
+    add_model,
+    add_options,
+    file_to_write,
+    flag,
+    given_options,
+    picture,
+    to_json,
+)
 from demo.cli.run_command import make_spec
 from demo.core import catalog, numbers
 from demo.core import format as fmt
@@ -37,15 +48,8 @@ def add_to(commands: Any) -> None:
     for name, more in (("best", ""), ("autopilot", " (the old name of `best`)")):
         parser = commands.add_parser(name, help=f"find the best way to run a checkpoint here{more}")
         parser.set_defaults(command=_best, name=name)
-        parser.add_argument(
-            "--checkpoint",
-            metavar="ID",
-            help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
-        )
-        parser.add_argument("--model", metavar="FILE.py:FUNCTION", help="in place of a checkpoint a model of your own")
-        parser.add_argument("--task", help="only for a checkpoint that is not in the list")
+        add_model(parser)
         add_options(parser, ASKED)
-        parser.add_argument("--image", metavar="PATH", help="the picture (default: a drawn scene, 4:3)")
         minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
         parser.add_argument("--minutes", metavar="N", help=minutes)
         parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from demo.core import images
+from demo.core import catalog, images
 from demo.core.codec import plain
 from demo.core.errors import BadInput
+from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, Option, RunSpec
 from demo.store.export import check_place
+from demo.store.history import History
 from demo.sweep.grid import PICTURE
 
 PROGRAM = "python -m demo"
@@ -87,12 +90,33 @@ def file_to_write(given: str | None, what: str) -> Path | None:
     return path
 
 
-def write_markdown(path: Path, table: str) -> None:
-    """Raises BadInput where it cannot be written; the results are stored by then."""
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Raises BadInput where a `what` cannot be written; the results are stored by then."""
     try:
-        path.write_text(table, encoding="utf-8")
+        yield
     except OSError as error:
-        raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
+        raise BadInput(f"The {what} was not written: {error}. The results are in the store.") from error
+
+
+def stored(history: History, id: str) -> RunResult:
+    """Raises BadInput for an id that no stored result has."""
+    if (result := history.get(id)) is None:
+        raise BadInput(f"No stored result has the id {id!r}. {PROGRAM} history lists them.")
+    return result
+
+
+def add_model(parser: argparse.ArgumentParser, tasks: str = "") -> None:
+    """Adds what a run is of: a checkpoint, or a model of one's own."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="ID",
+        help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
+    )
+    own = "in place of a checkpoint a model of your own: a function that returns (module, inputs)"
+    parser.add_argument("--model", metavar="FILE.py:FUNCTION", help=own)
+    parser.add_argument("--task", help=f"only for a checkpoint that is not in the list{tasks}")
+    parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
 
 
 def wanted() -> bool:

@@ -44,7 +44,6 @@ ADVICE = {
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("deploy", help="put this project on a Hugging Face Space")
     parser.set_defaults(command=_deploy)
     parser.add_argument("space", metavar="OWNER/NAME", help="the Space; it is made if it does not exist")

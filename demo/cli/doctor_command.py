@@ -12,7 +12,6 @@ from demo.cli.common import FAILED, OK, to_json
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
     parser.set_defaults(command=_doctor)
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")

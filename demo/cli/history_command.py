@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK
+from demo.cli.common import FAILED, OK, stored
 from demo.core.errors import BadInput
 from demo.core.files import replacing
 from demo.core.languages import ENGLISH
@@ -35,7 +35,6 @@ _HELP = """the stored results, newest first
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command with the program's parser."""
     history = commands.add_parser(
         "history",
         help="the results stored so far, newest first; export, draw and delete them",
@@ -74,11 +73,11 @@ def _history(options: argparse.Namespace) -> int:
         case ["export", *_]:
             raise BadInput("history export takes one file, named .csv, .json, .parquet or .md.")
         case ["card", id, file]:
-            return _card(_get(history, id), Path(file))
+            return _card(stored(history, id), Path(file))
         case ["card", *_]:
             raise BadInput("history card takes the id of a result and a file, named .png or .svg.")
         case ["compare", first, second]:
-            return _compare(_get(history, first), _get(history, second))
+            return _compare(stored(history, first), stored(history, second))
         case ["compare", *_]:
             raise BadInput("history compare takes the ids of two results, the one to change from first.")
         case ["delete", _, *_]:
@@ -105,14 +104,14 @@ def _list(history: History, options: argparse.Namespace) -> int:
         print(f"No stored result holds {options.search!r}.")
     else:
         print(f"No results yet. They will be stored in {history.path}.")
-    if limit is None and (stored := history.count(options.search)) > LISTED:
-        print(f"The newest {LISTED} of {stored}; --limit N lists more.", file=sys.stderr)
+    if limit is None and (count := history.count(options.search)) > LISTED:
+        print(f"The newest {LISTED} of {count}; --limit N lists more.", file=sys.stderr)
     return OK
 
 
 def _show(history: History, id: str, options: argparse.Namespace) -> int:
     traffic = _traffic(options.traffic) if options.traffic is not None else None
-    result = _get(history, id)
+    result = stored(history, id)
     print(result.dumps() if options.json else terminal.report(result))
     if traffic is not None:
         print(f"\n{advice.month(result, *traffic, ENGLISH) or 'This run does not tell what compiling saves.'}")
@@ -188,7 +187,7 @@ def _written(file: Path) -> Iterator[BinaryIO]:
 
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> int:
     try:
-        results = [_get(history, id) for id in ids]
+        results = [stored(history, id) for id in ids]
     except BadInput as unknown:
         raise BadInput(f"{unknown} Nothing was deleted.") from unknown
     if not options.yes:
@@ -202,13 +201,6 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> in
     hub_dataset.withdraw(history.path.parent / hub_dataset.FOLDER, set(ids))
     print(f"{sentences.count(history.delete(ids), 'run', ENGLISH)} deleted.", file=sys.stderr)
     return OK
-
-
-def _get(history: History, id: str) -> RunResult:
-    result = history.get(id)
-    if result is None:
-        raise BadInput(f"No stored result has the id {id!r}. python -m demo history lists them.")
-    return result
 
 
 def _limit(given: str | None) -> int | None:

@@ -11,7 +11,6 @@ from demo.core import catalog
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("list", help="the checkpoints to choose from")
     parser.set_defaults(command=_list)
     parser.add_argument("--json", action="store_true", help="print them as JSON")

@@ -18,7 +18,6 @@ from demo.store.tables import OOM, PublishedRow
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("published", help="the guide's tables, and those that this project measured")
     parser.set_defaults(command=_published)
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")

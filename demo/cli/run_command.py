@@ -18,12 +18,13 @@ from demo.cli.common import (
     OK,
     PROGRAM,
     PYTHON_HELP,
+    add_model,
     add_options,
     file_to_write,
     given_options,
     listed,
     picture,
-    write_markdown,
+    writing,
 )
 from demo.core import catalog, cores
 from demo.core import format as fmt
@@ -43,21 +44,9 @@ GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "kfd", "dxg")
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
-    parser.add_argument(
-        "--checkpoint",
-        metavar="ID",
-        help=f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="FILE.py:FUNCTION",
-        help="in place of a checkpoint a model of your own: a function that returns (module, inputs)",
-    )
-    parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
-    parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {listed(TASKS)}")
+    add_model(parser, f": {listed(TASKS)}")
     add_options(parser)
     parser.add_argument("--python", metavar="PATH", help=PYTHON_HELP)
     parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw to FILE.json.gz, for Perfetto")
@@ -169,7 +158,8 @@ def _export(result: RunResult, table: Path) -> None:
     if sentences.outcome(result) is None:
         print(f"The run has no figures, so {table} was not written.", file=sys.stderr)
     else:
-        write_markdown(table, markdown.of_run(result))
+        with writing("table"):
+            table.write_text(markdown.of_run(result), encoding="utf-8")
 
 
 def _new_file(given: str | None, ending: str, what: str) -> Path | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from demo.cli.common import OK
-from demo.core.errors import BadInput
+from demo.cli.common import OK, stored
 from demo.present.script import script
 from demo.store.history import History
 
@@ -20,8 +19,5 @@ def add_to(commands: Any) -> None:
 
 
 def _print_script(options: argparse.Namespace) -> int:
-    result = History().get(options.id)
-    if result is None:
-        raise BadInput(f"No stored result has the id {options.id!r}. python -m demo history lists them.")
-    print(script(result), end="")
+    print(script(stored(History(), options.id)), end="")
     return OK

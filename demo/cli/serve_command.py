@@ -9,7 +9,6 @@ from demo.cli.common import OK
 
 
 def add_to(commands: Any) -> None:
-    """Registers the command at `commands`, what `add_subparsers` gave."""
     parser = commands.add_parser("serve", help="open the page, as `python app.py` does")
     parser.set_defaults(command=_serve)
     parser.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")

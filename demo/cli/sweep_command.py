@@ -23,7 +23,7 @@ from demo.cli.common import (
     given_options,
     picture,
     wanted,
-    write_markdown,
+    writing,
 )
 from demo.core.errors import BadInput
 from demo.core.result import RunResult
@@ -147,15 +147,10 @@ def _sweep(options: argparse.Namespace) -> int:
         for verdict in turns.verdicts(cells):
             print(f"\n{verdict}")
     if options.measured:
-        print(f"Kept as {_kept_as_measured(cells)}: `published` and the page show it.", file=sys.stderr)
+        with writing("measured table"):
+            file = write_device_table(cells)
+        print(f"Kept as {file}: `published` and the page show it.", file=sys.stderr)
     return OK if any(cell.result and cell.result.status == "ok" for cell in cells) else FAILED
-
-
-def _kept_as_measured(cells: Sequence[Cell]) -> Path:
-    try:
-        return write_device_table(cells)
-    except OSError as error:
-        raise BadInput(f"The measured table was not written: {error}. The results are in the store.") from error
 
 
 Planned = tuple[list[Cell], str, Callable[[], Generator[Event, None, None]]]
@@ -251,13 +246,12 @@ def _kept(cells: list[Cell], out: Path | None, table: Path | None = None, fresh:
     finally:
         if any(cell.done for cell in cells):  # an earlier table is worth more than an empty one
             if out is not None:
-                try:
+                with writing("table"):
                     write_table(out, cells)
-                except OSError as error:
-                    raise BadInput(f"The table was not written: {error}. The results are in the store.") from error
             if table is not None:
                 rows = ((cell.spec, cell.result, cell.value or "not run") for cell in cells)
-                write_markdown(table, markdown.of_cells(rows))
+                with writing("table"):
+                    table.write_text(markdown.of_cells(rows), encoding="utf-8")
 
 
 class Shown:

@@ -13,7 +13,7 @@ from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present.script import device
-from demo.present.sentences import calls_to_pay, named_setting, outcome
+from demo.present.sentences import calls_to_pay, cost_key, named_setting, outcome
 from demo.store import measured
 from demo.store.tables import PublishedRow
 
@@ -41,14 +41,8 @@ def worth_why(result: RunResult, lang: Language) -> str:
     compiled, start = result.compilation, start_seconds(result)
     if compiled is None or start is None or outcome(result) not in ("faster", "slower", "same") or _differs(result):
         return ""
-    cached, packed = "warm" in compiled.known_costs, compiled.package_bytes is not None
-    key = {
-        (False, False): "start_cold",
-        (True, False): "start_warm",
-        (False, True): "start_built",
-        (True, True): "start_loaded",
-    }[cached, packed]
-    return lang.plain(key, time=fmt.start_time(start))
+    cache = "warm" if "warm" in compiled.known_costs else "cold"
+    return lang.plain(f"start_{cost_key(compiled, cache)}", time=fmt.start_time(start))
 
 
 def _differs(result: RunResult) -> bool:

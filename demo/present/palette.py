@@ -12,8 +12,8 @@ from typing import Literal
 
 EAGER = "#E69F00"
 COMPILED = "#0072B2"
-VARIANTS = {"eager": EAGER, "compiled": COMPILED}
 Variant = Literal["eager", "compiled"]
+VARIANTS: dict[Variant, str] = {"eager": EAGER, "compiled": COMPILED}
 
 PALETTE = ("#CC3311", "#F0E442", "#332288", "#009E73", "#FFAABB", "#8B5CF6", "#663333", "#DDCC77")
 """Chosen by search so that any two, and any of them and the variants' colours, stay apart in normal vision and with

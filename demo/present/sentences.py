@@ -320,8 +320,9 @@ def compiled_first(result: RunResult, lang: Language) -> list[str]:
 
 
 def count(number: int, thing: str, lang: Language) -> str:
-    """'0 breaks', '1 break', '1 200 calls'."""
-    return lang.plain(f"count_{thing}_{'one' if number == 1 else 'many'}", count=grouped(number))
+    """'0 breaks', '1 break', '1 200 calls': the text holds both forms, that of one first."""
+    one, many = lang.plain(f"count_{thing}", count=grouped(number)).split(" | ")
+    return one if number == 1 else many
 
 
 def calls_to_pay(even: BreakEven | None, lang: Language) -> str:

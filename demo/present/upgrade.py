@@ -30,16 +30,7 @@ FEWEST_PROCESSES = 3
 """Of each environment, for a verdict on times: from two of each, equal environments were called different too often on
 a machine whose processes differ much."""
 Verdict = Literal["fails", "mends", "differs", "faster", "slower", "mixed", "same", "unsure"]
-_VERDICTS: dict[Verdict, str] = {
-    "fails": "upgrade_fails",
-    "mends": "upgrade_mends",
-    "differs": "upgrade_differs",
-    "faster": "upgrade_faster",
-    "slower": "upgrade_slower",
-    "mixed": "upgrade_mixed",
-    "same": "upgrade_same",
-    "unsure": "upgrade_unsure",
-}
+"""Each has a text `upgrade_<verdict>`."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Lang
         lang.plain_value(f"{name} ({versions})") for name, versions in zip(names, _apart(first, second), strict=True)
     )
     failed = second if found.verdict == "fails" else first
-    verdict = lang.composed(_VERDICTS[found.verdict], old=old, new=new, status=sentences.status(failed, lang))
+    verdict = lang.composed(f"upgrade_{found.verdict}", old=old, new=new, status=sentences.status(failed, lang))
     if found.verdict in ("fails", "mends"):
         why = lang.plain_quoted(failed.failure.message) if failed.failure is not None else ""
         return f"{verdict} {why}".strip()

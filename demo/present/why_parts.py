@@ -233,12 +233,10 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
     if found.recompiles_while_timing:
         rows.append(row("row_recompiles", lang.plain_value(found.recompiles_while_timing), lang))
-    if found.cudagraphs_skipped is not None:
-        reason = lang.plain_quoted(found.cudagraphs_skipped)
-        rows.append((lang.plain("row_cudagraphs"), lang.plain("no_cudagraphs"), reason))
-    elif found.cudagraphs_partly is not None:
-        reason = lang.plain_quoted(found.cudagraphs_partly)
-        rows.append((lang.plain("row_cudagraphs"), lang.plain("some_cudagraphs"), reason))
+    skipped = found.cudagraphs_skipped is not None
+    if (reason := found.cudagraphs_skipped if skipped else found.cudagraphs_partly) is not None:
+        how = "no_cudagraphs" if skipped else "some_cudagraphs"
+        rows.append((lang.plain("row_cudagraphs"), lang.plain(how), lang.plain_quoted(reason)))
     elif found.cudagraphs != "not asked":
         rows.append(row("row_cudagraphs", worker_word("cudagraphs", found.cudagraphs, lang), lang))
     if found.kernels is not None:

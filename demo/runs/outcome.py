@@ -181,3 +181,13 @@ def redacted(result: RunResult) -> RunResult:
     warnings = tuple(map(fmt.redact, result.warnings))
     caveats = tuple(caveat for caveat in result.caveats if fmt.redact(caveat.text) == caveat.text)
     return dataclasses.replace(result, failure=failure, warnings=warnings, caveats=caveats)
+
+
+def stored(result: RunResult, history: History) -> RunResult:
+    """Appends the result to the history. A notice about that becomes a warning of the returned result only."""
+    try:
+        notice = history.append(result)
+    except HistoryError as error:
+        _log.warning("a result was not stored: %s", error)
+        notice = f"This result was not stored: {error}"
+    return dataclasses.replace(result, warnings=(*result.warnings, fmt.redact(notice))) if notice else result

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from demo.core import codec, limits, refusals
-from demo.core import format as fmt
 from demo.core.errors import BadInput, WorkerDied
 from demo.core.machine import Environment, HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import MODES, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.interpreter import Interpreter
-from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, with_earlier_costs, with_earlier_runs
+from demo.runs.outcome import NO_FILES, Files, OngoingRun, redacted, stored, with_earlier_costs, with_earlier_runs
 from demo.runs.process import Worker
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
@@ -271,14 +270,7 @@ class Runner:
             return result
         with contextlib.suppress(HistoryError):
             result = with_earlier_costs(result, self._history)
-        try:
-            notice = self._history.append(result)
-        except HistoryError as error:
-            _log.warning("a result was not stored: %s", error)
-            notice = f"This result was not stored: {error}"
-        if notice:
-            result = dataclasses.replace(result, warnings=(*result.warnings, fmt.redact(notice)))
-        return result
+        return stored(result, self._history)
 
     def close(self) -> None:
         """Ends the spare, and a run in progress on another thread: its result, 'interrupted', is stored before this

@@ -25,7 +25,7 @@ PARTS = ("import", "load", "compile", "first run")
 def name(way: Way, lang: Language) -> str:
     """'Freezing', 'mode lite', 'bfloat16'."""
     if way.name in MODES and way.name != DEFAULT:
-        return lang.plain("best_way_mode", mode=way.name)
+        return lang.plain("beside_mode", mode=way.name)
     if way.name in (EAGER, *DTYPES):
         return lang.plain_value(way.name)
     return lang.plain(way.name).lower() if way.name in OPTIONS else lang.plain(f"best_way_{way.name}")

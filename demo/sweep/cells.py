@@ -17,7 +17,7 @@ from pathlib import Path
 from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.languages import ENGLISH
-from demo.core.machine import Environment, HostInfo
+from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -116,19 +116,13 @@ def _last_written(checkpoint: str) -> str:
 
 def measured_on(result: RunResult, machine: HostInfo) -> bool:
     """Whether the result was measured on this machine with the versions that it has now."""
-    environment = result.environment
-    return environment is not None and _identity(environment, result.spec.device) == (
-        machine.torch,
-        machine.transformers,
-        machine.interpreter,
-        *((machine.gpu, machine.driver, machine.triton) if result.spec.device == "cuda" else (machine.cpu, None, None)),
-    )
-
-
-def _identity(environment: Environment, device: str) -> tuple[str | None, ...]:
-    card = (environment.driver, environment.triton) if device == "cuda" else (None, None)
-    versions = (environment.torch, environment.transformers, environment.interpreter)
-    return (*versions, environment.device_name, *card)
+    then, on_gpu = result.environment, result.spec.device == "cuda"
+    if then is None:
+        return False
+    versions = (then.torch, then.transformers, then.interpreter)
+    device = (then.device_name, then.driver, then.triton) if on_gpu else then.device_name
+    here = (machine.gpu, machine.driver, machine.triton) if on_gpu else machine.cpu
+    return versions == (machine.torch, machine.transformers, machine.interpreter) and device == here
 
 
 def unfinished(cells: Iterable[Cell]) -> list[RunSpec]:

@@ -27,8 +27,9 @@ from demo.core.machine import HostInfo
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.runs.outcome import stored
 from demo.runs.runner import WORKER_MODULE, Runner
-from demo.store.history import History, HistoryError
+from demo.store.history import History
 from demo.sweep import cells as local_cells
 from demo.sweep.cells import Cell
 from demo.sweep.run_grid import Done
@@ -89,9 +90,7 @@ def _check_listening(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
-def nodes(
-    gpu_types: Sequence[str], worker_module: str = WORKER_MODULE, inspect_seconds: float = INSPECT_SECONDS
-) -> list[Node]:
+def nodes(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> list[Node]:
     """The nodes that can run cells, with their machines as workers describe them. Raises BadInput if there are none."""
     import ray
 
@@ -106,7 +105,7 @@ def nodes(
         )
     chosen, gpu = wanted or alive, bool(wanted)
     calls = {_task(_inspect, node["NodeID"], gpu).remote(worker_module): node for node in chosen}
-    answered, silent = ray.wait(list(calls), num_returns=len(calls), timeout=inspect_seconds)
+    answered, silent = ray.wait(list(calls), num_returns=len(calls), timeout=INSPECT_SECONDS)
     for call in silent:
         ray.cancel(call, force=True)
     if silent:
@@ -251,14 +250,7 @@ class _ClusterSweep:
         """The cell with its value; a result is appended to the history."""
         if "refused" in answer:
             return dataclasses.replace(cell, refused=answer["refused"])
-        result = RunResult.from_json(answer["result"])
-        try:
-            notice = self._history.append(result)
-        except HistoryError as error:
-            notice = f"This result was not stored: {error}"
-        if notice:
-            result = dataclasses.replace(result, warnings=(*result.warnings, notice))
-            _log.warning("%s", notice)
+        result = stored(RunResult.from_json(answer["result"]), self._history)
         return dataclasses.replace(cell, spec=result.spec, result=result)
 
 

@@ -25,8 +25,7 @@ from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.searches import make_search
-from demo.ui.jobs.sweeps import is_closing, turn
+from demo.ui.jobs.series import is_closing, make_search, turn
 from demo.ui.tabs.form import Choice, default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
 from demo.ui.web.calls import asked_over_mcp

@@ -18,7 +18,7 @@ from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui import api
-from demo.ui.html import share
+from demo.ui.html import takeaway
 from demo.ui.html.elements import drawn
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import script
@@ -26,7 +26,6 @@ from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.following import Following
 from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab, published_table
@@ -146,7 +145,7 @@ class Page:
                         SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(runner, queue, history, self.run_tab, precompiler, sweeps)
-            self.following = Following(self.run_tab)
+            self.following = links.Following(self.run_tab)
             stage_mode.StageBar(runner, self.run_tab.form)
             self._wire()
             gr.api(
@@ -198,9 +197,9 @@ def masthead(machine: HostInfo | None, lang: Language, waited: bool = False) -> 
         lang,
         machine,
         waited,
-        space=share.space(),
+        space=takeaway.space(),
         printed=lang.plain("printed", time="{time}", address="{address}"),  # which print.js knows
-        copy=share.copy_address(lang),
+        copy=takeaway.copy_address(lang),
         languages=LANGUAGES.values(),
         obstacles=_obstacles(machine),
     )

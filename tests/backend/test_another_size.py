@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_vit
 import torch
 from PIL import Image
-from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessorPil
 
 from demo.backend import another_size, compile_model, predictions
 from demo.backend.events import Events, Job
@@ -29,10 +29,7 @@ def test_the_other_proportions_differ_from_those_of_the_picture() -> None:
 def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network of two convolutions, which takes pictures of any size."""
-    sizes = ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], num_labels=3)
-    ResNetForImageClassification(sizes).save_pretrained(tmp_path)
-    ViTImageProcessorPil(size={"height": 64, "width": 64}).save_pretrained(tmp_path)
+    tiny_vit.of_any_size(tmp_path)
     prepare = predictions.prepare
 
     def of_any_size(loaded: Any, image: Image.Image, text: Any) -> Any:

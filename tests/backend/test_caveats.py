@@ -35,43 +35,20 @@ def test_each_disturbance_is_told_in_one_sentence() -> None:
         assert words in caveat.text
 
 
-BUSY = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)]
-
-
-def test_noise_of_one_cause_is_told_once() -> None:
-    for samples, spreads, unsettled, warnings in [
-        (
-            BUSY,
-            {"eager": 0.31, "compiled": 0.12},
-            ["eager", "compiled"],
-            [
-                "The calls vary widely (the middle half spans, as a share of the median: eager 31 %, compiled 12 %): "
-                "other programs kept 30 % of the processor busy while it was timed."
-            ],
-        ),
-        (
-            [],
-            {"compiled": 0.12},
-            ["eager"],
-            [
-                "The calls vary widely (the middle half spans, as a share of the median: compiled 12 %): the machine's "
-                "speed was not steady.",
-                "Not settled when the warm-up ended (eager): the last three calls were more than 10 % apart.",
-            ],
-        ),
-        (
-            BUSY[:0],
-            {},
-            ["eager", "compiled"],
-            ["Not settled when the warm-up ended (eager, compiled): the last three calls were more than 10 % apart."],
-        ),
+def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about() -> None:
+    busy, both = [HostSample(0.0, 0.2), HostSample(0.5, 0.4)], ["eager", "compiled"]
+    vary = "The calls vary widely (the middle half spans, as a share of the median: "
+    unsettled = "Not settled when the warm-up ended ({}): the last three calls were more than 10 % apart."
+    others = "other programs kept 30 % of the processor busy while it was timed."
+    not_steady = f"{vary}compiled 12 %): the machine's speed was not steady."
+    for samples, spreads, late, told in [
+        (busy, {"eager": 0.31, "compiled": 0.12}, both, [f"{vary}eager 31 %, compiled 12 %): {others}"]),
+        ([], {"compiled": 0.12}, ["eager"], [not_steady, unsettled.format("eager")]),
+        ([], {}, both, [unsettled.format("eager, compiled")]),
+        ([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)], {}, [], []),
+        ([], {}, [], []),
     ]:
-        assert [one.text for one in caveats.of_machine(samples, spreads, unsettled)] == warnings
-
-
-def test_a_quiet_machine_is_not_talked_about() -> None:
-    assert caveats.of_machine([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)]) == []
-    assert caveats.of_machine([]) == []
+        assert [one.text for one in caveats.of_machine(samples, spreads, late)] == told
 
 
 def test_what_the_compiled_model_really_was_is_told() -> None:
@@ -92,16 +69,10 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         assert words in caveat.text
 
 
-def test_busy_cores_are_counted() -> None:
-    for cores, free, told in [
-        (2, 1, "Cores that others keep busy: 1 of 2. Threads used for the timing: 1."),
-        (8, 5, "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."),
-    ]:
-        machine = dataclasses.replace(ENVIRONMENT, cpu_count=cores, free_cores=free, threads=free)
-        assert caveats.of_cores(machine).text == told
-
-
-def test_a_core_that_is_often_taken_is_told() -> None:
+def test_cores_that_others_keep_busy_are_counted_and_one_that_is_often_taken_is_told() -> None:
+    machine = dataclasses.replace(ENVIRONMENT, cpu_count=8, free_cores=5, threads=5)
+    told = "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."
+    assert caveats.of_cores(machine).text == told
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
     assert caveats.of_timing(busy) == [caveats.OFTEN_TAKEN]
 
@@ -131,13 +102,9 @@ def tailed(seconds: float) -> RunResult:
 
 
 def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
-    assert [one.text for one in caveats.of_timing(tailed(0.005))] == [
-        "The slowest compiled calls are slower than eager's: of 20 calls one takes longer than 5.00 ms, with eager "
-        "longer than 2.08 ms."
-    ]
-
-
-def test_a_tail_is_not_told_where_it_is_hardly_longer_or_the_model_is_not_faster() -> None:
+    """But not where it is hardly longer, or the model is not faster."""
+    (caveat,) = caveats.of_timing(tailed(0.005))
+    assert caveat.text.endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
     slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
     for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
         assert caveats.of_timing(result) == []

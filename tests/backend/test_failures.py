@@ -56,23 +56,16 @@ def test_a_remedy_hands_over_the_settings_that_it_names() -> None:
             assert str(value) in failure.remedy or named in failure.remedy
 
 
-def test_only_what_was_asked_for_is_said_to_be_left_out() -> None:
-    """A failure of SegFormer inside inductor, which takes minutes, has these words by a stand-in."""
-    spec = catalog.make_spec("shapes-segformer", freezing=True, dynamic="on", precision=0.02).on("cpu")
-    _, failure = failures.explain(RuntimeError("inductor: no size hint"), "compile", RunResult("one", "", "ok", spec))
-    assert failure.remedy == "Eager works and was timed. Without freezing or dynamic on it may work."
-
-
-def test_a_full_disk_under_the_compile_cache_is_told_with_the_variables_that_move_it() -> None:
+def test_a_remedy_is_for_what_was_asked_and_for_what_failed() -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    result = RunResult("one", "", "ok", catalog.make_spec("shapes-vit").on("cpu"))
-    status, failure = failures.explain(full, "compile", result)
-    assert (status, failure.phase) == ("compile_failed", "compile")
-    assert "No space left on device" in failure.message
-    assert "TORCHINDUCTOR_CACHE_DIR" in failure.remedy and "TMPDIR" in failure.remedy
-
-
-def test_a_model_that_fails_in_float32_is_not_told_to_be_run_in_float32() -> None:
-    spec = catalog.make_spec("shapes-vit", dtype="float32").on("cpu")
-    _, failure = failures.explain(ValueError("a size"), "warm up", RunResult("one", "", "ok", spec))
-    assert "preprocessor_config.json" in failure.remedy and "float32" not in failure.remedy
+    for asked, error, phase, message, remedy in [
+        # A failure of SegFormer inside inductor, which takes minutes, has these words by a stand-in.
+        ({"freezing": True, "dynamic": "on", "precision": 0.02}, RuntimeError("no size hint"), "compile", "size hint",
+         ["Eager works and was timed. Without freezing or dynamic on it may work."]),
+        ({}, full, "compile", "No space left on device", ["TORCHINDUCTOR_CACHE_DIR", "TMPDIR"]),
+        ({"dtype": "float32"}, ValueError("a size"), "warm up", "a size", ["preprocessor_config.json"]),
+    ]:  # fmt: skip
+        result = RunResult("one", "", "ok", catalog.make_spec("shapes-segformer", **asked).on("cpu"))
+        _, failure = failures.explain(error, phase, result)
+        assert failure.phase == phase and message in failure.message and all(one in failure.remedy for one in remedy)
+        assert "float32" not in failure.remedy  # where it is what failed

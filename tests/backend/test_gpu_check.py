@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from fake_cuda import FakeCuda
@@ -39,30 +37,13 @@ def test_what_is_not_as_expected_is_told_and_the_other_checks_go_on(
 
 
 def test_clocks_rates_and_the_peak_of_a_sound_gpu_are_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake, rate = FakeCuda(monkeypatch), 3.2e12
-
-    class Memory:
-        def __init__(self, numbers: int, **_: Any) -> None:
-            self.numbers = numbers
-            fake.peak = max(fake.peak, fake.allocated + numbers)
-
-        def numel(self) -> int:
-            return self.numbers
-
-        def element_size(self) -> int:
-            return 4
-
-        def copy_(self, source: Any) -> None:
-            fake.run(2 * 4 * self.numbers / rate)
-
-    monkeypatch.setattr(torch, "ones", Memory)
-    monkeypatch.setattr(torch, "empty", Memory)
-    monkeypatch.setattr(torch, "empty_like", lambda source: Memory(source.numbers))
+    fake = FakeCuda(monkeypatch)
+    fake.memory_moves(monkeypatch, 3.2e12)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: fake.allocated)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(gpu_check.profiling, "matrix_rate", lambda device, dtype: {torch.float16: 2.0}.get(dtype, 1.0))
     assert [check() for check in (gpu_check.clocks, gpu_check.rates, gpu_check.peak)] == ["", "", ""]
-    rate = 1e12
+    fake.memory_moves(monkeypatch, 1e12)
     assert "Copies move" in gpu_check.rates()
     fake.WAIT = 1.0  # type: ignore[misc]
     assert "wall time" in gpu_check.clocks()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 import torch
@@ -52,22 +51,7 @@ def test_the_copy_rate_of_a_fast_gpu_is_not_that_of_its_launches(
 ) -> None:
     """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
     rate = 3.35e12
-
-    class Memory:
-        def __init__(self, numbers: int) -> None:
-            self.numbers = numbers
-
-        def numel(self) -> int:
-            return self.numbers
-
-        def element_size(self) -> int:
-            return 4
-
-        def copy_(self, source: Any) -> None:
-            fake.run(2 * 4 * self.numbers / rate)
-
-    monkeypatch.setattr(torch, "ones", lambda numbers, device: Memory(numbers))
-    monkeypatch.setattr(torch, "empty_like", lambda source: Memory(source.numbers))
+    fake.memory_moves(monkeypatch, rate)
     assert profiling.copy_rate(GPU) == pytest.approx(rate, rel=0.005)
 
 

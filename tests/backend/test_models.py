@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_text
@@ -21,98 +19,89 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
-from demo.backend import models
+from demo.backend import models, text_workload
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from tests import hub_stub
 from tests.backend.test_old_layouts import written
 
+CPU = torch.device("cpu")
 VIT = catalog.ASSETS / "checkpoints" / "shapes-vit"
 CLASSIFY, DETECT = "image-classification", "object-detection"
 
 
-def outcomes(home: Path, endpoint: str, asked: dict[str, str]) -> dict[str, str]:
-    """By the keys of `asked`, whose values are arguments of `tests.load_many`."""
-    environment = {
-        **os.environ,
-        "HF_ENDPOINT": endpoint,
-        "HF_HOME": str(home),
-        "HF_HUB_DISABLE_XET": "1",
-        "PYTHONPATH": os.getcwd(),
-    }
-    command = [sys.executable, "-m", "tests.load_many", *asked.values()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True))
+def outcome(task: str, checkpoint: str, weights: str = "pretrained") -> str:
+    try:
+        text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
+        spec = catalog.make_spec(folders=True, checkpoint=checkpoint, task=task, weights=weights, **text)
+        loaded = text_workload.load(spec, CPU).loaded if spec.task == TEXT_GENERATION else models.load(spec, CPU)
+    except BadInput as refusal:
+        return f"refused: {refusal}"
+    warned = f" warned: {loaded.warnings[0]}" if loaded.warnings else ""
+    return f"loaded: {type(loaded.model).__name__} {type(loaded.processor).__name__}{warned}"
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], list[str]]:
-    """What loading says of each repository of the stub, and every file that was fetched meanwhile."""
-    folder = tmp_path_factory.mktemp("repositories")
-    repositories = {"stub/good": VIT}
-
-    def copied(name: str) -> Path:
-        repositories[f"stub/{name}"] = folder / name
-        return shutil.copytree(VIT, folder / name)
-
-    with (copied("large") / "model.safetensors").open("r+b") as weights:
+@pytest.fixture
+def repositories(tmp_path: Path) -> dict[str, Path]:
+    """Whole and faulty checkpoints, by their ids on the stub."""
+    found = {"stub/good": VIT, "stub/writer": tiny_text.written(tmp_path / "writer", "gpt2")}
+    for name in ("large", "code", "damaged", "blind"):
+        found[f"stub/{name}"] = shutil.copytree(VIT, tmp_path / name)
+    with (tmp_path / "large" / "model.safetensors").open("r+b") as weights:
         weights.truncate(50_000_000_000)  # a hole, which takes no room
-    code = copied("code")
-    own = {"auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}}
-    (code / "config.json").write_text(json.dumps(json.loads((VIT / "config.json").read_text()) | own))
-    (code / "evil.py").write_text("raise SystemExit('code of the repository was run')")
-
-    damaged = copied("damaged") / "model.safetensors"
+    code = {"auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}}
+    change(tmp_path / "code" / "config.json", code)
+    (tmp_path / "code" / "evil.py").write_text("raise SystemExit('code of the repository was run')")
+    damaged = tmp_path / "damaged" / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:1000])
+    (tmp_path / "blind" / "preprocessor_config.json").unlink()
+    return found
 
-    (copied("blind") / "preprocessor_config.json").unlink()
 
-    asked = {name: f"{CLASSIFY}={name}" for name in (*repositories, *hub_stub.FAILURES)}
-    repositories["stub/writer"] = tiny_text.written(folder / "writer", "gpt2")
-    asked |= {f"write {name}": f"{TEXT_GENERATION}={name}" for name in ("stub/writer", "google/gemma-2b")}
-    home = tmp_path_factory.mktemp("home")
+ONLINE = [
+    (CLASSIFY, "stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
+    (CLASSIFY, "stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
+    (CLASSIFY, "stub/code", "loaded: ViTForImageClassification", ""),
+    (CLASSIFY, "stub/damaged", "refused", "damaged"),
+    (CLASSIFY, "stub/blind", "refused", "image processor"),
+    (CLASSIFY, "stub/missing", "refused", "was not found on the Hub"),
+    (CLASSIFY, "stub/busy", "refused", "answered 429"),
+    (CLASSIFY, "stub/broken", "refused", "500"),
+    (DETECT, "stub/good", "refused", "does not do object detection"),
+    (TEXT_GENERATION, "stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
+    (
+        CLASSIFY,
+        "stub/gated",
+        "refused: stub/gated is gated on the Hub.",
+        "Accept its licence at https://huggingface.co/stub/gated and log in (hf auth login), or choose another",
+    ),
+    (
+        TEXT_GENERATION,
+        "google/gemma-2b",
+        "refused: google/gemma-2b is gated on the Hub.",
+        "log in (hf auth login), or choose weights: random, which times its architecture all the same.",
+    ),
+]
+OFFLINE = [
+    (CLASSIFY, "stub/good", "loaded: ViTForImageClassification", ""),
+    (CLASSIFY, "stub/never", "refused", "cannot be reached"),
+    (CLASSIFY, "microsoft/resnet-50", "refused", "weights: random"),
+    (CLASSIFY, "microsoft/resnet-50=random", "loaded: ResNetForImageClassification", ""),
+]
+
+
+def test_each_repository_is_loaded_or_refused_in_a_sentence(repositories: dict[str, Path], tmp_path: Path) -> None:
+    """Nothing of a repository that is too large is fetched, nor any code."""
     fetched: list[str] = []
     with hub_stub.serve(repositories, fetched) as endpoint:
-        online = outcomes(home, endpoint, asked | {"detect stub/good": f"{DETECT}=stub/good"})
-    asked = {f"offline {name}": f"{CLASSIFY}={name}" for name in ("stub/good", "stub/never", "microsoft/resnet-50")}
-    asked |= {"offline random microsoft/resnet-50": f"{CLASSIFY}=microsoft/resnet-50=random"}
-    return online | outcomes(home, endpoint, asked), fetched
-
-
-def test_each_repository_is_loaded_or_refused_in_a_sentence(answers: tuple[dict[str, str], list[str]]):
-    """Nothing of a repository that is too large is fetched, nor any code."""
-    assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*answers[1]}
-    for case, begins, says in [
-        ("stub/good", "loaded: ViTForImageClassification ViTImageProcessorPil", ""),
-        ("stub/large", "refused", "have 50.0 GB, the limit here is 16.0 GB"),
-        ("stub/code", "loaded: ViTForImageClassification", ""),
-        ("stub/damaged", "refused", "damaged"),
-        ("stub/blind", "refused", "image processor"),
-        ("stub/missing", "refused", "was not found on the Hub"),
-        ("stub/busy", "refused", "answered 429"),
-        ("stub/broken", "refused", "500"),
-        ("detect stub/good", "refused", "does not do object detection"),
-        ("write stub/writer", "loaded: GPT2LMHeadModel NoneType", ""),
-        (
-            "stub/gated",
-            "refused: stub/gated is gated on the Hub.",
-            "Accept its licence at https://huggingface.co/stub/gated and log in (hf auth login), or choose another",
-        ),
-        (
-            "write google/gemma-2b",
-            "refused: google/gemma-2b is gated on the Hub.",
-            "log in (hf auth login), or choose weights: random, which times its architecture all the same.",
-        ),
-        ("offline stub/good", "loaded: ViTForImageClassification", ""),
-        ("offline stub/never", "refused", "cannot be reached"),
-        ("offline microsoft/resnet-50", "refused", "weights: random"),
-        ("offline random microsoft/resnet-50", "loaded: ResNetForImageClassification", ""),
-    ]:
-        told = answers[0][case]
-        assert told.startswith(begins) and says in told, (case, told)
-        assert "Traceback" not in told and len(told) < 500
+        for address, cases in ((endpoint, ONLINE), ("http://127.0.0.1:9", OFFLINE)):
+            with hub_stub.taken_for_the_hub(address, tmp_path / "cache"):
+                for task, checkpoint, begins, says in cases:
+                    told = outcome(task, *checkpoint.split("="))
+                    assert told.startswith(begins) and says in told, (checkpoint, told)
+                    assert "Traceback" not in told and len(told) < 500
+    assert not {"stub/large/config.json", "stub/large/model.safetensors", "stub/code/evil.py"} & {*fetched}
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path):
@@ -121,16 +110,19 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path):
     assert str(tmp_path.parent) not in str(refused.value)
 
 
-def changed(folder: Path, name: str, **entries: object) -> str:
+def change(file: Path, entries: dict[str, Any]) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+
+
+def changed(folder: Path, name: str, **entries: Any) -> str:
     """A copy of the bundled classifier with these entries in one of its JSON files."""
     shutil.copytree(VIT, folder / "model")
-    file = folder / "model" / name
-    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+    change(folder / "model" / name, entries)
     return str(folder / "model")
 
 
 def loaded(folder: str) -> models.Loaded:
-    return models.load(RunSpec(folder, CLASSIFY), torch.device("cpu"))
+    return models.load(RunSpec(folder, CLASSIFY), CPU)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +192,7 @@ def test_a_warning_comes_for_a_missing_weight_that_answers_depend_on(lacking: st
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
 def test_a_universal_model_is_decoded_as_what_its_name_says(name: str, kind: str | None, tmp_path: Path):
     folder = written("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
-    found = models.load(RunSpec(str(folder), "image-segmentation"), torch.device("cpu"))
+    found = models.load(RunSpec(str(folder), "image-segmentation"), CPU)
     assert found.checkpoint.segmentation == (kind or "semantic")
     assert ["does not say whether" in warning for warning in found.warnings] == [True] * (kind is None)
 
@@ -211,4 +203,4 @@ def test_a_text_model_without_a_tokenizer_is_refused(tmp_path: Path):
     OwlViTForObjectDetection(config).save_pretrained(tmp_path)
     OwlViTImageProcessorPil().save_pretrained(tmp_path)
     with pytest.raises(BadInput, match=r"has no tokenizer \(tokenizer.json\) to read a text; choose another"):
-        models.load(RunSpec(str(tmp_path), DETECT, text=("a cat",)), torch.device("cpu"))
+        models.load(RunSpec(str(tmp_path), DETECT, text=("a cat",)), CPU)

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from demo.backend import models, predictions
 from demo.core import catalog
 from tests import hub_stub
 from tools import old_layouts
@@ -64,34 +63,33 @@ def shrunken_assets(folder: Path) -> Path:
     return folder
 
 
+def answer(checkpoint: str) -> dict[str, Any]:
+    text = (old_layouts.QUERY,) if catalog.find(checkpoint).takes_text else ()
+    loaded = models.load(catalog.make_spec(checkpoint, text=text), torch.device("cpu"))
+    assert loaded.warnings == []
+    with torch.no_grad():
+        outputs = loaded.model(**predictions.prepare(loaded, old_layouts.picture(), text))
+    kept = (name for name in old_layouts.OUTPUTS if name in outputs)
+    return {name: outputs[name].flatten()[: old_layouts.KEPT].tolist() for name in kept}
+
+
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
     folder = tmp_path_factory.mktemp("hub")
     repositories = {id: written(id, folder / id) for id in TWELVE}
-    assets = shrunken_assets(folder / "assets")
-    with hub_stub.serve(repositories) as endpoint:
-        environment = {
-            **os.environ,
-            "HF_ENDPOINT": endpoint,
-            "HF_HOME": str(folder / "home"),
-            "PYTHONPATH": os.getcwd(),
-        }
-        environment["HF_HUB_DISABLE_XET"] = "1"
-        command = [sys.executable, "-m", "tests.load_twelve", str(assets), *TWELVE]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        hub_stub.serve(repositories) as endpoint,
+        hub_stub.taken_for_the_hub(endpoint, folder / "cache"),
+    ):
+        patch.setattr(catalog, "ASSETS", shrunken_assets(folder / "assets"))
+        yield
 
 
 @pytest.mark.parametrize("checkpoint", TWELVE)
-def test_each_of_the_twelve_answers_as_the_old_release_does_and_warns_of_nothing(
-    answers: dict[str, Any], checkpoint: str
-) -> None:
-    answer, expected = answers[checkpoint], layout(checkpoint)["outputs"]
-    assert "refused" not in answer, answer["refused"]
-    assert answer["warnings"] == []
-    assert answer["outputs"].keys() == expected.keys()
+def test_each_of_the_twelve_answers_as_the_old_release_does_and_warns_of_nothing(hub: None, checkpoint: str) -> None:
+    found, expected = answer(checkpoint), layout(checkpoint)["outputs"]
+    assert found.keys() == expected.keys()
     for name, numbers in expected.items():
-        assert answer["outputs"][name] == pytest.approx(numbers, abs=5e-4), (
-            name
-        )  # Mask2Former's attention has a threshold
+        assert found[name] == pytest.approx(numbers, abs=5e-4), name  # Mask2Former's attention has a threshold

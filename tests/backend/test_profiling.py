@@ -13,16 +13,16 @@ import pandas
 import pytest
 import torch
 from own_workload import workload_of
-from samples import measurement, ok_result
+from samples import full_result, measurement, ok_result, on_gpu
 
 from demo.backend import profiling
 from demo.backend.events import Events, Job
 from demo.backend.own_model import OwnModel
 from demo.backend.run_steps import Run
 from demo.backend.workload import Eager, Variant, Variants
+from demo.core import format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Compilation, Kernel, Measurement, Profile, Roofline
-from demo.core.result import RunResult
+from demo.core.measurement import Kernel, Profile, Roofline
 from demo.core.spec import RunSpec
 from demo.present import why_parts
 
@@ -55,12 +55,11 @@ def gpu_trace() -> list[dict[str, Any]]:
     return events
 
 
-def test_kernels_are_counted_by_the_call_and_copies_are_none() -> None:
-    assert profiling.summary(gpu_trace(), "eager", "cuda").kernels == 2
-
-
-def test_work_that_overlaps_keeps_the_gpu_busy_once() -> None:
-    assert profiling.summary(gpu_trace(), "eager", "cuda").busy_seconds == pytest.approx(300e-6)
+def test_kernels_are_counted_by_the_call_and_what_overlaps_keeps_the_gpu_busy_once() -> None:
+    found = profiling.summary(gpu_trace(), "eager", "cuda")
+    assert (found.kernels, found.busy_seconds) == (2, pytest.approx(300e-6))  # copies are no kernels
+    assert [kernel.name for kernel in found.longest] == ["gemm", "add", "Memcpy DtoD"]
+    assert found.longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
 
 
 def test_work_within_other_work_ends_nothing() -> None:
@@ -71,12 +70,6 @@ def test_work_within_other_work_ends_nothing() -> None:
         span("kernel", "last", 1350, 90, 3),
     ]
     assert profiling.summary(events, "eager", "cuda").busy_seconds == pytest.approx(340e-6 / profiling.CALLS)
-
-
-def test_the_longest_kernels_come_first_with_their_share_of_all() -> None:
-    longest = profiling.summary(gpu_trace(), "eager", "cuda").longest
-    assert [kernel.name for kernel in longest] == ["gemm", "add", "Memcpy DtoD"]
-    assert longest[0] == Kernel("gemm", 1, pytest.approx(200e-6), pytest.approx(200 / 350))
 
 
 def test_no_more_than_five_kernels_are_kept_and_their_names_are_cut() -> None:
@@ -203,46 +196,21 @@ def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest
 # Told
 
 
-def profiled(seconds: float, kernels: float, busy: float | None) -> Measurement:
-    longest = (Kernel("gemm", 2, seconds / 4, 0.5),)
-    return dataclasses.replace(measurement(seconds), profile=Profile(kernels, busy, longest))
+def test_a_gpu_that_always_works_is_called_the_limit_and_on_a_cpu_only_operators_are_told() -> None:
+    result = full_result()
+    busy = on_gpu(0.012, result.eager.median_seconds, 1, 150)
+    told = why_parts.bound(dataclasses.replace(result, eager=busy), ENGLISH)
+    assert told.startswith("bound by the GPU's work: 360 kernels")
+    eager, compiled = (dataclasses.replace(measurement(0.01), profile=Profile(calls, None, ())) for calls in (326, 41))
+    told = why_parts.bound(ok_result(eager=eager, compiled=compiled), ENGLISH)
+    assert told == "326 operators a call; compiled 41, not counting what inductor fused"
 
 
-def on_a_gpu() -> RunResult:
-    eager, compiled = profiled(0.010, 412, 0.0031), profiled(0.004, 96, 0.0038)
-    median = eager.median_seconds
-    eager = dataclasses.replace(eager, profile=dataclasses.replace(eager.profile, busy_seconds=0.31 * median))
-    compiled = dataclasses.replace(
-        compiled, profile=dataclasses.replace(compiled.profile, busy_seconds=0.94 * compiled.median_seconds)
-    )
-    return ok_result(
-        eager=eager,
-        compiled=compiled,
-        compilation=Compilation(5.5, "cold", 1, cudagraphs="used"),
-        roofline=Roofline(int(1e10), int(4e8), 5e13, 4e12),
-    )
-
-
-def test_a_gpu_that_always_works_is_called_the_limit() -> None:
-    result = on_a_gpu()
-    busy = dataclasses.replace(result.eager.profile, busy_seconds=result.eager.median_seconds)
-    told = why_parts.bound(dataclasses.replace(result, eager=dataclasses.replace(result.eager, profile=busy)), ENGLISH)
-    assert told.startswith("bound by the GPU's work: 412 kernels")
-
-
-def test_on_a_cpu_only_operators_are_told_and_there_is_no_chart() -> None:
-    result = ok_result(eager=profiled(0.01, 326, None), compiled=profiled(0.005, 41, None))
-    assert why_parts.bound(result, ENGLISH) == "326 operators a call; compiled 41, not counting what inductor fused"
-
-
-def test_the_roofline_is_the_slower_of_computing_and_reading() -> None:
+def test_the_roofline_is_the_slower_of_computing_and_reading_and_each_variant_reaches_a_share_of_it() -> None:
     roofline = Roofline(int(1e10), int(4e8), 5e13, 4e12)
     assert roofline.least_seconds == roofline.compute_seconds == pytest.approx(2e-4)
     assert dataclasses.replace(roofline, least_bytes=int(4e9)).least_seconds == pytest.approx(1e-3)
-
-
-def test_the_ceiling_says_what_share_of_it_each_variant_reaches() -> None:
-    result = on_a_gpu()
-    share = result.roofline.least_seconds / result.eager.median_seconds
-    assert "for the matrix products" in why_parts.ceiling(result, ENGLISH)
-    assert f"eager reaches {share * 100:.1f} %" in why_parts.ceiling(result, ENGLISH)
+    result = dataclasses.replace(full_result(), roofline=roofline)
+    told = why_parts.ceiling(result, ENGLISH)
+    assert "for the matrix products" in told
+    assert f"eager reaches {fmt.percent(2e-4 / result.eager.median_seconds)}" in told

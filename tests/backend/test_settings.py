@@ -52,12 +52,7 @@ def test_freezing_is_set_for_the_whole_process_and_named_only_where_it_is(monkey
         assert in_force.get("freezing") == ("on" if freezing else None)
 
 
-def test_threads_are_set() -> None:
-    settings.apply(spec(threads=1), CPU)
-    assert torch.get_num_threads() == 1
-
-
-def test_auto_threads_are_those_that_have_a_free_core() -> None:
+def test_threads_are_set_and_auto_ones_are_those_that_have_a_free_core() -> None:
     for asked, device, free, threads in [
         (None, "cpu", 1, 1),
         (None, "cpu", 2, 2),
@@ -66,6 +61,9 @@ def test_auto_threads_are_those_that_have_a_free_core() -> None:
         (2, "cpu", 1, 2),
         (None, "cuda", 1, 2),
     ]:
+        torch.set_num_threads(2)
+        settings.apply(spec(threads=asked and 1), CPU)
+        assert torch.get_num_threads() == (1 if asked else 2)
         torch.set_num_threads(2)
         assert settings.give_way(spec(threads=asked), torch.device(device), free) == (threads < 2)
         assert torch.get_num_threads() == threads

@@ -27,6 +27,9 @@ def test_the_filter_is_the_page_s(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(capsys.readouterr().out)
     (same,) = published.select(published.rows(), "nightly", "T4", 16, "image-classification", "beit")
     assert row == published.record(same)
+    never = ["published", "--model", "owlvit", "--batch-size", "16"]
+    assert main(never) == OK and "No row has all of this" in capsys.readouterr().out
+    assert main([*never, "--json"]) == OK and json.loads(capsys.readouterr().out) == []
 
 
 def test_the_table_shows_figures_oom_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,13 +49,6 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixtu
         assert main(["published", *asked]) == BAD_INPUT
         output = capsys.readouterr()
         assert output.out == "" and said in output.err and output.err.count("\n") == 1
-
-
-def test_values_that_never_meet_are_no_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["published", "--model", "owlvit", "--batch-size", "16"]) == OK
-    assert "No row has all of this" in capsys.readouterr().out
-    assert main(["published", "--model", "owlvit", "--batch-size", "16", "--json"]) == OK
-    assert json.loads(capsys.readouterr().out) == []
 
 
 def test_a_measured_table_is_listed_and_a_bad_one_said_beside_the_answer(

@@ -106,25 +106,6 @@ def test_the_figures_can_be_written_as_a_table_to_paste(
     assert "no figures" in capsys.readouterr().err and not (tmp_path / "none.md").exists()
 
 
-def test_what_was_typed_reaches_the_runner_as_a_spec(scripted: Any) -> None:
-    fake = scripted(ok_result())
-    arguments = "--batch-size 4 --mode max-autotune --dtype bfloat16 --device cpu --weights random --iterations 40"
-    main([*RUN, *arguments.split(), "--fullgraph"])
-    assert fake.specs == [
-        RunSpec(
-            "shapes-vit",
-            "image-classification",
-            batch_size=4,
-            mode="max-autotune",
-            fullgraph=True,
-            dtype="bfloat16",
-            device="cpu",
-            weights="random",
-            iterations=40,
-        )
-    ]
-
-
 TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
 
 
@@ -132,7 +113,14 @@ TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
     ("arguments", "asked"),
     [
         ([], RunSpec(catalog.DEFAULT, "image-classification")),
-        (["--batch-size", "4"], RunSpec(catalog.DEFAULT, "image-classification", batch_size=4)),
+        (
+            "--checkpoint shapes-vit --batch-size 4 --mode max-autotune --dtype bfloat16 --device cpu --weights random"
+            " --iterations 40 --fullgraph".split(),
+            RunSpec(
+                *("shapes-vit", "image-classification", 4, "max-autotune"),
+                **{"fullgraph": True, "dtype": "bfloat16", "device": "cpu", "weights": "random", "iterations": 40},
+            ),
+        ),
         (TEXT[1:-2], RunSpec("shapes-gemma", TEXT_GENERATION, prompt=catalog.PROMPT)),
         (
             ["--checkpoint", "some/model", "--task", TEXT_GENERATION],
@@ -140,7 +128,9 @@ TEXT = ["run", "--checkpoint", "shapes-gemma", "--prompt", "The picture"]
         ),
     ],
 )
-def test_what_was_not_chosen_is_as_the_page_has_it(scripted: Any, arguments: list[str], asked: RunSpec) -> None:
+def test_what_was_typed_reaches_the_runner_and_what_was_not_chosen_is_as_the_page_has_it(
+    scripted: Any, arguments: list[str], asked: RunSpec
+) -> None:
     fake = scripted(ok_result())
     assert main(["run", *arguments]) == 0
     assert fake.specs == [asked]

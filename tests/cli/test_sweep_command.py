@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from demo.cli.main import main
+from demo.cli.main import main, parser
+from demo.cli.sweep_command import grid
 from demo.store.history import FILE_NAME, FOLDER_VARIABLE, History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,14 +52,6 @@ def test_the_command_says_how_many_and_how_long_and_asks_nothing_without_a_termi
     assert len(History(tmp_path / "history.sqlite3").all()) == 6
 
 
-def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path: Path) -> None:
-    grid = ("--checkpoint", "shapes-vit,shapes-gemma", "--prompt", "The", "--tokens", "9", "--cache", "empty")
-    done = command(tmp_path, *grid)
-    assert done.returncode == 0, done.stderr
-    results = {result.spec.checkpoint: result for result in History(tmp_path / "history.sqlite3").all()}
-    assert results["shapes-vit"].spec.prompt == "" and results["shapes-gemma"].spec.prompt == "The"
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -66,6 +59,9 @@ def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path
         (("--preset", "nope"), "Unknown preset 'nope'"),
         (("--preset", "smoke", "grid.yaml"), "not both"),
         (("nowhere.yaml",), "cannot be read"),
+        (("{grid}/open.yaml",), "open.yaml"),
+        (("{grid}/list.yaml",), "list.yaml"),
+        (("{grid}/unknown.yaml",), "unknown.yaml"),
         (("--preset", "smoke", "--out", "table.txt"), ".parquet"),
         (("--preset", "smoke", "--out", "/no/such/folder/t.csv"), "does not exist"),
         (("--preset", "smoke", "--out", "{folder}"), "is a folder"),
@@ -73,6 +69,10 @@ def test_pictures_and_text_go_into_one_sweep_each_with_its_own_settings(tmp_path
         (("--preset", "smoke", "--dtype", "float8"), "float8"),
         (("--checkpoint", "shapes-vit,shapes-gemma"), "needs a prompt"),
         (("--checkpoint", "shapes-gemma", "--prompt", "The", "--image", "x.png"), "sees no picture: leave out --image"),
+        (("--preset", "smoke", "--python", "a", "--python", "a"), "two different ones"),
+        (("--preset", "smoke", "--python", "a", "--python", "b", "--python", "c"), "Give --python once"),
+        (("--preset", "smoke", "--python", "a", "--engine", "ray"), "leave out --engine ray"),
+        (("--preset", "smoke", "--python", "a", "--measured"), "leave out --engine ray and --measured"),
     ],
 )
 def test_bad_input_is_a_sentence_before_anything_is_run(
@@ -86,38 +86,19 @@ def test_bad_input_is_a_sentence_before_anything_is_run(
     scripted()
     folder = tmp_path / "t.csv"
     folder.mkdir()
-    assert main(["sweep", *(argument.format(folder=folder) for argument in arguments)]) == 2
+    for name, content in (("open", "checkpoints: ["), ("list", "- shapes-vit"), ("unknown", "batchsizes: [1]")):
+        (tmp_path / f"{name}.yaml").write_text(content)
+    assert main(["sweep", *(argument.format(folder=folder, grid=tmp_path) for argument in arguments)]) == 2
     assert words in capsys.readouterr().err
     assert not data_folder.exists()
 
 
-def test_a_yaml_file_is_a_grid_and_options_go_before_it(tmp_path: Path) -> None:
-    grid = tmp_path / "grid.yaml"
-    grid.write_text("checkpoints: [shapes-vit, shapes-rtdetr]\nbatch_sizes: [1, 2]\ncache: empty\niterations: 20\n")
-    done = command(tmp_path, str(grid), "--batch-size", "3")
-    assert done.returncode == 0, done.stderr
-    results = History(tmp_path / "history.sqlite3").all()
-    assert {(r.spec.checkpoint, r.spec.batch_size, r.spec.iterations) for r in results} == {
-        ("shapes-vit", 3, 20),
-        ("shapes-rtdetr", 3, 20),
-    }
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "checkpoints: [",
-        "- shapes-vit",
-        "batchsizes: [1]",
-    ],
-)
-def test_a_broken_grid_file_is_refused_by_name(
-    content: str, scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scripted()
-    (tmp_path / "grid.yaml").write_text(content)
-    assert main(["sweep", str(tmp_path / "grid.yaml")]) == 2
-    assert "grid.yaml" in capsys.readouterr().err
+def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_only(tmp_path: Path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
+    asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The"])
+    cells = [(one.checkpoint, one.batch_size, one.iterations, one.prompt) for one in grid(asked).specs(folders=True)]
+    assert cells == [("shapes-vit", 3, 20, ""), ("shapes-gemma", 3, 20, "The")]
 
 
 def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
@@ -208,19 +189,3 @@ def test_two_environments_run_each_cell_in_turns_and_the_verdict_stands_below_th
     assert "are equally fast" in done.stdout or "is faster is not known" in done.stdout
     again = command(tmp_path / "data", *given)
     assert "2 cells, 2 of them stored already." in again.stderr and again.stdout == done.stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (["--python", "a", "--python", "a"], "two different ones"),
-        (["--python", "a", "--python", "b", "--python", "c"], "Give --python once"),
-        (["--python", "a", "--engine", "ray"], "leave out --engine ray"),
-        (["--python", "a", "--measured"], "leave out --engine ray and --measured"),
-    ],
-)
-def test_environments_that_cannot_be_compared_are_refused(
-    given: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["sweep", "--checkpoint", "shapes-vit", *given]) == 2
-    assert told in capsys.readouterr().err

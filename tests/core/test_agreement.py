@@ -10,8 +10,8 @@ from PIL import Image
 
 from demo.backend import parity
 from demo.core import agreement
-from demo.core.outputs import Box, ImageInfo, Predictions
-from demo.present import drawing
+from demo.core.outputs import Box, ImageInfo, Label, Predictions
+from demo.ui.html import outputs_html
 
 
 def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
@@ -27,7 +27,7 @@ def share_matched(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> float:
 
 def difference_is_drawn(eager: tuple[Box, ...], compiled: tuple[Box, ...]) -> bool:
     preview, info = Image.new("RGB", (640, 480)), ImageInfo("scene.png", 640, 480, "00", "")
-    return drawing.difference(preview, info, Predictions(boxes=eager), Predictions(boxes=compiled)) is not None
+    return outputs_html.difference(preview, info, Predictions(boxes=eager), Predictions(boxes=compiled)) is not None
 
 
 def test_parity_agreement_and_the_picture_match_the_same_boxes() -> None:
@@ -63,3 +63,31 @@ def test_boxes_of_other_labels_or_without_a_place_have_no_partner() -> None:
     endless = Box("cat", 0.9, (0.0, 0.0, float("inf"), float("inf")))
     for others in (boxes(0, label="dog"), (nowhere,), (endless,), ()):
         assert agreement.pairs(boxes(0), others, 0.9) == agreement.pairs(others, boxes(0), 0.9) == []
+
+
+def labels(name: str, score: float) -> Predictions:
+    return Predictions(labels=(Label(name, score), Label("other", 0.01)))
+
+
+CAT, NO_LABEL = labels("cat", 0.9), Predictions(labels=())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (CAT, labels("cat", 0.88), None),
+        (CAT, labels("dog", 0.9), "sees dog where plain eager sees cat"),
+        (CAT, labels("cat", 0.7), "70 % where plain eager gives 90 %"),
+        (CAT, NO_LABEL, "gives no finite score where plain eager sees cat"),
+        (NO_LABEL, CAT, None),
+        (Predictions(boxes=boxes(0)), Predictions(boxes=boxes(1)), None),
+        (Predictions(boxes=()), Predictions(boxes=boxes(0)), "1 boxes"),
+        (Predictions(boxes=boxes(0)), Predictions(boxes=boxes(0, label="dog")), "2 boxes"),
+        (Predictions(boxes=boxes(0, 0)), Predictions(boxes=boxes(0)), "1 boxes"),
+    ],
+)
+def test_a_user_sees_a_difference_in_labels_and_boxes(
+    first: Predictions, second: Predictions, words: str | None
+) -> None:
+    found = agreement.difference(first, second)
+    assert found is None if words is None else found is not None and words in found

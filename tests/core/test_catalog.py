@@ -57,17 +57,13 @@ def test_ids_are_unique_and_every_task_has_a_bundled_checkpoint() -> None:
 
 
 def test_importing_the_catalogue_is_cheap_and_works_from_any_folder(tmp_path: Path) -> None:
-    heavy = ("torch", "transformers", "gradio", "pandas", "plotly", "PIL")
     script = (
         "import sys; from demo.core import catalog\n"
         "assert all(catalog.config_folder(c).is_dir() for c in catalog.CHECKPOINTS if not c.bundled)\n"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
+        "print({'torch', 'transformers', 'gradio', 'pandas', 'plotly', 'PIL'} & set(sys.modules))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, env=environment) == b"set()\n"
 
 
 # --- the configs
@@ -113,17 +109,13 @@ def test_a_checkpoint_has_as_many_parameters_as_the_catalogue_says(checkpoint: C
 # --- from what somebody typed to a spec
 
 
-def test_the_task_of_a_known_checkpoint_need_not_be_given() -> None:
+def test_a_known_checkpoint_brings_its_task_and_another_model_of_the_hub_needs_it() -> None:
     spec = catalog.make_spec("facebook/detr-resnet-50", batch_size="4")
     assert (spec.task, spec.batch_size) == ("object-detection", 4)
-
-
-def test_another_model_of_the_hub_needs_its_task() -> None:
-    assert catalog.make_spec(" facebook/deit-tiny-patch16-224 ", "image-classification").checkpoint.startswith(
-        "facebook/"
-    )
+    other = "facebook/deit-tiny-patch16-224"
+    assert catalog.make_spec(f" {other} ", "image-classification").checkpoint == other
     with pytest.raises(BadInput, match="its task must be given"):
-        catalog.make_spec("facebook/deit-tiny-patch16-224")
+        catalog.make_spec(other)
 
 
 def test_a_folder_may_be_named_on_the_command_line_only(tmp_path: Path) -> None:
@@ -149,9 +141,6 @@ def test_bad_input_is_answered_with_a_sentence() -> None:
         ({"checkpoint": "google/owlvit-base-patch32"}, "one or more text queries"),
         ({"checkpoint": "shapes-vit", "text": "a cat"}, "takes no text"),
         ({"checkpoint": "shapes-vit", "batch_size": "1.5"}, "Batch size must be a whole number"),
-        ({"checkpoint": "shapes-vit", "batch_size": 1.5}, "Batch size must be a whole number"),
-        ({"checkpoint": "shapes-vit", "batch_size": -1}, "Batch size must be a whole number"),
-        ({"checkpoint": "shapes-vit", "iterations": "many"}, "timed calls must be a whole number"),
     ]:
         with pytest.raises(BadInput, match=re.escape(said)):
             catalog.make_spec(**asked)

@@ -12,6 +12,7 @@ import pytest
 
 from demo.core import cores
 from demo.core.cores import Reading
+from demo.core.machine import whole_cores
 
 
 @pytest.fixture
@@ -38,19 +39,21 @@ def test_only_the_usable_cores_are_read_and_steal_is_busy(stat: Path) -> None:
     assert (reading.cores, reading.total, reading.busy) == (2, 12.0, pytest.approx(2.5))
 
 
-def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
-    for others, free in [(0.0, 4), (0.25, 4), (0.3, 3), (1.0, 3), (1.3, 2), (2.4, 1), (4.0, 1)]:
-        before, after = Reading(4, 0.0, 0.0, 0.0), Reading(4, 4.0, others + 0.5, 0.5)
-        assert after.free(after) is None
-        assert cores.whole_cores(before.free(after) or 0.0) == free
-
-
-def test_a_quota_bounds_what_is_free_and_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
-    before = Reading(8, 0.0, 0.0, 0.0)
-    assert before.free(Reading(8, 8.0, 3.0, 0.0)) == 2
-    assert before.free(Reading(8, 8.0, 7.0, 0.0)) == 1
+@pytest.mark.parametrize(
+    ("cores", "usable", "others", "whole"),
+    [
+        *[(4, 4, others, whole) for others, whole in [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)]],
+        (8, 2, 3.0, 2),  # a quota bounds what is free, and leaves room for others
+        (8, 2, 7.0, 1),
+    ],
+)
+def test_a_core_counts_as_taken_from_a_quarter_on_and_one_is_always_left(
+    cores: int, usable: int, others: float, whole: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo.core.cores.usable_cores", lambda: usable)
+    before, after = Reading(cores, 0.0, 0.0, 0.0), Reading(cores, float(cores), others + 0.5, 0.5)
+    assert after.free(after) is None
+    assert whole_cores(before.free(after) or 0.0) == whole
 
 
 @pytest.mark.parametrize(

@@ -1,76 +1,39 @@
 import re
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.core import format as fmt
 
 
-def test_a_latency_has_about_three_digits_and_a_unit() -> None:
-    for seconds, text in [
-        (0.00000413, "0.0041 ms"),
-        (0.0000197, "0.020 ms"),
-        (0.000431, "0.43 ms"),
-        (0.00102, "1.02 ms"),
-        (0.0144, "14.4 ms"),
-        (0.329, "329 ms"),
-        (0.9994, "999 ms"),
-        (0.9996, "1.00 s"),
-        (2.6, "2.60 s"),
-    ]:
-        assert fmt.latency(seconds) == text
+@pytest.mark.parametrize(
+    ("told", "texts"),
+    [
+        (
+            fmt.latency,
+            {
+                0.00000413: "0.0041 ms", 0.0000197: "0.020 ms", 0.000431: "0.43 ms", 0.0144: "14.4 ms",
+                0.9994: "999 ms", 0.9996: "1.00 s", 2.6: "2.60 s",
+            },
+        ),
+        (fmt.duration, {0.42: "0.4 s", 12.3: "12 s", 60: "60 s", 260: "4 min 20 s", 300: "5 min"}),
+        (fmt.work_time, {0.9: "0.9 s", 260: "4 min 20 s", 2530: "42 min", 12_600: "3.5 h", 432_000: "120 h"}),
+        (fmt.ratio, {2.294: "2.29×", 12.34: "12.3×", 0.098: "0.10×", 1.0: "1.00×"}),
+        (fmt.percent, {0.58: "58 %", 0.004: "0.4 %", 1.0: "100 %", -0.54: "-54 %", 0.0994: "9.9 %", 0.0996: "10 %"}),
+        (fmt.size, {0: "0 B", 999: "999 B", 812_000: "812 kB", 1_230_000_000: "1.23 GB", 5e12: "5000 GB"}),
+        (fmt.parameters, {86_567_656: "86.6 M", 431_080: "431 k", 1_000_000: "1.00 M"}),
+        (fmt.rate, {694.2: "694"}),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)  # fmt: skip
+def test_a_figure_has_about_three_digits_and_its_unit(told: Callable[[float], str], texts: dict[float, str]) -> None:
+    assert {value: told(value) for value in texts} == texts
 
 
-def test_a_duration_reads_as_one_would_say_it() -> None:
-    for seconds, text in [(0.42, "0.4 s"), (12.3, "12 s"), (60, "60 s"), (260, "4 min 20 s"), (300, "5 min")]:
-        assert fmt.duration(seconds) == text
-
-
-def test_an_amount_of_work_may_be_hours() -> None:
-    for seconds, text in [
-        (0.9, "0.9 s"),
-        (28.3, "28 s"),
-        (260, "4 min 20 s"),
-        (2530, "42 min"),
-        (12_600, "3.5 h"),
-        (432_000, "120 h"),
-    ]:
-        assert fmt.work_time(seconds) == text
-
-
-def test_a_ratio_carries_its_sign() -> None:
-    for value, text in [(2.294, "2.29×"), (12.34, "12.3×"), (0.098, "0.10×"), (1.0, "1.00×")]:
-        assert fmt.ratio(value) == text
-
-
-def test_an_interval_names_both_ends_and_the_unit_once() -> None:
+def test_an_interval_names_its_unit_once() -> None:
     assert fmt.ratio_ends(1.409, 1.452) == ("1.41", "1.45×")
-
-
-def test_a_share_is_a_percentage() -> None:
-    for share, text in [
-        (0.58, "58 %"),
-        (0.004, "0.4 %"),
-        (1.0, "100 %"),
-        (-0.54, "-54 %"),
-        (0.0994, "9.9 %"),
-        (0.0996, "10 %"),
-    ]:
-        assert fmt.percent(share) == text
-
-
-def test_bytes_are_counted_in_decimal_units() -> None:
-    for count, text in [(0, "0 B"), (999, "999 B"), (812_000, "812 kB"), (1_230_000_000, "1.23 GB"), (5e12, "5000 GB")]:
-        assert fmt.size(count) == text
-
-
-def test_parameters_are_counted_in_thousands_or_millions() -> None:
-    for count, text in [(86_567_656, "86.6 M"), (431_080, "431 k"), (1_000_000, "1.00 M")]:
-        assert fmt.parameters(count) == text
-
-
-def test_a_rate_is_a_number_of_three_digits() -> None:
-    assert fmt.rate(694.2) == "694"
 
 
 @given(st.floats(min_value=1e-7, max_value=1e6))
@@ -88,31 +51,15 @@ def test_a_longer_wait_never_reads_shorter(one: float, other: float) -> None:
     assert seconds(fmt.duration(shorter)) <= seconds(fmt.duration(longer)) + 0.5
 
 
-def test_letters_marks_and_composed_emoji_stay_as_they_are() -> None:
-    for text in [
+def test_letters_marks_and_composed_emoji_stay_and_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
+    for text in (
         "\U0001f469\u200d\U0001f4bb",
         "❤\ufe0f\u200d\U0001f525",
         "می\u200cخواهم",
-        "क\u094d\u200dष",
         "e\u0301",
         "黒\u3000猫",
         "a\u00a0b",
-    ]:
+    ):
         assert fmt.printable(text) == fmt.redact(text) == text
-
-
-def test_what_turns_text_around_or_cannot_be_seen_is_replaced() -> None:
-    for hidden in [
-        "\u202e",
-        "\u2066",
-        "\u200b",
-        "\ufeff",
-        "\x1b",
-        "\x9b",
-        "\x00",
-        "\u2028",
-        "\u200d",
-        "\u3164",
-        "\U000e0041",
-    ]:
+    for hidden in "\u202e\u2066\u200b\ufeff\x1b\x9b\x00\u2028\u200d\u3164\U000e0041":
         assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"

@@ -102,13 +102,8 @@ def test_why_the_gpu_cannot_be_used_stands_in_the_refusal() -> None:
 
 
 def test_a_search_leaves_out_what_its_machine_refuses() -> None:
-    def tried(name: str) -> set[str]:
-        found = ways(catalog.make_spec("shapes-vit"), MACHINES[name], other_formats=True)
-        return {way.spec.dtype for way in found if not way.refused}
-
-    assert tried("T4 small") == {"float32", "float16"}
-    assert tried("A100") == {"float32", "tf32", "float16", "bfloat16"}
-    assert tried("CPU") == {"float32", "float16", "bfloat16"}
+    found = ways(catalog.make_spec("shapes-vit"), MACHINES["T4 small"], other_formats=True)
+    assert {way.spec.dtype for way in found if not way.refused} == {"float32", "float16"}
 
 
 def test_the_advice_offers_nothing_that_the_result_s_machine_refuses() -> None:

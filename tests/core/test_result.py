@@ -72,19 +72,16 @@ def test_the_speedup_is_eager_over_compiled() -> None:
     assert speedup.verdict == "faster"
 
 
-def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
+def test_the_verdict_looks_at_the_interval_for_a_rerun_and_a_run_that_recompiled_while_timing_has_none() -> None:
     little = measurement(0.002 / 1.04)
     within = ok_result(compiled=little).speedup
     rerun = ok_result(compiled=little, spread=Spread("assumed", 0.03)).speedup
     assert within is not None and rerun is not None
     assert (within.verdict, rerun.verdict) == ("faster", "unsure")
+    assert within.basis == "within one process" and (within.low, within.high) == (within.within.low, within.within.high)
     assert rerun.within == dataclasses.replace(rerun.within, low=within.low, high=within.high)
-
-
-def test_a_run_that_recompiled_while_timing_is_void() -> None:
-    speedup = ok_result(compilation=Compilation(5.5, "cold", 2, recompiles_while_timing=1)).speedup
-    assert speedup is not None
-    assert speedup.verdict == "unsure"
+    void = ok_result(compilation=Compilation(5.5, "cold", 2, recompiles_while_timing=1)).speedup
+    assert void is not None and void.verdict == "unsure"
 
 
 def test_a_run_whose_threads_had_no_core_for_themselves_is_unsure() -> None:
@@ -126,36 +123,27 @@ def test_the_cost_of_a_break_is_compiled_with_it_over_compiled_without() -> None
     assert ok_result().break_cost is None
 
 
-def test_one_block_gives_no_interval() -> None:
+def test_one_block_gives_no_interval_and_the_control_pairs_the_blocks_that_both_have() -> None:
     assert ok_result(eager=measurement(0.002, blocks=1), compiled=measurement(0.001, blocks=1)).speedup is None
-
-
-def test_the_control_pairs_the_blocks_that_both_have() -> None:
     steady = Measurement((0.002,) * 48, None, (), 4)
     control = ok_result(eager=steady, control_times=Measurement((0.001,) * 20, None, (), 4)).control
-    assert control is not None
-    assert control.ratio == pytest.approx(2)
+    assert control is not None and control.ratio == pytest.approx(2)
 
 
-def test_break_even_counts_calls_until_compiling_has_paid() -> None:
-    result = ok_result()
-    saved = result.latencies["eager"] - result.latencies["compiled"]
-    assert result.break_even_calls == math.ceil(5.5 / saved)
-
-
-def test_the_work_until_compiling_has_paid_is_the_first_call_and_that_many_compiled_calls() -> None:
+def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
     result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
-    found, latencies = result.break_even(10.0), result.latencies
+    latencies = result.latencies
+    saved = latencies["eager"] - latencies["compiled"]
+    assert result.break_even_calls == math.ceil(5.5 / saved)
+    assert result.to_json()["break_even_seconds"] == result.break_even(5.5).seconds
+    found = result.break_even(10.0)
     assert found is not None and found.calls is not None and found.seconds is not None
     assert found.seconds == pytest.approx(10.0 + found.calls * latencies["compiled"])
-    saved = latencies["eager"] - latencies["compiled"]
     assert 0 <= found.calls * latencies["eager"] - found.seconds < saved
-
-
-def test_compiling_that_never_pays_has_no_work_until_then() -> None:
-    result, loss = ok_result(), ok_result(compiled=measurement(0.004))
-    assert result.to_json()["break_even_seconds"] == result.break_even(5.5).seconds
+    loss = ok_result(compiled=measurement(0.004))
     assert loss.to_json()["break_even_seconds"] is None and loss.break_even(5.5).seconds is None
+    wide = tuple(0.002 * (1 + 0.1 * (n % 5 - 2)) for n in range(48))  # compiling may gain nothing
+    assert ok_result(compiled=dataclasses.replace(measurement(0.002), wall_seconds=wide)).break_even(10.0).high is None
 
 
 def test_an_old_file_always_loads() -> None:
@@ -166,14 +154,6 @@ def test_an_old_file_always_loads() -> None:
     assert result.speedup.ratio == pytest.approx(old["speedup"]["ratio"], rel=0.05)
     assert result.eager is not None
     assert list(result.eager.wall_seconds) == old["eager"]["wall_seconds"]
-
-
-def test_compiling_that_may_gain_nothing_has_no_upper_bound():
-    slow = dataclasses.replace(
-        measurement(0.002), wall_seconds=tuple(0.002 * (1 + 0.1 * (n % 5 - 2)) for n in range(48))
-    )
-    found = ok_result(compiled=slow).break_even(10.0)
-    assert found.high is None
 
 
 def test_a_whole_request_holds_every_picture_of_the_batch():

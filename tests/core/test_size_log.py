@@ -13,9 +13,8 @@ def test_a_line_is_a_call_of_its_size_and_a_count_repeats_it() -> None:
     assert [str(size) for size in log[:2]] == ["4", "1 × 480 × 640"]
 
 
-@pytest.mark.parametrize(("batch", "padded"), [(1, 1), (2, 2), (3, 4), (5, 8), (8, 8), (9, 16)])
-def test_a_padded_batch_is_the_next_power_of_two(batch: int, padded: int) -> None:
-    assert Size(batch, 480, 640).padded() == Size(padded, 480, 640)
+def test_a_padded_batch_is_the_next_power_of_two() -> None:
+    assert [Size(batch, 480, 640).padded() for batch in (1, 3, 8, 9)] == [Size(n, 480, 640) for n in (1, 4, 8, 16)]
 
 
 @pytest.mark.parametrize(
@@ -26,9 +25,7 @@ def test_a_padded_batch_is_the_next_power_of_two(batch: int, padded: int) -> Non
         ("4", True, "the batch size and the prompt's tokens"),
         ("0 480 640", False, "a batch size is 1 to"),
         ("1 480 99999", False, "the largest is 2048"),
-        ("1 0 640", False, "the largest is 2048"),
         ("-1", False, "beside whole numbers"),
-        ("1001x 1", False, "more than 1000 calls at line 1"),
         ("999999x 1\n1", False, "more than 1000 calls at line 1"),
         ("# nothing\n", True, "holds no sizes"),
     ],

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.core.errors import BadInput
-from demo.core.spec import (
-    MAX_BATCH_SIZE,
-    MAX_PROMPT,
-    MIN_ITERATIONS,
-    OPTIONS,
-    TEXT_GENERATION,
-    RunSpec,
-)
+from demo.core.spec import MAX_BATCH_SIZE, MAX_PROMPT, MIN_ITERATIONS, OPTIONS, TEXT_GENERATION, RunSpec
 
 garbage: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -38,7 +31,6 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
     for field, value, allowed in [
         ("task", "image-captioning", "object-detection"),
         ("batch_size", 0, "from 1 to"),
-        ("batch_size", -1, "from 1 to"),
         ("batch_size", 1.5, "whole number"),
         ("batch_size", 10_000, str(MAX_BATCH_SIZE)),
         ("batch_size", True, "whole number"),
@@ -48,6 +40,16 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed() -> None:
         ("weights", "none", "random"),
         ("fullgraph", 1, "true or false"),
         ("iterations", 1, str(MIN_ITERATIONS)),
+        ("precision", 0.0, "precision must be a number from 0.001 to 0.2"),
+        ("precision", "fine", "precision"),
+        ("precision", float("nan"), "precision"),
+        ("most_seconds", 1e9, "most_seconds"),
+        ("threads", 0, "threads"),
+        ("attention", "flash", "attention"),
+        ("protocol", "quick", "protocol"),
+        ("cache", "off", "compile cache"),
+        ("compiler", "tvm", "compiler"),
+        ("dynamic", True, "dynamic"),
     ]:
         with pytest.raises(BadInput) as refusal:
             RunSpec(**{"checkpoint": "shapes-vit", "task": "image-classification", field: value})
@@ -67,22 +69,13 @@ def test_text_queries_are_a_tuple_of_texts_that_say_something() -> None:
             RunSpec("google/owlvit-base-patch32", "object-detection", text=text)
 
 
-def test_auto_becomes_the_device_that_was_used() -> None:
-    spec = RunSpec("shapes-vit", "image-classification", batch_size=2)
-    assert spec.on("cpu") == RunSpec("shapes-vit", "image-classification", batch_size=2, device="cpu")
+def test_departures_are_the_options_that_are_not_at_their_default() -> None:
+    spec = RunSpec("shapes-vit", "image-classification", mode="lite", threads=2)
+    assert spec.departures() == {"mode": "lite", "threads": 2}
 
 
-def test_the_settings_check_themselves():
+def test_settings_that_torch_does_not_have_together_are_refused_with_the_way_out():
     for changes, words in [
-        ({"precision": 0.0}, "precision must be a number from 0.001 to 0.2"),
-        ({"precision": "fine"}, "precision"),
-        ({"precision": float("nan")}, "precision"),
-        ({"most_seconds": 1e9}, "most_seconds"),
-        ({"threads": 0}, "threads"),
-        ({"attention": "flash"}, "attention"),
-        ({"protocol": "quick"}, "protocol"),
-        ({"cache": "off"}, "compile cache"),
-        ({"channels_last": 1}, "channels_last"),
         ({"protocol": "as published", "iterations": 20}, "300 calls"),
         ({"graph_break": True, "fullgraph": True}, "switch graph_break or fullgraph off"),
         ({"scope": "layers", "graph_break": True}, "switch graph_break off, or choose scope model"),
@@ -91,8 +84,6 @@ def test_the_settings_check_themselves():
         ({"compiler": "aot", "another_size": True}, "switch another_size off, or choose compiler jit"),
         ({"compiler": "aot", "mode": "reduce-overhead"}, "Choose mode default, max-autotune-no-cudagraphs, lite, or"),
         ({"compiler": "aot", "mode": "max-autotune"}, "or compiler jit"),
-        ({"compiler": "tvm"}, "compiler"),
-        ({"dynamic": True}, "dynamic"),
     ]:
         with pytest.raises(BadInput, match=words):
             RunSpec("shapes-vit", "image-classification", **changes)
@@ -101,12 +92,10 @@ def test_the_settings_check_themselves():
 def test_prompt_and_tokens_check_themselves() -> None:
     for changes, words in [
         ({"prompt": ""}, "Text generation needs a prompt, the text to go on from. Give one."),
-        ({"prompt": " \n\t"}, "Text generation needs a prompt"),
         ({"prompt": None}, "The prompt is a text. Given: None."),
         ({"prompt": "half \ud83d"}, "The prompt holds half a character (a lone surrogate). Type it anew."),
         ({"prompt": "a" * 30_000}, f"The prompt may have {MAX_PROMPT:,} characters. Given: 30,000."),
-        ({"tokens": 0}, "The number of tokens must be a whole number from 2 to 4096. Given: 0."),
-        ({"tokens": 1}, "from 2 to 4096. Given: 1."),
+        ({"tokens": 1}, "The number of tokens must be a whole number from 2 to 4096. Given: 1."),
         ({"tokens": 100_000}, "from 2 to 4096. Given: 100000."),
         ({"channels_last": True}, "cannot use channels_last. Leave that out."),
         ({"compiler": "aot"}, "choose compiler jit"),
@@ -130,8 +119,3 @@ def test_every_option_has_its_own_flag_and_an_older_name_still_works() -> None:
     flags = [flag for option in OPTIONS.values() for flag in option.flags]
     assert len(set(flags)) == len(flags)
     assert OPTIONS["most_seconds"].flags == ("--max-seconds", "--most-seconds")
-
-
-def test_departures_are_the_options_that_are_not_at_their_default() -> None:
-    spec = RunSpec("shapes-vit", "image-classification", mode="lite", threads=2)
-    assert spec.departures() == {"mode": "lite", "threads": 2}

@@ -101,6 +101,8 @@ def test_a_program_is_short_and_formatted_and_imports_what_it_needs(spec: RunSpe
         imported = {alias.name for node in imports for alias in node.names}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert imported <= used
+        if spec.compiler != "aot" and spec.scope == "model":
+            assert text.index("run(model)  # eager first") < text.index("torch.compile(")
         modules = {"torch", "transformers", "Image", "os", "copy", "runpy", "statistics", "timeit"}
         assert used & modules <= imported and "demo" not in imported
         assert "/home/me" not in text
@@ -141,20 +143,12 @@ def test_a_program_runs_as_the_machine_let_its_run() -> None:
     assert 'os.environ.setdefault("GOMP_SPINCOUNT", "3000")' in waiting
 
 
-def test_a_program_calls_eager_first_which_decides_what_is_compiled() -> None:
-    for made in (script, snippet):
-        text = made(ok_result())
-        assert text.index("run(model)  # eager first") < text.index("torch.compile(")
-
-
-def test_a_checkpoint_whose_published_config_does_not_load_gets_this_projects() -> None:
+def test_a_checkpoint_is_loaded_with_a_config_that_loads_and_a_class_that_knows_it() -> None:
     for name in ("facebook/detr-resnet-50", "microsoft/conditional-detr-resnet-50"):
-        text = script(ok_result(spec=spec_of(name)))
-        assert f'AutoConfig.from_pretrained("assets/configs/{name.replace("/", "--")}"' in text
-        assert f'source, files = "{name}"' in text and "config=config" in text
+        own = script(ok_result(spec=spec_of(name)))
+        assert f'AutoConfig.from_pretrained("assets/configs/{name.replace("/", "--")}"' in own
+        assert f'source, files = "{name}"' in own and "config=config" in own
 
-
-def test_a_named_checkpoint_is_loaded_with_a_class_that_knows_its_config() -> None:
     def of(task: str, *text: str) -> str:
         return script(ok_result(spec=RunSpec("someone/model", task, device="cpu", text=text)))
 
@@ -225,6 +219,12 @@ def test_with_random_weights_a_prompt_has_the_tokens_of_the_run() -> None:
     assert "vocab_size, (1, 7))" in script(ok_result(spec=spec, generation=Generation(7, 71, 1000)))
 
 
+def test_a_failed_run_has_a_script_for_a_report_and_variants_that_did_not_fit_together_have_none() -> None:
+    assert "out_of_memory" in script(failed_result())
+    with pytest.raises(BadInput, match="one after the other"):
+        script(ok_result(interleaved=False))
+
+
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "shapes-gemma", "a folder/it's mine"])
 def test_the_commands_for_a_shorter_start_can_be_typed(checkpoint: str) -> None:
     spec = dataclasses.replace(ok_result().spec, checkpoint=checkpoint, batch_size=3, weights="random")
@@ -234,15 +234,6 @@ def test_the_commands_for_a_shorter_start_can_be_typed(checkpoint: str) -> None:
     parsed = [parser().parse_args(shlex.split(line, comments=True)[3:]) for line in commands]
     assert len(parsed) == (2 if checkpoint == "shapes-gemma" else 3)
     assert parsed[0].checkpoints == [checkpoint] and getattr(parsed[-1], "checkpoint", checkpoint) == checkpoint
-
-
-def test_a_failed_run_has_a_script_for_a_report() -> None:
-    assert "out_of_memory" in script(failed_result())
-
-
-def test_variants_that_did_not_fit_together_are_refused_with_a_sentence() -> None:
-    with pytest.raises(BadInput, match="one after the other"):
-        script(ok_result(interleaved=False))
 
 
 def test_the_command_prints_the_script_of_a_stored_run(

@@ -16,7 +16,7 @@ from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import details, markdown, sentences, why_parts
-from demo.ui.html import sections
+from demo.ui.html import results
 
 OLD = sentences.basis(ok_result(), ENGLISH)
 """What an interval rests on in a result of before the spread between processes was taken in."""
@@ -85,7 +85,7 @@ def test_what_the_added_break_costs_is_told_wherever_a_run_is() -> None:
     ]:
         broken = dataclasses.replace(ok_result().spec, graph_break=True)
         result = ok_result(spec=broken, with_break=measurement(with_break))
-        page = " ".join(re.sub(r"<[^>]+>", " ", sections.parts(result, ENGLISH)["compiled"]).split())
+        page = " ".join(re.sub(r"<[^>]+>", " ", results.parts(result, ENGLISH)["compiled"]).split())
         for text in (" ".join(terminal.report(result).split()), page, markdown.of_run(result)):
             assert f"The graph breaks {told}" in text
         assert sentences.break_interval(result, ENGLISH) == interval
@@ -105,7 +105,7 @@ def test_no_table_names_the_batch_or_the_weights_of_a_model_of_ones_own() -> Non
 def test_what_compiling_before_eager_gives_is_told_with_what_to_do() -> None:
     first = CompiledFirst(2, (GraphBreak("a lock", "hooks.py:27"),) * 2, "a lock")
     good = ok_result(compilation=Compilation(5.5, "cold", 1, compiled_first=first))
-    page = re.sub(r"<[^>]+>", " ", sections.parts(good, ENGLISH)["compiled"])
+    page = re.sub(r"<[^>]+>", " ", results.parts(good, ENGLISH)["compiled"])
     report = " ".join(terminal.report(good).split())
     for text in (report, page, markdown.of_run(good)):
         assert "Compiled before any eager call, this model becomes 2 graphs, 2 breaks." in text
@@ -150,7 +150,7 @@ def test_a_word_of_a_newer_worker_is_quoted_as_it_is() -> None:
     japanese = LANGUAGES["ja"]
     result = ok_result(compilation=newer)
     assert ("CUDA graphs", "partly") in [row[:2] for row in rows(result)]
-    assert japanese.quoted("partly") in sections.whole(result, japanese)
+    assert japanese.quoted("partly") in results.whole(result, japanese)
     part = details.pays(result, ENGLISH)
     assert part is not None and part.table == (["", "empty cache"], [["keys", "1.0 s"]])
 
@@ -199,7 +199,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         end_to_end=EndToEnd(0.004, 0.0001, 0.002),
         machine_states=(HostSample(0.0, 0.05, gpu), HostSample(0.5, 0.15, gpu)),
     )
-    told = " ".join(re.sub(r"<[^>]+>", " ", sections.whole(result, ENGLISH)).split())
+    told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result, ENGLISH)).split())
     for text in (
         "58 % of eager",
         "images a second, back to back 200 –",

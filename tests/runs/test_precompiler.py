@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import runpy
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_faults import ROOT, SCENE, descriptors, gone, needs_linux
+import torch
+from test_faults import SCENE, descriptors, gone, needs_linux
 
 from demo.core import limits
 from demo.runs import precompiler as precompiling
@@ -37,10 +36,10 @@ def left_in(temp: Path) -> list[str]:
 def test_a_compile_that_never_ends_is_given_up_after_the_time_of_a_run(
     stuck: Precompiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(seconds=2.0))
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(seconds=1.0))
     told = list(stuck.compile(TWO, SCENE))
     assert set(told) == {(0, 2)}
-    assert "it took longer than 2.0 s" in caplog.text
+    assert "it took longer than 1.0 s" in caplog.text
     assert gone(f"STUCK_FORK={tmp_path / 'fork'}")
     assert left_in(tmp_path / "temp") == []
 
@@ -62,19 +61,15 @@ def test_where_nothing_can_be_started_nothing_is_left_and_the_runs_go_on(
     assert left_in(tmp_path / "temp") == []
 
 
-def test_what_forks_looks_for_a_gpu_without_starting_cuda() -> None:
+def test_what_forks_looks_for_a_gpu_without_starting_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look through CUDA's runtime spoils every fork: "Cannot re-initialize CUDA in forked subprocess".
 
-    The module imports `demo.backend.precompile` before anything else, so what holds for it holds for that one.
+    `demo.backend.cache_artifacts` imports `demo.backend.precompile` before anything else, so what holds for this one
+    holds for that one.
     """
-    look = """
-import demo.backend.cache_artifacts, torch
-def spoiled():
-    raise SystemExit("CUDA was started")
-torch._C._cuda_getDeviceCount = spoiled
-torch.cuda._device_count_nvml = lambda: 1
-assert torch.cuda.is_available()
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTORCH_NVML_BASED_CUDA_CHECK"}
-    done = subprocess.run([sys.executable, "-c", look], env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "")
+    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK")
+    runpy.run_module("demo.backend.precompile")
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: pytest.fail("CUDA was started"), raising=False)
+    monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 1)
+    assert torch.cuda.is_available()

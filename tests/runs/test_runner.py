@@ -30,11 +30,10 @@ TINY = catalog.make_spec(checkpoint="shapes-vit", task="image-classification", i
 QUICK = "tests.quick_faulty_worker"
 
 
-def faulty(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 300) -> Runner:
+def faulty(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setenv("FAULT", fault)
     monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
-    history = History(tmp_path / "history.sqlite3")
-    return Runner(history, timeout_seconds=timeout_seconds, worker_module=QUICK)
+    return Runner(History(tmp_path / "history.sqlite3"), worker_module=QUICK)
 
 
 def last(runner: Runner, cancel: threading.Event | None = None) -> RunResult:
@@ -139,9 +138,12 @@ def children(pid: int) -> list[int]:
 
 
 def test_a_run_past_its_limit_is_timed_out(tmp_path, monkeypatch):
-    result = last(faulty("hangs with a child", tmp_path, monkeypatch, timeout_seconds=6.0))
-    assert (result.status, result.failure.phase) == ("timed_out", "compile")
-    assert "WORTH_COMPILING_TIMEOUT" in result.failure.remedy
+    runner = faulty("hangs with a child", tmp_path, monkeypatch)
+    for event in runner.run(TINY, SCENE):
+        if isinstance(event, Progress) and event.phase == "compile":
+            runner.timeout_seconds = 0.1
+    assert (event.status, event.failure.phase) == ("timed_out", "compile")
+    assert "WORTH_COMPILING_TIMEOUT" in event.failure.remedy
 
 
 def test_what_a_worker_refuses_leaves_no_trace_in_the_history(tmp_path):

@@ -21,21 +21,7 @@ from demo.sweep.cells import Cell
 from demo.sweep.table import write_table
 
 COMMAND = "=cmd|' /C calc'!A0"
-FORMULAS = (
-    COMMAND,
-    "+1+cmd|x",
-    "-2+3",
-    "@SUM(A1)",
-    "\t=1",
-    "\rx",
-    "\n=1",
-    "  =1+1",
-    "＝1",
-    "－1",
-    "'=1",
-    "-",
-    "=1;2",
-)
+FORMULAS = (COMMAND, "+1+cmd|x", "-2+3", "@SUM(A1)", "\t=1", "\rx", "\n=1", "  =1+1", "＝1", "－1", "'=1", "-", "=1;2")
 HARMLESS = ("a\r=1", "-0.5", "+1", "1e-3", "-1.5E+10", "a=b", "'quoted'", "", "shapes-vit", "مرحبا", "a\n=1")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import ENVIRONMENT, failed_result, full_result, ok_result
+from samples import failed_result, full_result, ok_result
 
 from demo.core.errors import BadInput
 from demo.core.result import Failure, RunResult
@@ -28,20 +28,16 @@ def read(content: bytes, format: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_table_has_a_row_for_every_result_with_what_was_measured_and_gaps_elsewhere(format: str) -> None:
-    table = read(export.encoded(RESULTS, format), format)
+    message = 'a "quoted", comma\nand caf'  # commas, quotes, lines and broken names survive
+    broken = failed_result(failure=Failure("compile", message + "\udce9", ""))
+    table = read(export.encoded([ok_result(), broken], format), format)
     assert list(table.columns) == list(columns.EXPORTED)
     ok, failed = table.iloc[0], table.iloc[1]
     assert (ok["id"], ok["status"], ok["batch_size"]) == (ok_result().id, "ok", 1)
     assert ok["eager_median_ms"] == pytest.approx(2.04)
-    assert ok["speedup"] == pytest.approx(2.0, abs=0.01)
-    assert ok["speedup_low"] <= ok["speedup"] <= ok["speedup_high"]
     assert (failed["status"], failed["failure_stage"]) == ("out_of_memory", "compile")
+    assert failed["failure_message"] == message + "\\udce9"
     assert pd.isna(failed["speedup"]) and pd.isna(failed["eager_median_ms"]) and pd.isna(failed["graphs"])
-
-
-def test_json_keeps_everything() -> None:
-    read_back = [RunResult.from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))]
-    assert read_back == RESULTS
 
 
 def test_columns_have_the_same_types_whatever_was_measured() -> None:
@@ -50,32 +46,14 @@ def test_columns_have_the_same_types_whatever_was_measured() -> None:
         assert len(export.table(results)) == len(results)
 
 
-def test_commas_quotes_lines_and_broken_names_survive() -> None:
-    message = 'a "quoted", comma\nand caf'
-    result = failed_result(failure=Failure("load", message + "\udce9", ""), environment=ENVIRONMENT)
-    for format in ("csv", "parquet"):
-        assert read(export.encoded([result], format), format)["failure_message"][0] == message + "\\udce9"
-
-
-def test_every_column_holds_the_figure_of_its_name() -> None:
-    """As the JSON has it: the columns that are called there as here, or begin with the part that they stand in."""
+def test_an_option_stands_in_the_column_of_its_name_and_what_torch_used_in_another() -> None:
+    """The figures are held in test_columns.py."""
     asked = {"threads": 3, "iterations": 40, "precision": 0.02, "most_seconds": 5.0, "channels_last": True}
     asked |= {"batch_size": 2, "mode": "lite", "dtype": "bfloat16", "attention": "sdpa", "profile": "on"}
-    restless = tuple(0.001 * (1 + 0.01 * (call % 7)) for call in range(48))
-    compiled = dataclasses.replace(full_result().compiled, wall_seconds=restless)
-    result = full_result(spec=dataclasses.replace(ok_result().spec, **asked), compiled=compiled)
-    data, row = result.to_json(), export.row(result)
-    for name, value in asked.items():
-        assert row[{"threads": "threads_asked"}.get(name, name)] == value, name
-    assert row["threads"] == data["environment"]["threads"] != asked["threads"]
-    for part in ("eager", "compiled", "control", "speedup"):
-        for name, value in data[part].items():
-            if f"{part}_{name}" in row:
-                assert row[f"{part}_{name}"] == value, (part, name)
-    assert (row["speedup"], row["verdict"]) == (data["speedup"]["ratio"], data["speedup"]["verdict"])
-    assert row["control_low"] < row["control_high"] and row["speedup_low"] < row["speedup_high"]
-    assert row["eager_calls"] == len(data["eager"]["wall_seconds"])
-    assert row["break_even_calls"] == data["break_even_calls"] and row["parity"] == data["parity"]["verdict"]
+    result = full_result(spec=dataclasses.replace(ok_result().spec, **asked))
+    row = export.row(result)
+    assert {name: row[{"threads": "threads_asked"}.get(name, name)] for name in asked} == asked
+    assert row["threads"] == result.environment.threads != asked["threads"]
 
 
 def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
@@ -96,7 +74,8 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
 # ---- a full store
 
 
-def test_json_in_pieces_is_the_json_of_the_whole_list() -> None:
+def test_json_keeps_everything_and_in_pieces_is_the_json_of_the_whole_list() -> None:
+    assert [RunResult.from_json(one) for one in json.loads(export.encoded(RESULTS, "json"))] == RESULTS
     for results in ([], RESULTS[:1], RESULTS):
         whole = [result.to_json() for result in results]
         for indent in (1, 2):

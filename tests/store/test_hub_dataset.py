@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,12 +68,16 @@ class Hub:
         return done
 
 
-def pushing(hub: Hub) -> Any:
-    return lambda **asked: CommitScheduler(**asked, hf_api=hub)  # type: ignore[arg-type]
+@contextmanager
+def opened(scheduler: Any) -> Iterator[History]:
+    """The history, once its thread has made, or failed to make, its scheduler; `scheduler` may be a `Hub`."""
+    make = (lambda **asked: CommitScheduler(**asked, hf_api=scheduler)) if isinstance(scheduler, Hub) else scheduler
+    with hub_dataset.open_history(make) as history:
+        connected(history)
+        yield history
 
 
 def connected(history: History) -> None:
-    """Waits until the history's thread has made, or failed to make, its scheduler."""
     assert isinstance(history, hub_dataset.PushedHistory)
     with history.connecting:
         pass
@@ -83,17 +90,16 @@ def test_without_the_variable_nothing_is_pushed(monkeypatch: pytest.MonkeyPatch)
         assert type(history) is History
 
 
-@pytest.mark.parametrize("name", ["no-owner", "a/b/c", "https://huggingface.co/a/b", "a b/c"])
-def test_what_is_no_dataset_is_refused_with_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(hub_dataset.VARIABLE, name)
-    with pytest.raises(BadInput, match="owner/name"), hub_dataset.open_history():
-        pass
+def test_what_is_no_dataset_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no-owner", "a/b/c", "https://huggingface.co/a/b", "a b/c"):
+        monkeypatch.setenv(hub_dataset.VARIABLE, name)
+        with pytest.raises(BadInput, match="owner/name"), hub_dataset.open_history():
+            pass
 
 
 def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
     hub = Hub()
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub) as history:
         history.append(ok_result())
         history.append(failed_result())
     assert hub.created[0]["repo_type"] == "dataset" and hub.created[0]["private"] is True
@@ -109,8 +115,7 @@ def test_results_are_pushed_and_stored_here_too(data_folder: Path) -> None:
 def test_a_file_of_results_that_is_full_here_is_no_reason_not_to_push(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub()
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=1))
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub) as history:
         with pytest.raises(HistoryError, match="reached its limit"):
             history.append(ok_result())
     assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
@@ -120,24 +125,30 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_program(caplog: pytest.L
     def unreachable(**_: Any) -> Any:
         raise ConnectionError("no way to the Hub")
 
-    with hub_dataset.open_history(unreachable) as history:
-        connected(history)
+    with opened(unreachable) as history:
         assert history.append(ok_result()) is None
     assert "no way to the Hub" in caplog.text
     hub = Hub()
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub):
+        pass
     assert hub.runs() == ["runs/2026-11-21/20261121T090000-abcdef.json"]
 
 
-def test_a_push_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_push_that_fails_and_a_folder_that_cannot_be_written_harm_no_run(
+    data_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     hub = Hub()
     hub.create_commit = lambda **_: (_ for _ in ()).throw(OSError("the dataset is full"))  # type: ignore[method-assign]
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub) as history:
         history.append(ok_result())
         assert history.all() == [ok_result()]
     assert "the dataset is full" in caplog.text
+    shutil.rmtree(data_folder / hub_dataset.FOLDER)
+    (data_folder / hub_dataset.FOLDER).write_text("a file in the way")
+    with opened(Hub()) as history:
+        history.append(failed_result())
+        assert history.all() == [failed_result(), ok_result()]
+    assert "was not prepared" in caplog.text
 
 
 def test_a_hub_that_does_not_answer_holds_up_neither_the_start_nor_a_run_nor_the_end() -> None:
@@ -156,49 +167,34 @@ def test_a_hub_that_does_not_answer_holds_up_neither_the_start_nor_a_run_nor_the
     connected(history)
 
 
-def test_a_folder_that_cannot_be_written_harms_no_run(data_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (data_folder / hub_dataset.FOLDER).write_text("a file in the way")
-    with hub_dataset.open_history(pushing(Hub())) as history:
-        connected(history)
-        history.append(ok_result())
-        assert history.all() == [ok_result()]
-    assert "was not prepared" in caplog.text
-
-
 def test_a_run_deleted_before_it_was_pushed_is_never_pushed() -> None:
     with hub_dataset.open_history(lambda **_: time.sleep(0)) as history:
         history.append(ok_result())
         history.append(failed_result())
         history.delete([ok_result().id])
     hub = Hub()
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub):
+        pass
     assert hub.runs() == ["runs/2026-11-21/20261121T090100-fedcba.json"]
     assert [row["id"] for row in hub.rows()] == [failed_result().id]
 
 
 def test_the_only_row_of_a_file_leaves_the_hub_too_also_when_the_command_line_deletes_it() -> None:
     hub = Hub()
-    for delete in (lambda history: history.delete([ok_result().id]), lambda _: command_delete()):
-        with hub_dataset.open_history(pushing(hub)) as history:
-            connected(history)
+    command = ["history", "delete", "--yes", ok_result().id]
+    for delete in (lambda history: history.delete([ok_result().id]), lambda _: main(command)):
+        with opened(hub) as history:
             history.append(ok_result())
         assert [row["id"] for row in hub.rows()] == [ok_result().id]
-        with hub_dataset.open_history(pushing(hub)) as history:
-            connected(history)
+        with opened(hub) as history:
             delete(history)
         assert hub.rows() == []
-
-
-def command_delete() -> None:
-    assert main(["history", "delete", "--yes", ok_result().id]) == 0
 
 
 def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:
     hub = Hub()
     recompiled = Compilation(1.0, "cold", 1, recompiles_while_timing=2)
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub) as history:
         history.append(ok_result())
         history.append(text_result(id="text"))
         history.append(ok_result(id="next-day", started_at="2026-11-22T00:00:00Z"))
@@ -212,8 +208,7 @@ def test_rows_of_a_day_are_one_file_that_holds_what_a_table_exports() -> None:
 
 def test_rows_that_were_pushed_are_pushed_again_without_a_deleted_one(data_folder: Path) -> None:
     hub = Hub()
-    with hub_dataset.open_history(pushing(hub)) as history:
-        connected(history)
+    with opened(hub) as history:
         history.append(ok_result())
         history.append(failed_result())
         (data_folder / "dataset" / "rows" / "2026-11-01-damaged.parquet").write_bytes(b"half a file")

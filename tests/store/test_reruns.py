@@ -53,9 +53,10 @@ def pool_after(earlier: list[RunResult], tmp_path: Path, **changes: Any) -> list
     return [one.id for one in comparable(result, history.same_settings(result))]
 
 
-def test_without_a_history_the_spread_is_assumed(tmp_path: Path) -> None:
-    assert spread_after([], tmp_path) == ASSUMED
+def test_without_a_history_or_from_runs_of_the_same_settings_alone_the_spread_is_assumed(tmp_path: Path) -> None:
+    """Those are the processes of the answer itself."""
     assert spread(run(), []) == ASSUMED
+    assert spread_after(reruns(0.02, 10), tmp_path) == ASSUMED
 
 
 def test_all_runs_of_the_same_settings_are_the_pool_however_they_were_timed(tmp_path: Path) -> None:
@@ -67,14 +68,19 @@ def test_all_runs_of_the_same_settings_are_the_pool_however_they_were_timed(tmp_
 
 @pytest.mark.parametrize("field", ["transformers", "threads", "torch", "device_name", "driver", "triton"])
 def test_other_versions_threads_and_machines_are_in_no_pool(field: str, tmp_path: Path) -> None:
-    changed: Any = 7 if field == "threads" else "another"
-    other = run(environment=dataclasses.replace(ENVIRONMENT, **{field: changed}))
+    other = run(environment=dataclasses.replace(ENVIRONMENT, **{field: 7 if field == "threads" else "another"}))
     assert pool_after([other], tmp_path) == []
 
 
 def test_a_run_without_an_answer_is_in_no_pool(tmp_path: Path) -> None:
     void = run(compilation=dataclasses.replace(ok_result().compilation, recompiles_while_timing=1))
     assert pool_after([void, run(status="failed")], tmp_path) == []
+
+
+def test_a_row_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    impossible = run()
+    object.__setattr__(impossible.spec, "batch_size", -1)
+    assert spread_after([impossible, *reruns(0.02, 7, spec=vit(2))], tmp_path).basis == "this machine"
 
 
 def test_the_newest_runs_are_the_pool(tmp_path: Path) -> None:
@@ -85,10 +91,6 @@ def test_the_newest_runs_are_the_pool(tmp_path: Path) -> None:
 def test_a_process_that_an_answer_rested_on_counts_also_where_its_run_was_deleted() -> None:
     first = run()
     assert [one.id for one in comparable(run(), [], first.as_processes())] == [first.id]
-
-
-def test_runs_of_the_same_settings_tell_nothing_of_the_spread_beside_them(tmp_path: Path) -> None:
-    assert spread_after(reruns(0.02, 10), tmp_path) == ASSUMED
 
 
 def test_specs_that_were_repeated_here_are_pooled(tmp_path: Path) -> None:
@@ -123,9 +125,3 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None
     between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
     assert between > 0.01
     assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
-
-
-def test_a_row_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
-    impossible = run()
-    object.__setattr__(impossible.spec, "batch_size", -1)
-    assert spread_after([impossible, *reruns(0.02, 7, spec=vit(2))], tmp_path).basis == "this machine"

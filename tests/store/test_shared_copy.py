@@ -40,10 +40,6 @@ def online(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
         yield fetched
 
 
-def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-
-
 def looked(copy: SharedCopy) -> Shared:
     """What the copy says when its thread is done."""
     copy._due = 0.0  # as if the last look were long ago
@@ -67,14 +63,18 @@ def test_rows_come_from_the_hub_and_nobody_waits_for_them(tmp_path: Path, online
     assert shared.fetched_at and shared.problem is None and len(online) == 1
 
 
-def test_without_the_hub_the_last_copy_stays_and_says_of_when_it_is(
-    tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+def test_without_the_hub_or_its_leave_the_last_copy_stays_and_says_of_when_it_is(
+    online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = SharedCopy(DATASET)
     before = looked(copy)
-    go_offline(monkeypatch)
-    after = looked(copy)
-    assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
+    for status, code in ((401, "RepoNotFound"), (403, "GatedRepo"), (500, ""), (0, "")):
+        if status:
+            monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", (status, {"X-Error-Code": code}))
+        else:
+            monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        after = looked(copy)
+        assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
     restarted = looked(SharedCopy(DATASET))
     assert (restarted.rows, restarted.fetched_at, restarted.problem) == ((), "", "failed")
 
@@ -93,20 +93,10 @@ def test_a_new_push_is_fetched_an_old_file_is_not_again_and_its_former_version_g
     assert [file.name for file in (tmp_path / "cache").rglob("*.parquet")] == ["2026-11-20-cafe.parquet"]
 
 
-def test_a_dataset_without_rows_is_no_failure(tmp_path: Path, repository: Path, online: list[str]) -> None:
+def test_a_dataset_without_rows_is_no_failure(repository: Path, online: list[str]) -> None:
     (repository / NAME).unlink()
-    (repository / "rows").rmdir()
     shared = looked(SharedCopy(DATASET))
     assert shared.rows == () and shared.fetched_at and shared.problem is None
-
-
-def test_a_hub_that_refuses_leaves_the_last_copy(online: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = SharedCopy(DATASET)
-    before = looked(copy)
-    for status, code in ((401, "RepoNotFound"), (403, "GatedRepo"), (404, "RepoNotFound"), (500, "")):
-        monkeypatch.setitem(hub_stub.FAILURES, f"datasets/{DATASET}", (status, {"X-Error-Code": code}))
-        after = looked(copy)
-        assert (after.rows, after.fetched_at, after.problem) == (before.rows, before.fetched_at, "failed")
 
 
 def test_only_what_was_listed_is_fetched_and_an_old_copy_is_not_called_new(
@@ -147,9 +137,7 @@ def test_more_files_than_fit_leave_the_newest_days(
     assert [row.id for row in shared.rows] == [cells()["id"], "day-02"] and shared.cut and len(online) == 2
 
 
-def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(
-    tmp_path: Path, repository: Path, online: list[str]
-) -> None:
+def test_a_bad_file_and_a_bad_row_are_counted_and_harm_nothing_else(repository: Path, online: list[str]) -> None:
     (repository / "rows" / "2026-11-20-bad.parquet").write_bytes(b"PAR1 and no more")
     write(repository, [cells(id="good"), cells(speedup=float("nan"))], "rows/2026-11-20-half.parquet")
     shared = looked(SharedCopy(DATASET))

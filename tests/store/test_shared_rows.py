@@ -42,47 +42,25 @@ def test_an_out_of_memory_is_a_row_and_a_cancelled_run_is_none(tmp_path: Path) -
 
 
 UNREADABLE = (ValueError, TypeError, OSError, pyarrow.ArrowException)
-BAD_CELLS = [
-    {"eager_ms": -1.0},
-    {"eager_ms": math.nan},
-    {"compiled_ms": math.inf},
-    {"compiled_ms": 1e300},
-    {"eager_ms": None},
-    {"speedup_low": 5.0},
-    {"speedup_high": 1e300},
-    {"verdict": "fastest"},
-    {"verdict": "slower"},
-    {"verdict": "same"},
-    {"speedup_low": 0.9},
-    {"compiled_ms": 10.0},
-    {"status": "splendid"},
-    {"threads": 0},
-    {"threads": 2**60},
-    {"batch_size": 100_000},
-    {"mode": "<b>turbo</b>"},
-    {"checkpoint": "<script>alert(1)</script>"},
-    {"checkpoint": "[click](https://example.com)"},
-    {"checkpoint": "/etc/passwd"},
-    {"checkpoint": "a" * 97},
-    {"task": "own-model", "checkpoint": "model"},
-    {"device_name": "Tesla\N{RIGHT-TO-LEFT OVERRIDE} 4T"},
-    {"device_name": "Tesla\x1b[31m T4"},
-    {"device_name": "<img src=x onerror=alert(1)>"},
-    {"device_name": ""},
-    {"device_name": None},
-    {"torch": "new"},
-    {"started_at": "9999-01-01T00:00:00Z"},
-    {"started_at": "2026-02-31T00:00:00Z"},
-    {"started_at": "yesterday"},
-    {"id": "../../x"},
-]
+BAD_CELLS: list[dict[str, Any]] = [
+    {"eager_ms": -1.0}, {"eager_ms": math.nan}, {"compiled_ms": math.inf}, {"compiled_ms": 1e300}, {"eager_ms": None},
+    {"compiled_ms": 10.0}, {"speedup_low": 5.0}, {"speedup_low": 0.9}, {"speedup_high": 1e300},
+    {"verdict": "fastest"}, {"verdict": "slower"}, {"verdict": "same"}, {"status": "splendid"},
+    {"threads": 0}, {"threads": 2**60}, {"batch_size": 100_000}, {"mode": "<b>turbo</b>"},
+    {"checkpoint": "<script>alert(1)</script>"}, {"checkpoint": "[click](https://example.com)"},
+    {"checkpoint": "/etc/passwd"}, {"checkpoint": "a" * 97}, {"task": "own-model", "checkpoint": "model"},
+    {"device_name": "Tesla\N{RIGHT-TO-LEFT OVERRIDE} 4T"}, {"device_name": "Tesla\x1b[31m T4"},
+    {"device_name": "<img src=x onerror=alert(1)>"}, {"device_name": ""}, {"device_name": None},
+    {"torch": "new"}, {"id": "../../x"},
+    {"started_at": "9999-01-01T00:00:00Z"}, {"started_at": "2026-02-31T00:00:00Z"}, {"started_at": "yesterday"},
+]  # fmt: skip
 
 
 def test_a_bad_row_costs_itself_only(tmp_path: Path) -> None:
-    rows = [cells(id=f"good-{place // 2}") if place % 2 else cells(**BAD_CELLS[place // 2]) for place in range(64)]
+    rows = [row for place, bad in enumerate(BAD_CELLS) for row in (cells(**bad), cells(id=f"good-{place}"))]
     read, unreadable = shared_rows.read(write(tmp_path, rows))
-    assert [row.id for row in read] == [f"good-{number}" for number in range(32)]
-    assert len(BAD_CELLS) == unreadable == 32
+    assert [row.id for row in read] == [f"good-{place}" for place in range(len(BAD_CELLS))]
+    assert unreadable == len(BAD_CELLS)
 
 
 def test_a_column_of_another_type_costs_its_file_only(tmp_path: Path) -> None:

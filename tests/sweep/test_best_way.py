@@ -34,6 +34,10 @@ SEEN = hashlib.sha256(PICTURE.read_bytes()).hexdigest()
 SECONDS = {"freezing": 0.004, "lite": 0.005, "package": 0.007, "layers": 0.009, "default": 0.008}
 
 
+def seconds_of(name: str) -> float:
+    return SECONDS.get(name, 0.009)
+
+
 def way_of(spec: RunSpec) -> str:
     return next(way.name for way in reversed(ways(SPEC, MACHINE, True)) if way.spec == compiled_spec(spec))
 
@@ -97,47 +101,37 @@ def searched(runner: Made, minutes: float = 60.0, **more: Any) -> Search:
 
 
 def test_every_way_is_tried_and_the_best_two_get_two_full_runs() -> None:
-    runner = Made(lambda name: SECONDS.get(name, 0.009))
+    runner = Made(seconds_of)
     search = searched(runner)
     tried = {way.name for way in search.ways} - {"eager"}
     assert {name for name, _ in runner.ran} == tried == set(WAYS) & (tried | {"default"})
+    quick = Counter(name for name, quick in runner.ran if quick)
     full = Counter(name for name, quick in runner.ran if not quick)
-    assert (
-        full["freezing"] == full["lite"] == 2 and sum(full.values()) == 5
-    )  # the faster half of six, the best two twice
+    # a way that had to compile is run once more over the filled cache; no cache holds the last two
+    assert [quick[name] for name in ("layers", "default", "freezing", "package")] == [2, 2, 1, 1]
+    # the faster half of six, the best two twice
+    assert full["freezing"] == full["lite"] == 2 and sum(full.values()) == 5
     assert search.complete and search.table().winner.way.name == "freezing"
     processes = {row.way.name: len(row.result.as_processes()) for row in search.table().rows if row.result}
     assert processes["freezing"] == 3 and processes["lite"] == 4  # and one short run over the filled cache
 
 
-def test_a_way_that_had_to_compile_is_run_once_more_over_the_filled_cache() -> None:
-    runner = Made(lambda name: SECONDS.get(name, 0.009))
-    searched(runner)
-    quick = Counter(name for name, quick in runner.ran if quick)
-    assert quick["layers"] == quick["default"] == 2
-    assert quick["freezing"] == quick["package"] == 1  # no compile cache holds them
-
-
-def test_a_search_goes_on_from_what_is_stored(tmp_path: Path) -> None:
+def test_a_search_goes_on_from_what_this_machine_has_stored(tmp_path: Path) -> None:
     history = History(tmp_path / "history.sqlite3")
-    first = Made(lambda name: SECONDS.get(name, 0.009), history)
+    first = Made(seconds_of, history)
     cancel = threading.Event()
     begun = Search(SPEC, MACHINE, [], PICTURE)
     for count, _ in enumerate(begun.run(first, cancel)):
         if count == 3:
             cancel.set()
     assert not begun.complete and len(first.ran) == 4
+    assert sum(row.result is not None for row in begun.table().rows) == 4  # a cancelled one keeps what it measured
     second = Made(first.answer, history)
     search = searched(second, stored=history.all())
     names = [name for name, quick in second.ran if quick]
     assert not {"default", "freezing", "package", "layers"} & set(names[:1]) and search.complete
     third = Made(first.answer, history)
     assert searched(third, stored=history.all()).table().winner.way.name == "freezing" and third.ran == []
-
-
-def test_what_another_machine_or_picture_stored_is_not_known(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite3")
-    searched(Made(lambda name: SECONDS.get(name, 0.009), history))
     other = dataclasses.replace(MACHINE, torch="2.15.0")
     assert all(row.result is None for row in Search(SPEC, other, history.all(), PICTURE).table().rows)
 
@@ -151,7 +145,7 @@ def test_a_run_of_a_machine_that_was_too_busy_is_run_again_by_the_next_search() 
         if isinstance(event, Done) and event.cell.result is not None:
             stored.insert(0, event.cell.result)
     assert search.complete and search.table().disturbed
-    again = Made(lambda name: SECONDS.get(name, 0.009))
+    again = Made(seconds_of)
     assert searched(again, stored=stored).table().winner.way.name == "freezing" and again.ran
 
 
@@ -173,21 +167,13 @@ def test_a_crash_and_a_refusal_are_rows_and_the_search_goes_on() -> None:
 def test_a_search_ends_with_its_budget_and_keeps_time_for_the_best_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(best_way, "time", clock)
-    runner = Made(lambda name: SECONDS.get(name, 0.009), clock=clock)
+    runner = Made(seconds_of, clock=clock)
     search = searched(runner, minutes=1.0)
     assert 50.0 <= clock.now - 1000.0 <= 70.0
     # Four ways in the first 60 % of six runs, however many are left; the rest is for those.
     assert len({name for name, _ in runner.ran[:4]}) == len({name for name, _ in runner.ran}) == 4
     assert len(runner.ran) > 4
     assert not search.complete and search.table().winner is not None
-
-
-def test_a_cancelled_search_keeps_what_it_measured_and_stops_at_once() -> None:
-    runner, cancel = Made(lambda name: SECONDS.get(name, 0.009)), threading.Event()
-    search = Search(SPEC, MACHINE, [], PICTURE)
-    for _ in search.run(runner, cancel):
-        cancel.set()
-    assert len(runner.ran) == 1 and sum(row.result is not None for row in search.table().rows) == 1
 
 
 def test_a_cancel_ends_the_run_that_is_going_on() -> None:

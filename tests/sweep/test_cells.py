@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from samples import ENVIRONMENT, MACHINE, ok_result
 
+from demo.core.machine import HostInfo
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.core.stats import Interval
-from demo.sweep.cells import make_cells
+from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import PICTURE
 
 SPEC = ok_result().spec
 
 
 def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
-    import hashlib
-
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     return ok_result(**{"image": ImageInfo("scene.png", 480, 360, digest, ""), **changes})
 
 
-def test_a_stored_cell_with_the_same_spec_versions_and_device_is_done() -> None:
-    (cell,) = make_cells([SPEC.on("auto")], [stored()], MACHINE, PICTURE)
-    assert cell.stored and cell.result == stored()
+def made(results: Sequence[RunResult], spec: RunSpec = SPEC, machine: HostInfo = MACHINE, **more: Any) -> Cell:
+    """The cell of one spec."""
+    (cell,) = make_cells([spec], results, machine, PICTURE, **more)
+    return cell
+
+
+def test_the_newest_stored_result_of_the_same_spec_versions_and_device_answers_for_a_cell() -> None:
+    results = [stored(id="new"), stored(id="old")]
+    cell = made(results, SPEC.on("auto"))
+    assert cell.stored and cell.result == results[0]
+    assert not made(results, fresh=True).done
 
 
 def test_any_other_stored_result_does_not_answer_for_it() -> None:
@@ -45,39 +54,29 @@ def test_any_other_stored_result_does_not_answer_for_it() -> None:
         stored(status="crashed"),
         stored(status="timed_out"),
     ]:
-        (cell,) = make_cells([SPEC], [other], MACHINE, PICTURE)
-        assert not cell.done
+        assert not made([other]).done
 
 
 def test_a_stored_cell_of_a_model_that_sees_no_picture_is_done_whatever_the_picture() -> None:
     spec = RunSpec("shapes-gemma", TEXT_GENERATION, prompt="The", device="cpu")
     for image in (None, ImageInfo("other.png", 480, 360, "00" * 32, "")):
-        (cell,) = make_cells([spec], [stored(spec=spec, image=image)], MACHINE, PICTURE)
-        assert cell.done
-    (other,) = make_cells([dataclasses.replace(spec, prompt="A")], [stored(spec=spec, image=None)], MACHINE, PICTURE)
-    assert not other.done
+        assert made([stored(spec=spec, image=image)], spec).done
+    assert not made([stored(spec=spec, image=None)], dataclasses.replace(spec, prompt="A")).done
 
 
 def test_another_driver_of_the_gpu_is_another_device() -> None:
     gpu = dataclasses.replace(MACHINE, gpu="A GPU", driver="580.1", triton="3.5.0")
     environment = dataclasses.replace(ENVIRONMENT, device_name="A GPU", driver="580.1", triton="3.5.0")
     result = stored(spec=SPEC.on("cuda"), environment=environment)
-    assert make_cells([SPEC.on("auto")], [result], gpu, PICTURE)[0].done
-    assert not make_cells([SPEC.on("auto")], [result], dataclasses.replace(gpu, driver="581.0"), PICTURE)[0].done
+    assert made([result], SPEC.on("auto"), gpu).done
+    assert not made([result], SPEC.on("auto"), dataclasses.replace(gpu, driver="581.0")).done
 
 
 def test_another_environment_of_equal_versions_answers_for_itself_only() -> None:
-    run = stored()
-    assert run.environment is not None
-    elsewhere = dataclasses.replace(run, environment=dataclasses.replace(run.environment, interpreter="new-3fa2c1"))
-    there = dataclasses.replace(MACHINE, interpreter="new-3fa2c1")
+    run, there = stored(), dataclasses.replace(MACHINE, interpreter="new-3fa2c1")
+    elsewhere = stored(environment=dataclasses.replace(ENVIRONMENT, interpreter="new-3fa2c1"))
     for result, machine, done in ((run, there, False), (elsewhere, MACHINE, False), (elsewhere, there, True)):
-        (cell,) = make_cells([SPEC.on("auto")], [result], machine, PICTURE)
-        assert cell.done is done
-
-
-def test_fresh_runs_what_is_stored_too() -> None:
-    assert not make_cells([SPEC], [stored()], MACHINE, PICTURE, fresh=True)[0].done
+        assert made([result], machine=machine).done is done
 
 
 def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None:
@@ -88,12 +87,7 @@ def test_a_folder_that_was_written_to_since_is_run_again(tmp_path: Path) -> None
     ran = datetime.fromisoformat(result.started_at).timestamp()
     for seconds, done in ((-60, True), (+60, False)):
         os.utime(weights, (ran + seconds, ran + seconds))
-        assert make_cells([spec], [result], MACHINE, PICTURE)[0].done is done
-
-
-def test_the_newest_of_several_answers() -> None:
-    (cell,) = make_cells([SPEC], [stored(id="new"), stored(id="old")], MACHINE, PICTURE)
-    assert cell.result is not None and cell.result.id == "new"
+        assert made([result], spec).done is done
 
 
 def repeat(spec: RunSpec, repeats: int, **changes: Any) -> RunResult:
@@ -108,19 +102,17 @@ def repeat(spec: RunSpec, repeats: int, **changes: Any) -> RunResult:
 def test_a_cell_goes_on_from_the_repeats_that_are_stored() -> None:
     spec = dataclasses.replace(SPEC, repeats=3)
     two = [repeat(SPEC, 2), repeat(SPEC, 1)]
-    (cell,) = make_cells([spec], two, MACHINE, PICTURE)
+    cell = made(two, spec)
     assert not cell.done and [one.id for one in cell.earlier] == ["run-1", "run-2"]
-    (cell,) = make_cells([spec], [repeat(SPEC, 3), *two], MACHINE, PICTURE)
+    cell = made([repeat(SPEC, 3), *two], spec)
     assert cell.result is not None and cell.result.id == "run-3" and not cell.earlier
-    (cell,) = make_cells([spec], two, MACHINE, PICTURE, fresh=True)
-    assert not cell.earlier
-    (cell,) = make_cells([SPEC], [repeat(SPEC, 3)], MACHINE, PICTURE)
-    assert cell.done  # more processes than were asked for are an answer, too
+    assert not made(two, spec, fresh=True).earlier
+    assert made([repeat(SPEC, 3)]).done  # more processes than were asked for are an answer, too
 
 
 def test_a_repeat_that_failed_for_good_is_the_answer_of_its_cell() -> None:
     spec = dataclasses.replace(SPEC, repeats=3)
-    (cell,) = make_cells([spec], [repeat(SPEC, 1, status="out_of_memory")], MACHINE, PICTURE)
+    cell = made([repeat(SPEC, 1, status="out_of_memory")], spec)
     assert cell.stored and cell.value == "OOM"
-    (cell,) = make_cells([spec], [repeat(SPEC, 2, status="crashed"), repeat(SPEC, 1)], MACHINE, PICTURE)
+    cell = made([repeat(SPEC, 2, status="crashed"), repeat(SPEC, 1)], spec)
     assert not cell.done and len(cell.earlier) == 1

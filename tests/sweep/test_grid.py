@@ -23,40 +23,27 @@ def test_a_grid_is_every_combination_once_in_order() -> None:
     assert [cell[0] for cell in cells] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
 
 
-def test_the_published_preset_is_the_guides_table() -> None:
+def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints_with_a_prompt_that_no_other_grid_brings() -> None:
     specs = PRESETS["published"].specs()
     assert len(specs) == 12 * 3 * 2
     assert {spec.batch_size for spec in specs} == {1, 4, 16}
     assert {spec.mode for spec in specs} == {"default", "reduce-overhead"}
     assert [bool(spec.text) for spec in specs] == [spec.checkpoint == "google/owlvit-base-patch32" for spec in specs]
-
-
-def test_the_smoke_preset_is_the_bundled_checkpoints() -> None:
-    assert [spec.checkpoint for spec in PRESETS["smoke"].specs()] == [
-        checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled
-    ]
+    smoke = PRESETS["smoke"].specs()
+    assert [spec.checkpoint for spec in smoke] == [one.id for one in catalog.CHECKPOINTS if one.bundled]
+    assert {spec.prompt for spec in smoke if spec.task == TEXT_GENERATION} == {catalog.PROMPT}
+    with pytest.raises(BadInput, match="needs a prompt"):
+        Grid(("shapes-gemma",)).specs()
 
 
 def test_prompt_and_tokens_go_to_those_that_generate_text() -> None:
     names = ("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32", "somebody/writer")
     asked = {"task": TEXT_GENERATION, "prompt": "The", "tokens": "9", "text": "a cat"}
-    specs = Grid(names[:3], settings=asked).specs()
-    assert [(spec.prompt, spec.tokens, spec.text) for spec in specs] == [
-        ("", 64, ()),
-        ("The", 9, ()),
-        ("", 64, ("a cat",)),
-    ]
-    (other,) = Grid(names[3:], settings=asked).specs()
-    assert (other.task, other.prompt, other.tokens) == (TEXT_GENERATION, "The", 9)
+    specs = [*Grid(names[:3], settings=asked).specs(), *Grid(names[3:], settings=asked).specs()]
+    given = [(spec.prompt, spec.tokens, spec.text) for spec in specs]
+    assert given == [("", 64, ()), ("The", 9, ()), ("", 64, ("a cat",)), ("The", 9, ("a cat",))]
     (picture,) = Grid(names[3:], settings={"task": "image-classification", "prompt": "The"}).specs()
     assert (picture.task, picture.prompt) == ("image-classification", "")
-
-
-def test_only_a_preset_brings_a_prompt_along() -> None:
-    (spec,) = [spec for spec in PRESETS["smoke"].specs() if spec.task == TEXT_GENERATION]
-    assert spec.prompt == catalog.PROMPT
-    with pytest.raises(BadInput, match="needs a prompt"):
-        Grid(("shapes-gemma",)).specs()
 
 
 def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence() -> None:
@@ -81,5 +68,4 @@ def test_a_grid_that_cannot_be_run_is_refused_with_a_sentence() -> None:
 
 def test_what_is_named_more_than_once_is_one_cell_and_counts_as_one() -> None:
     many = {"checkpoints": ["shapes-vit"], "batch_sizes": [1], "modes": ["default"], "dtypes": ["float32"]}
-    (spec,) = read_grid({name: values * 1000 for name, values in many.items()}, "grid.yaml").specs()
-    assert spec.checkpoint == "shapes-vit"
+    assert len(read_grid({name: values * 1000 for name, values in many.items()}, "grid.yaml").specs()) == 1

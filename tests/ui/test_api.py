@@ -30,8 +30,8 @@ from demo.ui.tabs import form
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
-    """The page with a fake runner, at a free port; and what the runner was asked."""
+def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
+    """A client of the page with a fake runner, at a free port; and what the runner was asked."""
     asked: list[tuple[RunSpec, Path]] = []
 
     def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
@@ -47,13 +47,13 @@ def served() -> Iterator[tuple[str, list[tuple[RunSpec, Path]]]]:
         history.append(result)
     page = build(FakeRunner(answer), history=history)
     _, address, _ = launch(page, prevent_thread_lock=True, server_port=None)
-    yield address, asked
+    yield Client(address, verbose=False), asked
     page.close(verbose=False)
 
 
 def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: Any) -> None:
-    address, asked = served
-    answer = Client(address, verbose=False).predict(api_name="/benchmark")
+    client, asked = served
+    answer = client.predict(api_name="/benchmark")
     spec, image = asked[-1]
     assert RunResult.from_json(answer) == ok_result(spec=spec)
     assert answer["speedup"]["verdict"] == "faster"
@@ -62,17 +62,17 @@ def test_the_api_runs_the_default_and_answers_with_the_documented_json(served: A
 
 
 def test_the_answer_of_two_repeats_rests_on_both(served: Any) -> None:
-    address, asked = served
+    client, asked = served
     before = len(asked)
-    answer = Client(address, verbose=False).predict(repeats=2, api_name="/benchmark")
+    answer = client.predict(repeats=2, api_name="/benchmark")
     assert len(asked) - before == len(answer["repeats"]) == 2 and answer["spec"]["repeats"] == 2
-    row = Client(address, verbose=False).predict(repeats=3, whole=False, api_name="/benchmark")
+    row = client.predict(repeats=3, whole=False, api_name="/benchmark")
     assert (row["speedup_basis"], row["repeats"]) == ("repeats", 3)
 
 
 def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
-    address, asked = served
-    Client(address, verbose=False).predict(
+    client, asked = served
+    client.predict(
         checkpoint="google/owlvit-base-patch32",
         task="object-detection",
         image=handle_file(str(form.photographs()[0])),
@@ -103,13 +103,13 @@ def test_the_api_takes_every_field_and_an_uploaded_picture(served: Any) -> None:
 
 
 def test_text_generation_takes_a_prompt_and_no_picture(served: Any) -> None:
-    address, asked = served
-    Client(address, verbose=False).predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
+    client, asked = served
+    client.predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
     assert asked[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
 
 
 def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example_named(served: Any) -> None:
-    client, asked = Client(served[0], verbose=False), served[1]
+    client, asked = served
     for checkpoint, pictures in (("shapes-rtdetr", form.scenes()), ("facebook/detr-resnet-50", form.photographs())):
         client.predict(checkpoint=checkpoint, weights="random", api_name="/benchmark")
         assert asked[-1][1] in pictures
@@ -119,7 +119,7 @@ def test_without_a_picture_the_api_takes_one_that_suits_the_model_or_the_example
 
 
 def test_the_api_refuses_with_a_sentence(served: Any) -> None:
-    client = Client(served[0], verbose=False)
+    client, _ = served
     for given, sentence in [
         ({"example": "../shapes-scene-1"}, "There is no example '../shapes-scene-1'. There are: shapes-scene-1, "),
         ({"example": "lion", "image": handle_file(str(form.scenes()[0]))}, "Both an image and an example"),
@@ -150,7 +150,7 @@ def test_the_api_refuses_with_a_sentence(served: Any) -> None:
 
 
 def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: Any) -> None:
-    client, asked = Client(served[0], verbose=False), served[1]
+    client, asked = served
     before = len(asked)
     found = client.predict(batch_size=2, minutes=1, api_name="/best")
     assert found["complete"] and {spec.batch_size for spec, _ in asked[before:]} == {2}
@@ -177,7 +177,7 @@ def test_no_more_searches_go_on_than_the_queue_has_places(tmp_path: Path) -> Non
 
 
 def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None:
-    client = Client(served[0], verbose=False)
+    client, _ = served
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
     assert len(rows) == 3
@@ -187,7 +187,7 @@ def test_the_api_lists_the_stored_runs_newest_first_as_rows(served: Any) -> None
 
 
 def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
-    client = Client(served[0], verbose=False)
+    client, _ = served
     (one,) = client.predict(id=ok_result().id, api_name="/history")
     assert RunResult.from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
@@ -195,7 +195,7 @@ def test_the_api_gives_one_stored_run_whole(served: Any) -> None:
 
 
 def test_the_api_offers_its_endpoints_and_documents_their_fields(served: Any) -> None:
-    described = Client(served[0], verbose=False).view_api(return_format="dict")
+    described = served[0].view_api(return_format="dict")
     assert set(described["named_endpoints"]) == {"/benchmark", "/best", "/history", "/published"}
     listed = [field["parameter_name"] for field in described["named_endpoints"]["/history"]["parameters"]]
     assert listed == ["id", "search", "limit", "whole"]

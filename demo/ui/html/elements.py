@@ -20,9 +20,6 @@ from markupsafe import Markup
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.stats import Interval
-from demo.present import palette
-
-VARIANTS: tuple[palette.Variant, ...] = ("eager", "compiled")
 
 
 class _Joined(Extension):

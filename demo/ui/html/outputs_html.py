@@ -1,21 +1,25 @@
-"""What eager and compiled saw or wrote, side by side, as HTML."""
+"""What eager and compiled saw or wrote, side by side, as HTML: texts, or labels, boxes and segments on the picture."""
 
 from __future__ import annotations
 
 import base64
 import io
+import math
+from collections.abc import Iterable, Mapping
 
 from markupsafe import Markup
 from PIL import Image
 
+from demo.core import agreement, scenes
 from demo.core import format as fmt
-from demo.core import scenes
 from demo.core.images import decode_preview
 from demo.core.languages import Language
-from demo.core.outputs import ImageInfo, Predictions
+from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.core.result import RunResult
-from demo.present import drawing, palette, sentences, why_parts
-from demo.ui.html.elements import VARIANTS, drawn
+from demo.present import sentences, why_parts
+from demo.present.canvas import Canvas, around_box, around_point, thickest_point
+from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
+from demo.ui.html.elements import drawn
 from demo.ui.look import source
 
 SCRIPT = source("outputs.js")
@@ -54,13 +58,13 @@ def _labels(info: ImageInfo | None, seen: dict[str, Predictions], lang: Language
 
 
 def _labelled(
-    info: ImageInfo | None, seen: dict[str, Predictions], variant: palette.Variant, lang: Language
+    info: ImageInfo | None, seen: dict[str, Predictions], variant: Variant, lang: Language
 ) -> tuple[str, str] | None:
     """The picture's address, and the picture in words; None without a readable one."""
     if info is None:
         return None
     try:
-        picture = drawing.draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
+        picture = draw_labels(decode_preview(info.preview_jpeg), seen, variant, count=1)
     except ValueError:
         return None
     named = {"picture": lang.plain_value(info.name), "variant": sentences.variant(variant, lang)}
@@ -71,8 +75,8 @@ def _pictures(result: RunResult, info: ImageInfo, seen: dict[str, Predictions], 
     """Three views, of which the style sheet shows one: side by side, one over the other, the difference."""
     try:
         preview = decode_preview(info.preview_jpeg)
-        uris = {variant: _webp_uri(drawing.draw(preview, info, seen, variant)) for variant in VARIANTS}
-        differing = drawing.difference(preview, info, seen["eager"], seen["compiled"])
+        uris = {variant: _webp_uri(draw(preview, info, seen, variant)) for variant in VARIANTS}
+        differing = difference(preview, info, seen["eager"], seen["compiled"])
     except ValueError:
         return drawn("outputs.aside", lang, "seen_gone")
     return drawn(
@@ -101,7 +105,7 @@ def _alt(info: ImageInfo, seen: dict[str, Predictions], variant: str, lang: Lang
 def _count(seen: Predictions, lang: Language) -> str:
     if seen.boxes is not None:
         return sentences.count(len(seen.boxes), "object", lang)
-    segments = sum(segment.label not in drawing.UNTINTED for segment in seen.segments or ())
+    segments = sum(segment.label not in UNTINTED for segment in seen.segments or ())
     return sentences.count(segments, "segment", lang)
 
 
@@ -142,3 +146,132 @@ def _slowed(result: RunResult) -> int:
     if answer is None or not answer[0]:
         return 1
     return next((times for times in SLOWED if times * answer[0] >= SECONDS), SLOWED[-1])
+
+
+# Drawn on the picture: every function returns a new RGB image and leaves the preview alone
+
+UNTINTED = ("background",)
+"""The label that segmentation models give to pixels of no known class."""
+
+
+def draw(
+    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
+) -> Image.Image:
+    """The predictions of `variant`: segments, boxes or labels, whichever it has."""
+    if predictions[variant].segments is not None:
+        return draw_segments(preview, predictions, variant)
+    if predictions[variant].boxes is not None:
+        return draw_boxes(preview, info, predictions, variant)
+    return draw_labels(preview, predictions, variant)
+
+
+def draw_labels(
+    preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant, count: int = 3
+) -> Image.Image:
+    """The `count` likeliest labels in the lower left corner, the first one larger."""
+    canvas = Canvas.of(preview)
+    labels = sorted(predictions[variant].labels or (), key=lambda label: -_sort_key(label.score))[:count]
+    if not labels:
+        canvas.note("nothing recognised")
+    bottom = canvas.image.height - canvas.line
+    for place, label in reversed(list(enumerate(labels))):
+        size = round(canvas.font_size * (1.3 if place == 0 else 0.9))
+        chip = canvas.chip(_first_name(label.label), label.score, size)
+        bottom -= chip.height
+        canvas.paste(chip, (canvas.line, bottom), VARIANTS[variant] if place == 0 else INK)
+        bottom -= max(1, canvas.line // 2)
+    return canvas.image
+
+
+def draw_boxes(
+    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
+) -> Image.Image:
+    """Each box with its label and score; the most certain ones lie on top and have first choice of a caption's place.
+
+    A box that is not finite, or lies outside the picture, is left out.
+    """
+    canvas = Canvas.of(preview)
+    colours = label_colours(box.label for side in predictions.values() for box in side.boxes or ())
+    boxes = sorted(predictions[variant].boxes or (), key=lambda box: -_sort_key(box.score))
+    placed = [(box, rect) for box in boxes if (rect := canvas.rect(box, info)) is not None]
+    if not placed:
+        canvas.note("nothing found")
+    for box, rect in reversed(placed):
+        canvas.outline(rect, colours[box.label])
+    size = canvas.caption_size(len(placed))
+    for box, rect in placed:
+        chip = canvas.chip(box.label, box.score, size)
+        canvas.caption(chip, around_box(rect, chip), colours[box.label])
+    return canvas.image
+
+
+def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant) -> Image.Image:
+    """Each segment tinted and outlined in its label's colour, its caption well inside it; large ones come first.
+
+    Segments named in `UNTINTED` stay as they are.
+    """
+    canvas = Canvas.of(preview)
+    colours = label_colours(segment.label for side in predictions.values() for segment in side.segments or ())
+    segments = sorted(predictions[variant].segments or (), key=lambda segment: -segment.area)
+    masks = [(segment, canvas.mask(segment)) for segment in segments if segment.label.lower() not in UNTINTED]
+    masks = [(segment, mask) for segment, mask in masks if mask.any()]
+    if not masks:
+        canvas.note("nothing found")
+    canvas.tint([(mask, colours[segment.label]) for segment, mask in masks])
+    size = canvas.caption_size(len(masks))
+    for segment, mask in masks:
+        chip = canvas.chip(_first_name(segment.label), segment.score, size)
+        x, y = thickest_point(mask)
+        middle = canvas.frame[0] + x, canvas.frame[1] + y
+        canvas.caption(chip, around_point(middle, chip), colours[segment.label])
+    return canvas.image
+
+
+def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions) -> Image.Image | None:
+    """Where two sets of boxes or segments differ, on a faded picture; None where they do not, or hold only labels.
+
+    Boxes: those without a partner of the same label at an IoU of `agreement.SAME_BOX_IOU`, each in its variant's
+    colour. Segments: every pixel whose label changed, widened so that a single one can be seen. Not compared: scores,
+    and which objects of one label a pixel belongs to.
+    """
+    canvas = Canvas.of(preview, faded=True)
+    if eager.segments is not None and compiled.segments is not None:
+        changed = agreement.changed_pixels(eager.segments, compiled.segments)
+        if not changed.any():
+            return None
+        share = float(changed.mean())
+        canvas.highlight(changed)
+        shown = "under 0.1 %" if share < 0.0005 else fmt.percent(share)
+        canvas.note(f"{shown} of the pixels differ", CHANGED)
+        return canvas.image
+    unmatched = _unmatched(eager.boxes or (), compiled.boxes or ())
+    placed = [(name, box, rect) for name, box in unmatched if (rect := canvas.rect(box, info)) is not None]
+    if not placed:
+        return None
+    for name, _, rect in placed:
+        canvas.outline(rect, VARIANTS[name])
+    size = canvas.caption_size(len(placed))
+    for name, box, rect in placed:
+        chip = canvas.chip(f"only {name}: {box.label}", box.score, size)
+        canvas.caption(chip, around_box(rect, chip), VARIANTS[name])
+    return canvas.image
+
+
+def _unmatched(eager: Iterable[Box], compiled: Iterable[Box]) -> list[tuple[Variant, Box]]:
+    """The boxes that only one variant has, with the variant's name."""
+    ours, theirs = ([box for box in side if all(map(math.isfinite, box.box))] for side in (eager, compiled))
+    pairs = agreement.match_boxes(ours, theirs, agreement.SAME_BOX_IOU)
+    only_ours = [box for place, box in enumerate(ours) if place not in {i for i, _ in pairs}]
+    only_theirs = [box for place, box in enumerate(theirs) if place not in {j for _, j in pairs}]
+    found: list[tuple[Variant, Box]] = [("eager", box) for box in only_ours]
+    return [*found, *(("compiled", box) for box in only_theirs)]
+
+
+def _sort_key(score: float) -> float:
+    """A score that is not a number comes last."""
+    return score if math.isfinite(score) else -1.0
+
+
+def _first_name(label: str) -> str:
+    """'lion' of ImageNet's 'lion, king of beasts, Panthera leo'. Not for boxes: a query may hold a comma."""
+    return label.split(",")[0].strip() or label

@@ -1,8 +1,10 @@
-"""The result pane before and after a run, as HTML."""
+"""The result pane before and after a run, as HTML. Its folds Why and Cost are the parts of `demo.present.details`, each
+with the chart that it has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from markupsafe import Markup
 
@@ -12,14 +14,15 @@ from demo.core.catalog import Checkpoint
 from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
-from demo.present import advice, sentences
+from demo.present import advice, charts, details, sentences
+from demo.present.guide_comparison import compare_with_guide
 from demo.runs.forecast import Forecast
 from demo.store import published
-from demo.ui.html import actions
+from demo.ui.html import actions, outputs_html
 from demo.ui.html.elements import drawn, ruler
 
 
-def intro(checkpoint: str, lang: Language) -> str:
+def intro(checkpoint: str, lang: Language) -> Markup:
     """Before the first run: the question, and what Run will do."""
     return drawn("results.intro", lang, sentences.short(checkpoint), catalog.refusal(checkpoint))
 
@@ -42,12 +45,12 @@ def published_for(checkpoint: str, task: str, lang: Language) -> tuple[str, str]
     return relative, lang.plain("published_kin", **names, year=2023)
 
 
-def published_note(checkpoint: str, task: str, lang: Language) -> str:
+def published_note(checkpoint: str, task: str, lang: Language) -> Markup:
     _, sentence = published_for(checkpoint, task, lang)
     return drawn("results.note", lang, sentence, "figure-title")
 
 
-def headline(result: RunResult, lang: Language, repeat: str = "") -> str:
+def headline(result: RunResult, lang: Language, repeat: str = "") -> Markup:
     """The verdict: whether compiling is worth it, the speed-up as a large figure, what it rests on, and the caveats.
 
     Of a run with added graph breaks what they cost is the large figure; the rest is of the model without them.
@@ -92,7 +95,7 @@ def _warnings(result: RunResult, lang: Language) -> Markup:
     return drawn("results.warnings", lang, sentences.caveats(result, lang), actions.longer(result, lang))
 
 
-def failure(result: RunResult, lang: Language) -> str:
+def failure(result: RunResult, lang: Language) -> Markup:
     """A run without figures: what happened, with which settings, and what to do."""
     failed = result.failure
     message = lang.plain_quoted(failed.message) if failed else lang.plain("no_figures")
@@ -102,19 +105,19 @@ def failure(result: RunResult, lang: Language) -> str:
     return _card(title, message, way_out, _asked(result, lang), lang) + _warnings(result, lang)
 
 
-def refusal(title: str, english: str, lang: Language, way_out: str = "") -> str:
+def refusal(title: str, english: str, lang: Language, way_out: str = "") -> Markup:
     """A card for a refused run: `title` is a key, `english` the program's own sentence, `way_out` HTML."""
     asked = lang.plain("not_started")
     return _card(lang.plain(title), lang.plain_quoted(english), Markup(way_out), asked, lang)
 
 
-def problem(title: str, message: str, lang: Language, remedy: str = "", **values: object) -> str:
+def problem(title: str, message: str, lang: Language, remedy: str = "", **values: object) -> Markup:
     """A card whose title, message and remedy are keys; `values` are the message's."""
     way_out = Markup(lang.html(remedy)) if remedy else Markup()
     return _card(lang.plain(title), lang.plain(message, **values), way_out, lang.plain("not_started"), lang)
 
 
-def unexpected(lang: Language) -> str:
+def unexpected(lang: Language) -> Markup:
     """A card for an error that is in the log."""
     return problem("unexpected", "unexpected_words", lang, "unexpected_remedy")
 
@@ -123,7 +126,7 @@ def _card(title: str, message: str, remedy: Markup, kicker: str, lang: Language)
     return drawn("results.card", lang, title, message, remedy, kicker)
 
 
-def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -> str:
+def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -> Markup:
     """Under the list: what is known of the chosen checkpoint."""
     if checkpoint is None:
         refused = catalog.refusal(named)
@@ -143,22 +146,17 @@ def checkpoint_note(checkpoint: Checkpoint | None, named: str, lang: Language) -
     return drawn("results.facts", lang, facts, knows)
 
 
-def public_note(what: str, lang: Language) -> str:
-    """Under the 'picture' or the 'prompt' on a public page: what is kept of it, and who can see it."""
-    return note(f"{what}_public", lang)
-
-
 def note(key: str, lang: Language) -> Markup:
     """A text of the page in the manner of a note below a field."""
     return drawn("results.note", lang, lang.plain(key))
 
 
-def picture_refused(sentence: str, lang: Language) -> str:
+def picture_refused(sentence: str, lang: Language) -> Markup:
     """Under a picture that no run could read: the reason."""
     return drawn("results.refused_picture", lang, sentence)
 
 
-def mode_note(mode: str, lang: Language) -> str:
+def mode_note(mode: str, lang: Language) -> Markup:
     key = f"mode_{mode.replace('-', '_')}"
     return drawn("results.note", lang, lang.plain(key if key in lang.texts else "mode_unknown"))
 
@@ -169,7 +167,7 @@ def forecast(
     doubts: Iterable[str],
     lang: Language,
     query: str = "",
-) -> str:
+) -> Markup:
     """Beside the Run button: an estimate of time and memory, its basis, and doubts about the choice.
 
     `query` is that of a link to the form's values, which copy.js copies.
@@ -199,6 +197,54 @@ def _basis(expected: Forecast | None, checkpoint: Checkpoint | None, lang: Langu
     return lang.plain("basis_same", count=expected.runs)
 
 
-def no_forecast(sentence: str, lang: Language) -> str:
+def no_forecast(sentence: str, lang: Language) -> Markup:
     """Instead of a forecast: why the form's current values would be refused."""
     return drawn("results.no_forecast", lang, sentence)
+
+
+# The folds
+
+
+def guide_chart(result: RunResult, lang: Language) -> Any:
+    """What `beside` says as bars; None where that is ''."""
+    found = compare_with_guide(result, published.rows(), lang)
+    return None if found is None else charts.run_and_guide(result, found, lang)
+
+
+CHARTS = {"calls": charts.trace, "pays": charts.break_even, "beside": guide_chart}
+"""The makers of the Plotly figures, by the names of the parts; a maker gives None where a result has none."""
+
+
+def parts(result: RunResult, lang: Language) -> dict[str, Markup]:
+    """The HTML of each part that has something to tell, by its name; an untried size has a button that tries it."""
+    button = Markup() if result.another_sizes else actions.again(result.spec, {"another_size": True}, lang)
+    return {
+        name: drawn("results.part", lang, part, button if name == "another_size" else "")
+        for fold in details.tree(result, lang).values()
+        for name, part in fold.items()
+    }
+
+
+def whole(result: RunResult, lang: Language) -> Markup:
+    """All parts, without their charts; the reruns are nothing but a chart."""
+    told = parts(result, lang)
+    return drawn(
+        "results.whole",
+        lang,
+        [[told.get(name, "") for name in fold if name != "reruns"] for fold in details.FOLDS.values()],
+    )
+
+
+def opened(result: RunResult, lang: Language) -> Markup:
+    """A run on one page, as a pressed cell or row of a table shows it."""
+    if result.failure is not None or result.speedup is None:
+        return failure(result, lang) + whole(result, lang)
+    return headline(result, lang) + outputs_html.shown(result, lang) + whole(result, lang)
+
+
+def beside(result: RunResult, lang: Language) -> Markup:
+    """The run beside the guide's rows; '' if the guide has none for its checkpoint, or the run has no speed-up."""
+    found = compare_with_guide(result, published.rows(), lang)
+    if found is None:
+        return Markup()
+    return drawn("results.beside", lang, found, lang.sentence(lang.composed("chart_here_setting", setting=found.here)))

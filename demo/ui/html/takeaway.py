@@ -1,21 +1,24 @@
-"""What a visitor can take away from a result: what to try next, code, figures, a table to paste, calls of the API."""
+"""What a visitor can take away from a result: link, card and badge, what to try next, code, figures, a table to paste,
+calls of the API."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shlex
+from urllib.parse import quote
 
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog
+from demo.core import catalog, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.present import markdown, sentences
+from demo.present import link_preview, markdown, sentences
 from demo.present.advice import next_steps, start_seconds
 from demo.present.script import literal, needs_folder, script, short_starts, snippet
 from demo.present.sentences import outcome
@@ -23,11 +26,13 @@ from demo.ui import look
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
 from demo.ui.tabs.form import find_picture
+from demo.ui.tabs.links import RUN
 
 ADDRESS = "{ADDRESS}"
 """Placeholder for the server's address, which the browser fills in: see `component`."""
 UPLOADED = "YOUR_PICTURE.png"
 """Placeholder for the path of a picture that a visitor uploaded."""
+SPACES = "https://huggingface.co/spaces"
 
 SCRIPT = look.source("takeaway.js")
 _TEMPLATE = (
@@ -145,3 +150,47 @@ def client(result: RunResult, address: str) -> str:
         'print(result["status"], result["speedup"])',
     ]
     return "\n".join([*lines, ""])
+
+
+# The line under an answer
+
+
+def space() -> str:
+    """The address of the Space that serves this page; '' if none does."""
+    return f"{SPACES}/{os.environ['SPACE_ID']}" if limits.on_space() else ""
+
+
+def host() -> str:
+    """The address at which this server itself answers: huggingface.co serves no card and no badge of a Space."""
+    own, *_ = [*os.environ.get("SPACE_HOST", "").replace(",", " ").split(), ""]
+    return f"https://{own}" if limits.on_space() and own else ADDRESS
+
+
+def link(result: RunResult) -> str:
+    """The address of a stored run."""
+    return f"{space() or f'{ADDRESS}/'}?{RUN}={quote(result.id, safe='')}"
+
+
+def badge(result: RunResult) -> str:
+    """A stored run's badge, a link to the run, as Markdown."""
+    says = markdown.escaped(f"torch.compile: {link_preview.badge_text(result)}")
+    return f"[![{says}]({host()}/badge/{quote(result.id, safe='')}.svg)]({link(result)})"
+
+
+def copy_address(lang: Language) -> Markup:
+    """The button that copies the link to what the page shows: the open tab and the stored run."""
+    return drawn("takeaway.copy_address", lang, space())
+
+
+def share(result: RunResult, stored: bool, lang: Language) -> Markup:
+    """The line under the answer. Only a stored run has a link."""
+    when = f"{result.started_at[:16].replace('T', ' ')} UTC"
+    machine = result.environment
+    measured = (
+        lang.plain("share_measured", time=when, device=machine.device_name, torch=f"torch {machine.torch}")
+        if machine is not None
+        else lang.plain("share_asked", time=when)
+    )
+    card = f"{ADDRESS}/card/{quote(result.id, safe='')}.png"
+    title = link_preview.title(result, lang)
+    return drawn("takeaway.share", lang, title, measured, link(result) if stored else "", card)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import re
 import threading
 import time
+import uuid
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -21,6 +24,11 @@ from demo.store.history import HistoryError
 
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
+AGAIN_SECONDS = 10.0
+"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
+before its address had the run."""
+MAX_SESSIONS = 1024
+"""New visitors whose session is remembered."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +63,10 @@ class Work:
     @property
     def ended(self) -> bool:
         return self.ended_at is not None
+
+    @property
+    def ended_just_now(self) -> bool:
+        return self.ended_at is not None and time.monotonic() - self.ended_at < AGAIN_SECONDS
 
     def cancel(self) -> None:
         """Asks the work to end. It does within a second, with an outcome."""
@@ -156,3 +168,30 @@ class Supervisor:
     def is_running(self, visitor: str) -> bool:
         work = self.of(visitor)
         return work is not None and not work.ended
+
+    def cancel(self, visitor: str) -> None:
+        """Asks this visitor's work to end. Every page that watches it then shows the outcome."""
+        if (work := self.of(visitor)) is not None:
+            work.cancel()
+
+
+class Visitors:
+    """Gives an id to each visitor who has none.
+
+    A new page may send its first Run before it has received its id. The id is therefore remembered by gradio's session
+    too: all first requests of a page get the same id.
+    """
+
+    def __init__(self) -> None:
+        self._given: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def name(self, kept: object, session: str | None) -> str:
+        """`kept` is the id that the browser sent, which may be anything; `session` is gradio's session hash."""
+        if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
+            return kept
+        with self._lock:
+            name = self._given.setdefault(session or "", uuid.uuid4().hex)
+            while len(self._given) > MAX_SESSIONS:
+                self._given.popitem(last=False)
+        return name

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
-from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.runs.any_runner import AnyRunner
-from demo.store.history import History, HistoryError
+from demo.store.history import History
 from demo.sweep.best_table import GOALS, BestTable, Goal
-from demo.ui.html import best_charts, best_html, results, sections, takeaway
+from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.searches import BestSearch, make_search
-from demo.ui.jobs.supervisor import Refused
+from demo.ui.jobs.series import BestSearch, make_search
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
-from demo.ui.tabs.event_options import AT_ONCE, UNREAD
+from demo.ui.tabs.events import AT_ONCE, UNREAD, pressed_of, told, tried
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language
-
-_log = logging.getLogger(__name__)
 
 
 class BestPane:
@@ -54,7 +49,7 @@ class BestPane:
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
                     draw: gr.Plot(visible=False, show_label=False, elem_id=f"best-{draw.__name__}")
-                    for draw in (best_charts.crossover, best_charts.ladder)
+                    for draw in (best_html.crossover, best_html.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
         self.watched = gr.State(None)
@@ -119,25 +114,21 @@ class BestPane:
     ) -> dict[Any, Any]:
         """A press of the button. What is stored already is not run again."""
         tab, lang, name = self._tab, request_language(request), self._tab.name(request, visitor)
-        try:
+
+        def start() -> BestSearch:
             search = self._search(name, minutes, bool(other_formats), values)
-            tab.works.start(name, lambda: search)
-        except (BadInput, HistoryError) as refused:
-            return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
-        except Exception:
-            _log.exception("a search could not be started")
-            return self._not_begun(results.unexpected(lang))
-        return self._begun(search, lang)
+            return tab.works.start(name, lambda: search)
+
+        search = tried(start, lang)
+        if isinstance(search, BestSearch):
+            return self._begun(search, lang)
+        return tab.form.pressable(running=False) | tab.pane.refused(search)  # what is shown stays, an ended search too
 
     def _search(self, visitor: str, minutes: Any, other_formats: bool, values: tuple[Any, ...]) -> BestSearch:
         """The search that the form asks for. Raises BadInput and HistoryError."""
         spec, image = read(dict(zip(self._tab.form.inputs, values, strict=True)))
         search = make_search(self._runner, self._history, spec, image, other_formats, minutes)
         return BestSearch(search, spec, image, self._runner, self._queue, visitor)
-
-    def _not_begun(self, refusal: str) -> dict[Any, Any]:
-        """What is shown stays, a search that has ended included."""
-        return self._tab.form.pressable(running=False) | self._tab.pane.refused(refusal)
 
     def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
         tab, goal = self._tab, going.goal
@@ -199,9 +190,7 @@ class BestPane:
         lang, problem = request_language(request), going.outcome()
         updates = self._tab.form.pressable(running=False) | self._shown(going, lang)
         if problem is not None:
-            refused = isinstance(problem, Refused)
-            html = results.refusal("cannot_be_run", problem.sentence, lang) if refused else results.unexpected(lang)
-            updates[self._tab.pane.notice] = gr.update(value=html, visible=True)
+            updates[self._tab.pane.notice] = gr.update(value=told(problem, lang), visible=True)
         return updates
 
     def _choose(
@@ -218,9 +207,8 @@ class BestPane:
         return self._shown(going, lang)
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
-        """The run of the pressed row. The place comes from the browser, so it may be anything."""
-        place, ways = getattr(event, "place", None), going.search.ways if going else ()
-        if going is None or not isinstance(place, int) or not 0 <= place < len(ways):
+        """The run of the pressed row."""
+        if going is None or (way := pressed_of(going.search.ways, event)) is None:
             return ""
-        row = next(row for row in going.search.table().rows if row.way == ways[place])
-        return sections.opened(row.result, request_language(request)) if row.result is not None else ""
+        row = next(row for row in going.search.table().rows if row.way == way)
+        return results.opened(row.result, request_language(request)) if row.result is not None else ""

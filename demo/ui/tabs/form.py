@@ -286,7 +286,7 @@ class Form:
                 with gr.Column(elem_classes="field", elem_id="input-text"):
                     self.inputs |= _text_fields()
                     if limits.on_space():
-                        gr.HTML(written(partial(results.public_note, "prompt")), apply_default_css=False)
+                        gr.HTML(written(partial(results.note, "prompt_public")), apply_default_css=False)
             self._run_fields()
         self.busy = gr.HTML(visible=False, elem_id="busy", apply_default_css=False)
         """Before a run: that other programs use the machine."""
@@ -337,7 +337,7 @@ class Form:
                 alt_text=label("picture_alt"),
             )
             if limits.on_space():
-                note = written(partial(results.public_note, "picture"))
+                note = written(partial(results.note, "picture_public"))
                 gr.HTML(note, apply_default_css=False, elem_id="picture-public")
             self.galleries: dict[bool, gr.Column] = {}
             """The columns of thumbnails, by whether they suit models of drawn shapes. Columns are hidden and shown

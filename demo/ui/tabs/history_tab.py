@@ -23,7 +23,7 @@ from demo.ui.html.elements import drawn
 from demo.ui.look import source
 from demo.ui.look.scripts import press_download
 from demo.ui.tabs import links
-from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import IN_ENGLISH, label, request_language, written
 

@@ -19,13 +19,10 @@ from demo.sweep.cells import measured_on
 from demo.ui.html.elements import drawn
 from demo.ui.jobs.jobs import Job
 from demo.ui.look import source
+from demo.ui.tabs.events import Worded
 from demo.ui.tabs.form import find_picture, uploaded
 
 LISTEN = source("repeat.js")
-
-
-class NoPicture(BadInput):
-    """The picture of a run, with this name, is not here any more."""
 
 
 def button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
@@ -57,11 +54,11 @@ def pressed(event: gr.EventData) -> str:
 
 def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
     """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if the run saw
-    none. Raises NoPicture if it is gone."""
+    none. Raises BadInput if it is gone."""
     if result.image is None:
         return None
     own = [None, latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
     found = (find_picture(result.image.sha256, file) for file in own)
     if (file := next(filter(None, found), None)) is None:
-        raise NoPicture(result.image.name)
+        raise Worded("repeat_no_picture", name=result.image.name)
     return file

@@ -15,7 +15,7 @@ from demo.core.spec import TEXT_GENERATION
 from demo.present import charts, details
 from demo.runs.outcome import Files
 from demo.store import published
-from demo.ui.html import outputs_html, results, sections, share, takeaway
+from demo.ui.html import outputs_html, results, takeaway
 from demo.ui.tabs import repeat
 from demo.ui.web.visitor_language import label, written
 
@@ -53,7 +53,7 @@ class Fold:
             html, figures = {}, {}
             for part in parts:
                 html[part] = component(part)
-                if part in sections.CHARTS:
+                if part in results.CHARTS:
                     figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
             buttons = {file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files}
         return cls(name, accordion, html, figures, buttons)
@@ -71,7 +71,7 @@ class Fold:
         for name, component in self.html.items():
             updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
         for name, plot in self.figures.items():
-            drawn = sections.CHARTS[name](result, lang) if parts.get(name) else None
+            drawn = results.CHARTS[name](result, lang) if parts.get(name) else None
             updates[plot] = gr.update(value=drawn, visible=drawn is not None)
         for name, button in self.files.items():
             file = getattr(files, name)
@@ -172,11 +172,11 @@ class ResultPane:
 
         `machine` is this one, for what the page may run on it next.
         """
-        shown: dict[Any, Any] = {self.share: gr.update(value=share.section(result, stored, lang), visible=True)}
+        shown: dict[Any, Any] = {self.share: gr.update(value=takeaway.share(result, stored, lang), visible=True)}
         parts = {
-            "beside": sections.beside(result, lang),
-            "takeaway": takeaway.section(result, lang, badge=share.badge(result) if stored else ""),
-        } | sections.parts(result, lang)
+            "beside": results.beside(result, lang),
+            "takeaway": takeaway.section(result, lang, badge=takeaway.badge(result) if stored else ""),
+        } | results.parts(result, lang)
         for fold in self.folds:
             shown |= fold.shown(parts, result, files, lang)
         if result.speedup is None or result.failure is not None:

@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.core.spec import TEXT_GENERATION
 from demo.ui.tabs import links
-from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.web.visitor_language import label
 
 TASK_NAMES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,10 @@ from demo.store.journal import Journal
 from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Refused, Supervisor
-from demo.ui.jobs.visitors import Visitors
+from demo.ui.jobs.supervisor import Supervisor, Visitors
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
-from demo.ui.tabs.event_options import AT_ONCE, LATEST, QUIET, UNREAD
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told, tried
 from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     Choice,
@@ -55,8 +53,6 @@ fixed one, so that the id stays readable after a restart of the server. The id p
 
 Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 """A run's spec and picture, and the processes that it goes on from."""
-
-_log = logging.getLogger(__name__)
 
 
 class RunTab:
@@ -297,22 +293,17 @@ class RunTab:
     ) -> dict[Any, Any]:
         """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
-        try:
+
+        def start() -> Job:
             spec, image, earlier = asked()
-            job = self.works.start(
+            return self.works.start(
                 name, lambda: Job(self._runner, self._queue.join(name), spec, image, earlier, when_quiet)
             )
-        except repeat.NoPicture as gone:
-            return self._not_begun(results.problem("cannot_be_run", "repeat_no_picture", lang, name=str(gone)))
-        except (BadInput, HistoryError) as refused:
-            return self._not_begun(results.refusal("cannot_be_run", fmt.redact(str(refused)), lang))
-        except Exception:
-            _log.exception("a run could not be started")
-            return self._not_begun(results.unexpected(lang))
-        return self._begun(job, lang)
 
-    def _not_begun(self, refusal: str) -> dict[Any, Any]:
-        return self._ready | self.pane.refused(refusal) | {self.watched: None}
+        job = tried(start, lang)
+        if isinstance(job, Job):
+            return self._begun(job, lang)
+        return self._ready | self.pane.refused(job) | {self.watched: None}
 
     def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
         form = self.form
@@ -355,17 +346,12 @@ class RunTab:
                 return ready | shown | {self.opened: outcome.id if stored else ""}
             case Left():
                 return ready | pane.refused(results.problem("status_cancelled", "left_the_line", lang))
-            case Refused(sentence):
-                way_out = actions.other_device(job.spec, self._runner.machine, lang)
-                return ready | pane.refused(results.refusal("cannot_be_run", sentence, lang, way_out))
             case _:
-                return ready | pane.refused(results.unexpected(lang))
+                way_out = actions.other_device(job.spec, self._runner.machine, lang)
+                return ready | pane.refused(told(outcome, lang, way_out))
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """Asks run or search to end. It does within a second, and every page that watches it shows the outcome."""
-        work = self.works.of(self.name(request, visitor))
-        if work is not None:
-            work.cancel()
+        self.works.cancel(self.name(request, visitor))
         return gr.update(interactive=False)
 
     def _is_stored(self, result: RunResult) -> bool:
@@ -378,8 +364,8 @@ class RunTab:
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened.
 
-        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown;
-        else the link's settings fill the form.
+        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
+        or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
         """
         name = self.name(request, visitor)
         query, lang = request.query_params, request_language(request)
@@ -388,12 +374,18 @@ class RunTab:
             chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
+        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
             return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
+
+    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
+        """Whether a page that opens with this query shows the visitor's latest run."""
+        if not (job.ended and job.delivered):
+            return True
+        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none).

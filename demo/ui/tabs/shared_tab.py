@@ -17,7 +17,7 @@ from demo.ui.html import shared_html as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import source
 from demo.ui.tabs import links
-from demo.ui.tabs.event_options import AT_ONCE
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.row_filters import ALL, TASK_NAMES, RowFilters, fitted
 from demo.ui.web.visitor_language import request_language
 

@@ -5,7 +5,6 @@ The form's Run and Cancel are moved into the bar by stage.css.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import gradio as gr
@@ -21,18 +20,13 @@ from demo.ui.web.visitor_language import label, request_language, written
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A run for one of the keys 1 to 4."""
-
-    title: str
-    """In English."""
-    values: dict[str, Any] = field(default_factory=dict)
-    """Values of the form's fields, by name. All other fields get their first value."""
+Preset = dict[str, Any]
+"""Values of the form's fields, by name. All other fields get their first value."""
 
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
-    """For a machine with or without a GPU. `loadable`: SegFormer's weights are available; else random ones are used.
+    """The runs of the keys 1 to 4, for a machine with or without a GPU. `loadable`: SegFormer's weights are available;
+    else random ones are used.
 
     The models are small, so that nobody waits: `python -m benchmarks.stage_presets` checks that each run takes at most
     a minute on two CPU cores.
@@ -42,10 +36,10 @@ def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
     classifier = {"task": "image-classification", "checkpoint": "shapes-vit"}
     text = {"task": TEXT_GENERATION, "checkpoint": "shapes-gemma", "prompt": catalog.PROMPT}
     return (
-        Preset("Segformer on this machine", full_size if gpu else bundled),
-        Preset("Graph breaks, live", classifier | {"graph_break": True}),
-        Preset("max-autotune", classifier | {"mode": "max-autotune"}),
-        Preset("Text, word by word", text),
+        full_size if gpu else bundled,
+        classifier | {"graph_break": True},
+        classifier | {"mode": "max-autotune"},
+        text,
     )
 
 
@@ -94,7 +88,7 @@ class StageBar:
         values_now = dict(zip((name for name in self._form.inputs if name != "image"), values, strict=True))
         for number in NUMBERS:
             for gpu, loadable in ((False, False), (True, False), (True, True)):
-                values_of = self._first | presets(gpu, loadable)[number - 1].values
+                values_of = self._first | presets(gpu, loadable)[number - 1]
                 if all(values_now[name] == values_of[name] for name in values_now):
                     return _words(number, request_language(request))
         return ""
@@ -104,8 +98,8 @@ class StageBar:
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
         preset = presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1]
-        picture = default_picture(preset.values["checkpoint"])
-        values = self._first | preset.values | {"image": servable(picture)}
+        picture = default_picture(preset["checkpoint"])
+        values = self._first | preset | {"image": servable(picture)}
         updates = {name: gr.update(value=value) for name, value in values.items()}
         updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
         return [updates[name] for name in self._form.inputs]

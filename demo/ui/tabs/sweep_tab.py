@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -25,23 +24,21 @@ from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
-from demo.ui.html import progress, results, sections, sweep_status
+from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Broken, Refused, Supervisor
-from demo.ui.jobs.sweeps import Sweep, machine_of, turn
+from demo.ui.jobs.series import Sweep, machine_of, turn
+from demo.ui.jobs.supervisor import Supervisor
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
-from demo.ui.tabs.event_options import AT_ONCE, QUIET
+from demo.ui.tabs.events import AT_ONCE, QUIET, pressed_of, told, tried
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language, written
 
 STORED_A_CELL, MAX_STORED = 20, 2000
 """Stored runs of its checkpoints, newest first, that a sweep searches for finished cells: for each cell, and in all.
 Without a limit a press of Start would read the whole history into memory."""
-
-_log = logging.getLogger(__name__)
 
 
 class SweepTab:
@@ -161,15 +158,15 @@ class SweepTab:
         lang, name = request_language(request), self._run_tab.name(request, visitor)
         if self.sweeps.is_running(name):
             return {self.status: results.problem("cannot_be_run", "sweep_last", lang), self.watched: None}
-        try:
+
+        def start() -> Sweep:
             new = self._sweep(values, name)
-            self.sweeps.start(name, lambda: new)
-        except (BadInput, HistoryError) as refused:
-            return self._refused(Refused(fmt.redact(str(refused))), lang)
-        except Exception:
-            _log.exception("a sweep could not be started")
-            return self._refused(Broken(), lang)
-        return self._begun(new, lang)
+            return self.sweeps.start(name, lambda: new)
+
+        new = tried(start, lang)
+        if isinstance(new, Sweep):
+            return self._begun(new, lang)
+        return self._ready | {self.status: new, self.watched: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with the results that are stored already.
@@ -226,13 +223,6 @@ class SweepTab:
             self.watched: going,
         }
 
-    def _refused(self, problem: Refused | Broken, lang: Language) -> dict[Any, Any]:
-        if isinstance(problem, Refused):
-            html = results.refusal("cannot_be_run", problem.sentence, lang)
-        else:
-            html = results.unexpected(lang)
-        return self._ready | {self.status: html, self.watched: None}
-
     @property
     def _ready(self) -> dict[Any, Any]:
         return {self.start_button: gr.update(interactive=True), self.stop_button: gr.update(interactive=False)}
@@ -275,8 +265,7 @@ class SweepTab:
             return {self.status: gr.skip()}
         lang, cells = request_language(request), going.cells
         if (problem := going.outcome()) is not None:
-            refused = self._refused(problem, lang)
-            return {part: update for part, update in refused.items() if part is not self.watched}
+            return self._ready | {self.status: told(problem, lang)}
         what = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
         updates = self._ready | {
             self.status: sweep_status.status("stopped" if going.stopped else "done", cells, None, what, lang),
@@ -301,19 +290,16 @@ class SweepTab:
         return f'<p class="doing">{lang.html("sweep_kept", name=path.name)}</p>'
 
     def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request) -> str:
-        """The run of the pressed cell. The place comes from the browser, so it may be anything."""
-        place, cells = getattr(event, "place", None), shown.cells if shown else ()
-        if not isinstance(place, int) or not 0 <= place < len(cells):
+        """The run of the pressed cell."""
+        lang = request_language(request)
+        if shown is None or (cell := pressed_of(shown.cells, event)) is None:
             return ""
-        cell, lang = cells[place], request_language(request)
         if cell.result is None:
             return results.refusal("cannot_be_run", cell.refused, lang) if cell.refused else ""
-        return sections.opened(cell.result, lang)
+        return results.opened(cell.result, lang)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        going = self.sweeps.of(self._run_tab.name(request, visitor))
-        if going is not None:
-            going.cancel()
+        self.sweeps.cancel(self._run_tab.name(request, visitor))
         return gr.update(interactive=False)
 
 

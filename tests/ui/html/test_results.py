@@ -1,31 +1,37 @@
-"""The result pane as HTML."""
+"""The result pane as HTML; its folds: titles that answer, and everything that was measured behind them."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
 from pathlib import Path
 
+import pytest
 from page_support import (
     HOSTILE,
     Tags,
     stored,
 )
-from samples import failed_result, measurement, ok_result
+from samples import failed_result, full_result, measurement, ok_result
 
 from demo.cli import terminal
 from demo.core import catalog
-from demo.core.languages import ENGLISH
-from demo.core.measurement import GraphBreak
+from demo.core import format as fmt
+from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.machine import GpuSample, HostSample
+from demo.core.measurement import AnotherSize, Compilation, CompileCost, GraphBreak
 from demo.core.outputs import ImageInfo, Label, Predictions
-from demo.core.result import Failure, Progress
+from demo.core.result import Failure, Progress, RunResult
 from demo.core.spec import RunSpec
-from demo.present import sentences
-from demo.ui.html import outputs_html, progress, results, sections
+from demo.core.stats import Interval
+from demo.present import charts, details, sentences
+from demo.ui.html import outputs_html, progress, results
+from demo.ui.html.elements import ruler
+from demo.ui.html.results import CHARTS, parts
 from demo.ui.tabs import form
 
-ROOT = Path(__file__).resolve().parents[3]
 VIT = "google/vit-base-patch16-224"
 
 
@@ -79,7 +85,7 @@ def test_texts_from_models_files_and_errors_cannot_become_html() -> None:
     pieces = [
         results.headline(result, ENGLISH),
         outputs_html.shown(result, ENGLISH),
-        sections.whole(result, ENGLISH),
+        results.whole(result, ENGLISH),
         results.failure(failed, ENGLISH),
         results.refusal("cannot_be_run", HOSTILE, ENGLISH),
         results.intro(HOSTILE, ENGLISH),
@@ -120,3 +126,217 @@ def test_random_weights_draw_nothing_and_say_why() -> None:
     html = outputs_html.shown(ok_result(spec=spec, predictions=None), ENGLISH)
     assert "predictions are meaningless" in html
     assert "<img" not in html
+
+
+# The folds
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+OLD = [FIXTURES / f"{name}.json" for name in ("detection", "result_v1", "segmentation")]
+
+
+def shown(result: RunResult) -> dict[str, str]:
+    """The text of every part that has something to tell, by name, without tags."""
+    pieces = parts(result, ENGLISH)
+    return {name: re.sub(r"[ \n]+", " ", re.sub("<[^>]*>", " ", html)).strip() for name, html in pieces.items()}
+
+
+def compilation(**changes: object) -> RunResult:
+    good = full_result()
+    assert good.compilation is not None
+    return full_result(compilation=dataclasses.replace(good.compilation, **changes))  # type: ignore[arg-type]
+
+
+def test_a_result_stored_before_the_new_fields_came_still_has_its_sections() -> None:
+    for file in OLD:
+        result = RunResult.from_json(json.loads(file.read_text(encoding="utf-8")))
+        told = shown(result)
+        assert {"calls", "compiled", "pays", "machine"} <= set(told)
+        assert all("None" not in text and "nan" not in text for text in told.values())
+        assert all(CHARTS[name](result, ENGLISH) is not None for name in told if name in CHARTS)
+
+
+def test_a_run_without_figures_has_only_the_machine_to_tell_of() -> None:
+    assert list(shown(failed_result())) == ["machine"]
+    assert shown(failed_result(environment=None)) == {}
+
+
+def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
+    text = shown(full_result())["calls"]
+    assert text.startswith("48 timed calls of each") and "median 12.2 ms 6.12 ms" in text
+    assert "on the GPU 5.00 ms 4.80 ms" in text and "images a second, back to back 600 760" in text
+    assert "of eager&#x27;s time is launching kernels" in text
+
+
+def test_the_title_answers_whether_it_really_compiled() -> None:
+    for changes, answer in [
+        ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
+        ({"fallbacks": (GraphBreak("an unsupported call", "a.py:1 in forward"),)}, "Partly: 1 frame of it fell back"),
+        ({}, "Partly: 2 graphs with 1 break between"),
+        ({"graph_breaks": (), "recompiles_while_timing": 1}, "Yes, but it was recompiled while timed"),
+        ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
+        ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
+        ({"graphs": 1, "graph_breaks": (), "package_bytes": 5}, "Yes: the whole model is in the package, as one graph"),
+    ]:
+        text = shown(compilation(**changes))["compiled"]
+        assert text.startswith(f"Did it really compile? {answer}")
+        assert ("the whole model" in text) is answer.startswith("Yes: the whole model")  # and nothing else denies it
+
+
+def test_breaks_recompiles_and_fallbacks_stand_with_their_place_and_reason() -> None:
+    text = shown(compilation(fallbacks=(GraphBreak("a data-dependent loop", ""),)))["compiled"]
+    assert "modeling_vit.py:321 in forward call to print" in text
+    assert "modeling_vit.py:88 in forward a size changed" in text
+    assert "dynamo did not say where a data-dependent loop" in text
+
+
+def test_the_first_call_that_the_verdict_does_not_count_is_told_with_when_it_pays() -> None:
+    text, result = shown(full_result())["pays"], full_result()
+    even = result.break_even(31.2)
+    assert f"takes 31 s and pays for itself after {sentences.calls_to_pay(even, ENGLISH)}." in text
+    assert "3.4 s" not in text and "inductor" in text  # each start costs 3.4 s: the verdict has said it
+
+
+TIMES = tuple(0.012 * (0.66 if place % 8 < 4 else 1.4) for place in range(48))
+NOISY = full_result(compiled=dataclasses.replace(measurement(0.012), wall_seconds=TIMES))
+
+
+def test_a_loss_never_pays_and_noise_is_not_called_a_win() -> None:
+    loss = full_result(compiled=measurement(0.024))
+    assert "never pays for itself" in details.when_it_pays(loss, ENGLISH)[0]
+    assert "pays" not in " ".join(details.when_it_pays(NOISY, ENGLISH))
+
+
+def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None:
+    assert Compilation(5.5, "cold", 1).known_costs == {"cold": 5.5}
+    assert Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})).known_costs == {"cold": 6.0, "warm": 0.5}
+    assert Compilation(5.5, "off", 1).known_costs == {"cold": 5.5}
+
+
+def test_layers_that_share_a_graph_are_not_called_one_whole_graph() -> None:
+    layers = dataclasses.replace(ok_result().spec, scope="layers")
+    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: the layers, as 1 graph")
+
+
+LARGER = AnotherSize("batch size", 2, 48, 64, 6.1, 1, 0, measurement(0.004), measurement(0.003))
+
+
+def test_another_size_is_told_with_its_first_call_and_when_that_pays() -> None:
+    lost = dataclasses.replace(
+        LARGER, changed="picture", batch_size=1, recompiles=0, fallbacks=1, eager=LARGER.compiled
+    )
+    text = shown(ok_result(another_sizes=(LARGER, lost)))["another_size"]
+    assert text.startswith("Another size? Batch 2, 64 × 48: first call 6.1 s, then 1.33×")
+    assert "first call 6.1 s, 1 recompile; then 4.08 ms → 3.06 ms, 1.33×" in text
+    assert f"Pays for itself after {sentences.grouped(fmt.two_digits(LARGER.calls_to_pay or 0))} calls." in text
+    assert "Batch 1, 64 × 48" in text and "0 recompiles" in text and "partly left to eager" in text
+    assert "Never pays for itself." in text
+
+
+def test_another_size_that_was_not_tried_is_one_click_away_where_it_can_be() -> None:
+    untried = parts(ok_result(), ENGLISH)["another_size"]
+    assert "Another size? Not tried" in untried and re.search(r'another_size=true" data-follow="run"', untried)
+    package = ok_result(spec=dataclasses.replace(ok_result().spec, compiler="aot"))
+    assert all("another_size" not in parts(one, ENGLISH) for one in (package, failed_result()))
+
+
+def test_memory_is_shown_where_it_differs_with_what_was_reserved() -> None:
+    text = shown(full_result())["memory"]
+    assert text.startswith("Memory: 620 MB → 540 MB") and "reserved 744 MB 648 MB" in text
+    for peak in (491_000_000, 500_000_000, None):  # at most 2 % more, or not known
+        alike = ok_result(eager=measurement(0.002, peak=491_000_000), compiled=measurement(0.001, peak=peak))
+        assert "memory" not in shown(alike)
+    apart = ok_result(eager=measurement(0.002, peak=491_000_000), compiled=measurement(0.001, peak=510_000_000))
+    assert "reserved" not in shown(apart)["memory"]
+
+
+def test_nothing_is_said_twice() -> None:
+    """Each part begins with another heading, and the two latencies of the answer stand in no part but as their own."""
+    texts = [text for part in shown(full_result()).values() for text in re.split(r"(?<=[.?]) ", part) if len(text) > 20]
+    assert len(texts) == len(set(texts))
+
+
+def test_the_machine_says_what_disturbed_it() -> None:
+    text = shown(full_result())["machine"]
+    assert ", idle" in text and "1350 MHz to 1410 MHz" in text and "66 W to 68 W" in text
+    busy = full_result(machine_states=(HostSample(0.0, 0.4), HostSample(1.0, 0.2)))
+    assert "other programs used 30 % of it" in shown(busy)["machine"]
+    hot = GpuSample(900e6, 1_590e6, 92.0, 70.0, ("thermal",), 1)
+    assert "throttled (thermal)" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
+
+
+def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> None:
+    hints = ("Remove the call.", "Or move it.")
+    breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
+    result = compilation(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    told = parts(result, ENGLISH)["compiled"]
+    assert told.count("Remove the call. Or move it.") == 1 and told.count(f'<a href="{page}"') == 1
+    assert ">GB0059</a>" in told and told.index("a.py:1") < told.index("Remove") < told.index("a.py:2")
+    assert page in terminal.report(result) and "Remove the call. Or move it." in terminal.report(result)
+    assert GraphBreak("print", "", number="GB0059/../x").page == ""
+
+
+def test_nothing_from_outside_becomes_html() -> None:
+    bad = (GraphBreak(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),)
+    result = compilation(graph_breaks=bad, recompiles=bad, fallbacks=bad, cudagraphs=f"skipped: {HOSTILE}")
+    assert result.environment is not None
+    result = dataclasses.replace(
+        result,
+        environment=dataclasses.replace(result.environment, cpu=HOSTILE, driver=HOSTILE, compiler=HOSTILE),
+        machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, None, None, (HOSTILE,))),),
+    )
+    assert all("<img" not in html for language in LANGUAGES.values() for html in parts(result, language).values())
+
+
+# The break-even chart
+
+
+def lines(result: RunResult) -> dict[str, tuple[list[float], list[float]]]:
+    figure = charts.break_even(result, ENGLISH)
+    return {part.name: (list(part.x), list(part.y)) for part in figure.data if part.mode == "lines"}
+
+
+def test_the_lines_cross_where_the_break_even_says() -> None:
+    result = full_result()
+    drawn = lines(result)
+    assert [y[0] for _, y in drawn.values()] == pytest.approx([0.0, 31.2, 3.4])
+    for cache, cost in (("empty cache", 31.2), ("filled cache", 3.4)):
+        even = result.break_even(cost)
+        assert even is not None and even.calls is not None
+        (_, end), (y0, y1) = drawn["eager"][0], drawn[f"compiled, {cache}"][1]
+        at = y0 / (drawn["eager"][1][1] / end - (y1 - y0) / end)
+        assert at == pytest.approx(even.calls, abs=1)
+
+
+def test_a_crossing_carries_its_interval() -> None:
+    times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
+    result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
+    even = result.break_even(31.2)
+    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.name == "break-even")
+    assert even is not None and None not in (even.low, even.high, even.calls)
+    assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
+
+
+def test_the_ruler_holds_the_interval_of_a_loss_as_it_does_that_of_a_win() -> None:
+    for low, high in [(0.21, 0.26), (3.8, 4.7)]:
+        drawn = ruler(Interval((low * high) ** 0.5, low, high), True, 0.01, ENGLISH)
+        assert ">5×<" in drawn
+        start, width = (
+            float(found) for found in re.findall(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]
+        )
+        assert 0 < start and start + width < 100 and width > 5
+
+
+def test_the_ruler_shows_one_process_inside_the_interval_or_each_of_several_as_a_dot() -> None:
+    rerun, within = Interval(1.25, 1.15, 1.36), Interval(1.25, 1.23, 1.27)
+    drawn = ruler(rerun, True, 0.01, ENGLISH, within)
+    spans = [
+        [float(place) for place in re.findall(rf'class="{kind}" style="left:([\d.]+)%;width:([\d.]+)%', drawn)[0]]
+        for kind in ("range outer", "within")
+    ]
+    (left, width), (inner, narrow) = spans
+    assert left < inner and inner + narrow < left + width and narrow < width / 3
+    several = ruler(rerun, True, 0.01, ENGLISH, None, [1.2, 1.3, 2.4])
+    assert several.count('class="process"') == 3 and "processes: 1.20×, 1.30×, 2.40×" in several
+    assert ">3×<" in several  # the axis holds a process outside of the interval
+    assert 'class="range"' in ruler(rerun, True, 0.01, ENGLISH)

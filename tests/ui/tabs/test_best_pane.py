@@ -17,8 +17,8 @@ from search_runner import SCENE, SearchRunner, measured
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs import sweeps
-from demo.ui.jobs.searches import BestSearch
+from demo.ui.jobs import series
+from demo.ui.jobs.series import BestSearch
 from demo.ui.page import Page
 
 ME = visitor("me")
@@ -27,7 +27,7 @@ ME = visitor("me")
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(sweeps, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(series, "UPDATE_SECONDS", 0.01)
 
 
 def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:
@@ -233,10 +233,10 @@ def test_a_row_opens_its_stored_run() -> None:
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
+    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
-    page, _ = page_of(seconds=0.15)
+    page, _ = page_of(seconds=0.08)
     going = pressed(page)[page.best_pane.watched]
     ended(going)
     assert going.stopped is space and going.search.complete is not space

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
 from fake_runner import MACHINE
 from page_support import (
     answering,
@@ -20,8 +21,12 @@ from demo.ui.page import Page
 from demo.ui.tabs import form
 
 
-def test_the_form_as_it_stands_is_a_valid_spec() -> None:
-    page = Page(answering(ok_result()))
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(answering(ok_result()))
+
+
+def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     values = field_values(page)
     spec, image = form.read(values)
     assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
@@ -41,7 +46,7 @@ def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene() -> N
         assert choice.image in form.scenes()
 
 
-def test_the_picture_and_the_thumbnails_follow_the_model_until_the_visitor_chose_a_picture(tmp_path: Path) -> None:
+def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp_path: Path, page: Page) -> None:
     scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
     own.write_bytes(lion.read_bytes() + b"mine")
     detr = "facebook/detr-resnet-50"
@@ -55,7 +60,6 @@ def test_the_picture_and_the_thumbnails_follow_the_model_until_the_visitor_chose
         ("shapes-vit", own),
     ):
         assert form.suiting(checkpoint, in_the_form(picture)) is None
-    page = Page(answering(ok_result()))
     galleries = page.run_tab.form.galleries
     assert [galleries[drawn].visible for drawn in (True, False)] == [True, "hidden"]
     assert [len(gallery.samples) for gallery in page.run_tab.form.thumbnails] == [5, 3]
@@ -66,8 +70,7 @@ def test_the_picture_and_the_thumbnails_follow_the_model_until_the_visitor_chose
     assert Path(linked[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"
 
 
-def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none() -> None:
-    page = Page(answering(ok_result()))
+def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_none(page: Page) -> None:
     values = field_values(page)
     spec, _ = form.read(values | {"text": "a cat", "checkpoint": "facebook/detr-resnet-50", "task": "object-detection"})
     assert spec.text == ()
@@ -75,8 +78,7 @@ def test_queries_left_in_the_hidden_field_are_not_sent_to_a_model_that_takes_non
     assert form.read(values | owl)[0].text == ("a cat", "a dog")
 
 
-def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_other_tasks_the_other_way() -> None:
-    page = Page(answering(ok_result()))
+def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_the_other_way(page: Page) -> None:
     values = field_values(page, prompt="A ring", tokens=8, channels_last=True)
     of_text = values | {"task": "text-generation", "checkpoint": "shapes-gemma"}
     assert form.read(of_text) == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)

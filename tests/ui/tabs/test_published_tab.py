@@ -26,7 +26,7 @@ from demo.core import limits
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
 from demo.store import measured, published
-from demo.ui.html import sections
+from demo.ui.html import results
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
 from demo.ui.tabs.published_tab import FIRST, shown
@@ -172,10 +172,10 @@ def test_text_of_a_measured_table_is_harmless(own: Path) -> None:
 
 def test_a_run_of_the_twelve_has_a_section_with_words_and_a_chart() -> None:
     result = ok_result(spec=RunSpec("microsoft/resnet-50", "image-classification", device="cpu", dtype="bfloat16"))
-    section = sections.beside(result, ENGLISH)
+    section = results.beside(result, ENGLISH)
     assert "On the A100 with torch 2.0.1 the guide saw 1.58×; here 2.00×." in section
     assert "bfloat16 here, float32 in the guide" in section and "used the CPU" in section
-    assert sections.guide_chart(result, ENGLISH) is not None
+    assert results.guide_chart(result, ENGLISH) is not None
 
 
 # The endpoint

@@ -23,8 +23,8 @@ from demo.core.spec import RunSpec
 from demo.store import measured
 from demo.store.history import FOLDER_VARIABLE
 from demo.sweep.grid import AXES, PRESETS
-from demo.ui.jobs import sweeps
-from demo.ui.jobs.sweeps import Sweep
+from demo.ui.jobs import series
+from demo.ui.jobs.series import Sweep
 from demo.ui.page import Page
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -33,7 +33,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(sweeps, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(series, "UPDATE_SECONDS", 0.01)
     return tmp_path / "data"
 
 
@@ -211,10 +211,10 @@ def test_leaving_the_page_ends_no_sweep_and_opening_it_again_brings_it_back() ->
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_sweep_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "UNWATCHED_SECONDS", 0.2)
+    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
-    of = tab(seconds=0.3)
+    of = tab(seconds=0.1)
     going = next(started(of))[of.sweep_tab.watched]
     ended(going)
     assert going.stopped is space and all(cell.done for cell in going.cells) is not space

@@ -18,7 +18,7 @@ from demo.core.spec import RunSpec
 from demo.store.history import History
 from demo.sweep.best_table import BestTable, Goal
 from demo.sweep.best_way import Search
-from demo.ui.html import best_charts
+from demo.ui.html import best_html
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def lines(figure: go.Figure) -> list[go.Scatter]:
 
 def test_each_line_is_the_start_and_the_calls_and_the_winner_s_crosses_its_rival_s_at_the_point(search: Search) -> None:
     table = search.table()
-    figure = best_charts.crossover(table, ENGLISH)
+    figure = best_html.crossover(table, ENGLISH)
     shown = [row for row in table.rows if row.rank is not None]
     assert len(lines(figure)) == len(shown) == len(search.ways) - 1  # not what was refused
     # Freezing: 20 s and 3 s before it, 2 ms a call. Eager answers first, after 3.012 s, and takes 4 ms a call.
     winner = next(trace for trace in lines(figure) if trace.line.width == 4)
-    rival = next(trace for trace in lines(figure) if trace.line.color == best_charts.EAGER)
+    rival = next(trace for trace in lines(figure) if trace.line.color == best_html.EAGER)
     assert np.allclose(winner.y, 23.0 + 0.00204 * np.array(winner.x), rtol=0.02)
     (point,) = (trace for trace in figure.data if trace.mode == "markers")
     assert table.crossover is not None and point.x[0] == table.crossover.calls
@@ -56,14 +56,14 @@ def test_each_line_is_the_start_and_the_calls_and_the_winner_s_crosses_its_rival
 
 
 def test_without_a_crossover_there_is_no_point_and_no_word_of_it(search: Search) -> None:
-    figure = best_charts.crossover(search.table(Goal("soonest")), ENGLISH)
+    figure = best_html.crossover(search.table(Goal("soonest")), ENGLISH)
     assert [trace for trace in figure.data if trace.mode == "markers"] == []
     assert "with its interval" not in figure.layout.meta["aloud"]
 
 
 def test_a_bar_s_parts_add_up_to_the_first_answer_of_its_way(search: Search) -> None:
     table = search.table()
-    figure = best_charts.ladder(table, ENGLISH)
+    figure = best_html.ladder(table, ENGLISH)
     rows = [row for row in table.rows if not row.out]
     whole = np.sum([trace.x for trace in figure.data], axis=0)
     assert whole.tolist() == pytest.approx([row.first_answer("next") for row in rows])
@@ -75,7 +75,7 @@ def test_a_bar_s_parts_add_up_to_the_first_answer_of_its_way(search: Search) -> 
 
 @pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
 def test_both_charts_are_told_in_words_and_nothing_is_drawn_of_nothing(search: Search, language: object) -> None:
-    for draw in (best_charts.crossover, best_charts.ladder):
+    for draw in (best_html.crossover, best_html.ladder):
         figure = draw(search.table(), language)  # type: ignore[arg-type]
         assert "max-autotune-no-cudagraphs" in figure.layout.meta["aloud"]
         empty = dataclasses.replace(search.table(), rows=(), winner=None, crossover=None)

@@ -1,4 +1,4 @@
-"""A series of runs of the page, each with a turn of its own in the queue: a sweep, from its first cell to its last."""
+"""A series of runs of the page, each with a turn of its own in the queue: a sweep, or a search for the best way."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
+from demo.core.spec import RunSpec
 from demo.runs.any_runner import AnyRunner
 from demo.runs.forecast import SweepForecast, forecast_sweep
+from demo.store.history import History
+from demo.sweep.best_way import STEADY, Search
 from demo.sweep.cells import Cell, unfinished
+from demo.sweep.grid import PICTURE
 from demo.sweep.run_grid import Done, Event
+from demo.sweep.ways import OTHER_FORMATS
 from demo.ui.jobs.queue import Full, RunQueue
 from demo.ui.jobs.supervisor import Work
 
@@ -23,20 +29,22 @@ UPDATE_SECONDS = 1.0
 WAITING_SECONDS = 0.5
 UNWATCHED_SECONDS = 120.0
 """On a Space, a series that no page has watched for this time ends: other visitors wait at each of its runs."""
-
 MACHINE_SECONDS = 30.0
+MAX_STORED = 500
+"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
 
-RunCells = Callable[[Sequence[Cell], threading.Event], Generator[Event, None, None]]
-"""`run_cells` with everything but the cells and what ends them."""
+Events = Generator[Event, None, None]
 
 
 class Series(Work):
     """Runs one after another. The outcome is None, Refused or Broken: what there is to show are the runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Callable[[threading.Event], Events]) -> None:
+        """`run` gives what happens, until the last run has ended or the event is set."""
         super().__init__()
         self.doing: Event | None = None
         """The latest event."""
+        self._run = run
         self._watched_at = time.monotonic()
 
     @property
@@ -51,14 +59,14 @@ class Series(Work):
             with self._changed:
                 self._changed.wait_for(lambda: self.ended, UPDATE_SECONDS)
 
-    def _events(self) -> Generator[Event, None, None]:
-        """What happens, until the last run has ended or `_cancel` is set. Runs on the work's own thread."""
-        raise NotImplementedError
+    def _note(self, event: Event) -> None:
+        """Called with each event, on the work's own thread."""
+        self.doing = event
 
     def _work(self) -> None:
-        with closing(self._events()) as events:
+        with closing(self._run(self._cancel)) as events:
             for event in events:
-                self.doing = event
+                self._note(event)
                 unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
                 if is_closing(event) or (unwatched and limits.on_space()):
                     self.cancel()
@@ -73,30 +81,65 @@ def is_closing(event: Event) -> bool:
 class Sweep(Series):
     """One sweep."""
 
-    def __init__(self, cells: Sequence[Cell], stored: list[RunResult], machine: HostInfo, run: RunCells) -> None:
-        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time."""
-        super().__init__()
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        stored: list[RunResult],
+        machine: HostInfo,
+        run: Callable[[Sequence[Cell], threading.Event], Events],
+    ) -> None:
+        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time. `run`
+        is `run_cells` with everything but the cells and what ends them."""
+        super().__init__(lambda cancel: run(self.cells, cancel))
         self.cells = tuple(cells)
         self._stored = stored
         self._machine = machine
-        self._run_cells = run
 
     def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
         return forecast_sweep(unfinished(self.cells), self._stored, self._machine)
 
-    def _events(self) -> Generator[Event, None, None]:
-        with closing(self._run_cells(self.cells, self._cancel)) as events:
-            for event in events:
-                if isinstance(event, Done):
-                    self._fill(event)
-                yield event
+    def _note(self, event: Event) -> None:
+        """Replaces the tuple of cells whole, so that no page reads it half changed."""
+        if isinstance(event, Done):
+            self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
+            if event.cell.result is not None:
+                self._stored.insert(0, event.cell.result)
+        super()._note(event)
 
-    def _fill(self, event: Done) -> None:
-        """Replaces the tuple of cells whole, so that no page reads it half changed. Only the sweep's thread does."""
-        self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
-        if event.cell.result is not None:
-            self._stored.insert(0, event.cell.result)
+
+class BestSearch(Series):
+    """One search for the best way to run a model. Several pages may watch it; they share its goal."""
+
+    def __init__(
+        self, search: Search, spec: RunSpec, image: Path | None, runner: AnyRunner, queue: RunQueue, visitor: str
+    ) -> None:
+        """`spec` and `image` are what the form asked for, to fill it again."""
+        super().__init__(lambda cancel: search.run(runner, cancel, lambda: turn(queue, f"search of {visitor}")))
+        self.search = search
+        self.spec = spec
+        self.image = image
+        self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
+        self.goal = STEADY
+        self._queue = queue
+
+    @property
+    def other_formats(self) -> bool:
+        """Whether it tries other number formats, too."""
+        return any(way.name in OTHER_FORMATS for way in self.search.ways)
+
+    @property
+    def others(self) -> int:
+        """Runs that wait while one of this search goes on; each goes before the next run of it."""
+        return len(self._queue) - 1
+
+
+def make_search(
+    runner: AnyRunner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
+) -> Search:
+    """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
+    stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
+    return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
 
 
 def machine_of(runner: AnyRunner) -> HostInfo:
