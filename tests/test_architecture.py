@@ -1,9 +1,9 @@
 """Who may import whom, and what is required. `tests/test_docs.py` holds the Markdown pages against the code."""
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -43,16 +43,19 @@ def _room(file: Path) -> str:
     return parts[1] if parts[0] == "demo" else parts[0]
 
 
-def _imports(file: Path) -> Iterator[str]:
+@functools.cache
+def _imports(file: Path) -> list[str]:
     """Every imported module by its full name, wherever in the file the import stands."""
     package = file.relative_to(ROOT).parent.parts
+    found: list[str] = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            found += [f"{module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def _rooms_imported(file: Path) -> set[str]:
@@ -119,22 +122,17 @@ def pins(name: str) -> dict[str, str]:
     return {one.name: str(one.specifier).removeprefix("==") for one in asked}
 
 
-def test_requirements_are_exact() -> None:
+def test_requirements_are_exact_and_neither_torchvision_nor_timm_is_among_them() -> None:
     for name in ["requirements.txt", "requirements-dev.txt", "requirements-sweep.txt"]:
         assert all(re.fullmatch(r"\d+(\.\d+)*", version) for version in pins(name).values())
-
-
-def test_neither_torchvision_nor_timm_is_required() -> None:
-    required = {*pins("requirements.txt"), *pins("requirements-dev.txt")}
-    assert required.isdisjoint({"torchvision", "torchaudio", "timm"})
+        assert pins(name).keys().isdisjoint({"torchvision", "torchaudio", "timm"})
 
 
 def test_every_library_that_the_program_imports_is_required() -> None:
     distribution = {"PIL": "pillow", "pynvml": "nvidia-ml-py", "yaml": "pyyaml", "markupsafe": "jinja2"}
-    distribution |= {
-        "fastapi": "gradio",
-        "starlette": "gradio",
-    }  # gradio's server is theirs, and it says which versions
+    distribution |= dict.fromkeys(
+        ("fastapi", "starlette"), "gradio"
+    )  # its server is theirs, and it says which versions
     optional = {"triton", "ray", "spaces"}  # triton comes with torch where there is a GPU, a Space installs spaces
     imported = {name.split(".")[0] for file in sources() for name in _imports(file)}
     foreign = imported - set(sys.stdlib_module_names) - {"demo", "app"} - optional

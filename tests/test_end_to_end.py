@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ BATCHES = {"shapes-vit": "1", "shapes-segformer": "1"}
 BUNDLED = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
 
 
-def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "WORTH_COMPILING_DATA": str(tmp_path / "data")}
-    command = [sys.executable, "-m", "demo", "run", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-
-
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A scene that nobody trained on, larger than any model's input, and the file it lies in."""
@@ -44,12 +37,14 @@ def results(scene: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, R
     """One run of each bundled checkpoint, as its JSON says."""
     _, path = scene
     folder = tmp_path_factory.mktemp("runs")
+    environment = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data")}
 
     def result_of(name: str) -> RunResult:
         seen = ["--image", str(path), "--batch-size", BATCHES.get(name, "2")]
         if catalog.find(name).task == TEXT_GENERATION:
-            seen = ["--prompt", catalog.PROMPT, "--tokens", "16", "--batch-size", "2"]
-        done = run(folder, "--checkpoint", name, *seen, "--iterations", "20", "--json")
+            seen = ["--prompt", catalog.PROMPT, "--tokens", "16", "--batch-size", "2", "--cache", "empty"]
+        command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, *seen, "--iterations", "20", "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return RunResult.from_json(json.loads(done.stdout))
 
@@ -96,6 +91,15 @@ def test_only_the_segmentation_model_compiles_otherwise_where_it_is_compiled_fir
     assert (segformer.graphs, len(segformer.graph_breaks)) == (2, 2)
     assert segformer.fullgraph_error.startswith("Unsupported context manager")
     assert set(first.values()) == {None}
+
+
+def test_an_empty_cache_measures_a_cold_and_a_warm_first_call(results: dict[str, RunResult]):
+    emptied = results["shapes-gemma"].compilation
+    cold, warm = emptied.cold, emptied.warm
+    assert (emptied.cache, cold.run_id, warm.run_id) == ("cold", "", "")
+    assert cold.parts["inductor"] > warm.parts["inductor"] == warm.parts["backend compile"] == 0
+    for cost in (cold, warm):
+        assert sum(cost.parts.values()) == pytest.approx(cost.first_call_seconds)
 
 
 def test_the_classifier_names_the_dominant_shape(results: dict[str, RunResult], scene: Any):

@@ -22,11 +22,14 @@ from typing import Any
 
 import pytest
 from samples import failed_result, ok_result
+from scripted_runner import RUN, ScriptedRunner
 
+from demo.cli.main import main
 from demo.core import catalog, limits
+from demo.core.errors import BadInput
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
-from demo.runs import runner
+from demo.runs import outcome, runner
 from demo.runs.child import child_process
 from demo.runs.environment import worker_environment
 from demo.runs.runner import Runner
@@ -83,10 +86,8 @@ def is_zombie(folder: Path) -> bool:
 
 def gone(marker: str) -> bool:
     """Whether no process is left that carries the marker, once they have had time to die on a busy machine."""
-    deadline = time.monotonic() + 20
-    while processes_with(marker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not processes_with(marker)
+    wait_until(lambda: not processes_with(marker), seconds=20)
+    return True
 
 
 # ---- what a worker does to its runner
@@ -94,16 +95,25 @@ def gone(marker: str) -> bool:
 UNREADABLE = "sent a message that cannot be read"
 
 
-def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+@needs_linux
+def test_a_worker_that_breaks_is_a_stored_crash_the_next_run_works_and_nothing_is_left_over(
+    faulty: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No file, process or descriptor, and no note of the run under way."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    marker = f"TRUST_MARKER={tmp_path}"
+    monkeypatch.setenv(*marker.split("="))
     runner = faulty("")
+    last(runner)
+    before = descriptors()
     for fault, says in [
         ("half a message", "ended with exit code 0"),
         ("no JSON", UNREADABLE),
         ("the result of another run", UNREADABLE),
         ("exit code 3", "ended with exit code 3"),
-        ("SIGKILL", "killed by signal SIGKILL"),
+        ("SIGSEGV", "killed by signal SIGSEGV"),
+        ("temporary files left over", "killed by signal SIGKILL"),
         ("a child that holds the pipe", "killed by signal SIGKILL"),
     ]:
         monkeypatch.setenv("FAULT", fault)
@@ -113,26 +123,8 @@ def test_a_worker_that_breaks_is_a_stored_crash_and_the_next_run_works(
         assert history.get(result.id) == result
     monkeypatch.setenv("FAULT", "")
     assert last(runner).status == "ok"
-
-
-@needs_linux
-def test_nothing_of_a_run_is_left_over(faulty: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files, processes, descriptors and the note of the run under way, after crashes of every kind and good runs."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
-    (tmp_path / "temp").mkdir()
-    marker = f"TRUST_MARKER={tmp_path}"
-    monkeypatch.setenv(*marker.split("="))
-    runner = faulty("")
-    last(runner)
-    before = descriptors()
-    for fault in ("temporary files left over", "a child that holds the pipe", "no JSON", "SIGSEGV", ""):
-        monkeypatch.setenv("FAULT", fault)
-        last(runner)
     assert gone(marker)
-    deadline = time.monotonic() + 20
-    while descriptors() > before and time.monotonic() < deadline:
-        time.sleep(0.05)  # the listening threads close their pipes by themselves
-    assert descriptors() <= before
+    wait_until(lambda: descriptors() <= before)  # the listening threads close their pipes by themselves
     left = [path.name for path in (tmp_path / "temp").iterdir()]
     assert [name for name in left if not name.startswith("torchinductor_")] == []  # that is torch's cache, for all runs
     assert list((tmp_path / "data").glob("*.running/*")) == []
@@ -184,20 +176,13 @@ def test_when_memory_runs_out_linux_ends_the_worker_first() -> None:
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
-def test_the_page_shows_a_fault_and_its_next_run_works(faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from page_support import is_ready, pressed, stage_of
-
-    from demo.ui.page import Page
-
-    page = Page(faulty("paths and control characters"))
-    *_, shown = pressed(page, iterations="10")
-    assert "file.py" in stage_of(page, shown)
-    assert "/home" not in stage_of(page, shown)
-    assert is_ready(page, shown)
-    monkeypatch.setenv("FAULT", "")
-    *_, shown = pressed(page, iterations="10")
-    assert 'class="headline' in stage_of(page, shown)
-    assert is_ready(page, shown)
+def test_what_the_worker_refuses_is_a_sentence_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "Runner", ScriptedRunner(BadInput("empty.png is empty.")))
+    assert main([*RUN, "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "empty.png is empty." in said.err
 
 
 # ---- the app's end
@@ -352,7 +337,7 @@ def test_a_disk_that_takes_a_run_under_way_in_pieces_takes_all_of_it_or_nothing(
 def corrupt(history: History, how: str) -> None:
     """Damages the file as a bad disk or a wrong copy would."""
     history.append(ok_result(id="before"))
-    for number in range(40):
+    for number in range(12):
         history.append(ok_result(id=f"more {number}"))
     with contextlib.closing(sqlite3.connect(history.path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -376,21 +361,19 @@ def corrupt(history: History, how: str) -> None:
 @pytest.mark.parametrize(
     "how", ["another file", "its middle", "cut short", "cut to nothing", "another program's tables"]
 )
-def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, faulty: Any, history: History) -> None:
+def test_a_damaged_file_is_kept_aside_a_new_one_started_and_said_so(how: str, history: History) -> None:
     corrupt(history, how)
     damaged = history.path.read_bytes()
     with contextlib.suppress(HistoryError):
         history.all()  # the page's list of results has met the damage
-    result = last(faulty(""))
-    assert result.status == "ok"
+    result = outcome.stored(ok_result(), history)
     (told,) = result.warnings
     assert "was damaged" in told and "kept as" in told and "new one" in told
     assert str(history.path.parent) not in told
-    assert [stored.id for stored in history.all()] == [result.id]
+    assert history.all() == [ok_result()]
     (aside,) = history.path.parent.glob("*.damaged-*")
-    assert aside.read_bytes() == damaged
-    assert aside.name in told
-    assert last(faulty("")).warnings == ()
+    assert aside.read_bytes() == damaged and aside.name in told
+    assert outcome.stored(failed_result(), history).warnings == ()
 
 
 def test_whatever_is_wrong_with_the_file_every_call_works_or_says_so_and_the_next_result_is_stored(
@@ -463,7 +446,7 @@ def test_a_sound_file_that_is_not_for_us_is_left_as_it_is_and_told_so(change: st
 
 
 def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
-    faulty: Any, history: History, monkeypatch: pytest.MonkeyPatch
+    history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(history_bytes=200_000))
     stored = 0
@@ -472,9 +455,7 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
             history.append(ok_result(id=str(number)))
             stored += 1
     assert 3 < stored == history.count()
-    result = last(faulty(""))
-    assert result.status == "ok"
-    (told,) = result.warnings
+    (told,) = outcome.stored(ok_result(), history).warnings
     assert "not stored" in told and "WORTH_COMPILING_HISTORY_MB" in told
     assert history.count() == stored
 
