@@ -159,7 +159,11 @@ def test_the_probe_counts_for_the_compile_step_that_waited_for_it(
     assert probe.seconds == {step: 2 * PROBE_SECONDS}
 
 
-@pytest.mark.parametrize("logger", [None, SimpleNamespace(), SimpleNamespace(get_stack=lambda: [])], ids=str)
+@pytest.mark.parametrize(
+    "logger",
+    [None, SimpleNamespace(), SimpleNamespace(get_stack=lambda: [])],
+    ids=["no logger", "no stack", "no step"],
+)
 def test_a_probe_outside_of_every_compile_step_has_no_part_and_is_put_back_however_many_logs_there_were(
     logger: Any, monkeypatch: pytest.MonkeyPatch, slow_probe: None
 ) -> None:
