@@ -113,7 +113,8 @@ def shown(tab: Any, address: str) -> Any:
 
 
 def opened(tab: Any, url: str = "") -> None:
-    """Opens the link, or the same page again, and waits until the page has greeted."""
+    """Opens the link, or the same page again, and waits until the page has greeted. A link that asks for nothing would
+    show a run that has just ended."""
     if url:
         tab.goto(url)
     else:
@@ -384,8 +385,8 @@ IN_FRONT = """() => { const { top } = document.querySelector('#top .headline').g
 def test_a_run_outlives_a_reload_another_visitor_waits_for_it_and_anybody_opens_the_answer(
     tab: Any, address: str
 ) -> None:
-    opened(tab, address)
-    run(tab, LONG)
+    opened(tab, f"{address}?batch_size={LONG}")
+    run(tab)
     tab.locator(".live").wait_for()
     opened(tab)
     tab.locator(".live .steps").wait_for()
@@ -426,7 +427,7 @@ def test_a_run_outlives_a_reload_another_visitor_waits_for_it_and_anybody_opens_
 def test_a_search_from_its_press_over_a_reload_to_its_answer_and_from_a_run_back_to_it(
     tab: Any, address: str, runner: Runner, shots: Path
 ) -> None:
-    opened(tab, address)
+    opened(tab, f"{address}?batch_size=1")
     runner.hold = True
     tab.locator("#best").click()
     tab.locator("#best-head [role=progressbar]").wait_for()
@@ -667,7 +668,7 @@ def test_the_answer_is_readable_from_the_last_row_and_the_page_comes_back_as_it_
     projector: Any, address: str, shots: Path
 ) -> None:
     tab = projector
-    opened(tab, f"{address}?stage=1&lang=ar")
+    opened(tab, f"{address}?stage=1&lang=ar&mode=default")
     tab.locator("#top .display").wait_for()
     for hidden in ("#fields", "#chart", "#chart-note", "footer", ".promise"):
         assert not tab.locator(hidden).first.is_visible(), hidden
