@@ -68,7 +68,8 @@ def shown(
 ) -> tuple[list[Any], list[str]]:
     """Updates for the four lists; the status, the map and the table.
 
-    A choice that the rows do not have becomes "all"; of the settings, the most frequent.
+    A choice that the rows do not have becomes "all"; of the settings, the most frequent. Before any row has arrived the
+    choices stay, since the filters are read again when a visitor changes one of them.
     """
     rows = shared.rows
     names = {name: lang.plain(text) for name, text in TASK_NAMES.items()}
@@ -77,9 +78,12 @@ def shown(
         "device": _frequent(row.device_name for row in rows),
         "torch": sorted(_frequent(row.torch for row in rows), reverse=True),
     }
+    asked, awaited = {"task": task, "device": device, "torch": torch}, shared.fetching and not rows
+    if awaited:
+        values = {name: [one] if one != ALL else [] for name, one in asked.items()}
     every = (lang.plain("choice_all"), ALL)
     choices = {name: [every, *((names.get(one, one), one) for one in found)] for name, found in values.items()}
-    lists, chosen = fitted(choices, {"task": task, "device": device, "torch": torch})
+    lists, chosen = fitted(choices, asked)
     groups = _groups(
         row
         for row in rows
@@ -88,8 +92,8 @@ def shown(
         and chosen["torch"] in (ALL, row.torch)
         and model.strip().lower() in row.spec.checkpoint.lower()
     )
-    place = setting if setting in groups else next(iter(groups), ALL)
-    settings = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
+    place = setting if setting in groups or awaited else next(iter(groups), ALL)
+    settings = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", place)]
     lists.insert(0, gr.update(choices=settings, value=place))
     status = html.status(shared, lang)
     if groups:
