@@ -37,7 +37,6 @@ FIRST = (
     "tests/browser/test_accessible_in_chromium.py",
     "tests/browser/",
     "tests/test_faults.py",
-    "tests/test_command_as_a_process.py",
     "tests/test_hostile.py",
     "tests/sweep/",
     "tests/backend/",
