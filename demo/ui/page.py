@@ -26,6 +26,7 @@ from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.best_pane import BestPane
+from demo.ui.tabs.following import Following
 from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab, published_table
@@ -145,7 +146,7 @@ class Page:
                         SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(runner, queue, history, self.run_tab, precompiler, sweeps)
-            self.following = links.Following(self.run_tab)
+            self.following = Following(self.run_tab)
             stage_mode.StageBar(runner, self.run_tab.form)
             self._wire()
             gr.api(

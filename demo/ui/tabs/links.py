@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
@@ -12,12 +12,7 @@ from demo.core import catalog, numbers
 from demo.core.errors import BadInput
 from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, without_meaning
 from demo.sweep import best_way
-from demo.ui.look import source
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
-from demo.ui.web.visitor_language import request_language
-
-if TYPE_CHECKING:
-    from demo.ui.tabs.run_tab import RunTab
 
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
@@ -25,8 +20,6 @@ RUN = "run"
 SEARCH, FORMATS = "best", "other_formats"
 """The parameters of a link to the search for the best way: its minutes, and whether it tries other number formats. Such
 a link fills the form; the search begins when its button is pressed."""
-WAYS = ("fill", "run", "best", "back")
-"""What a link that is followed inside the page may ask for: see `address.js`."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
@@ -175,46 +168,3 @@ def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec
     except BadInput as refused:
         return None, {}, str(refused)
     return spec, (filled(form, spec) if spec is not None else {}) | search, ""
-
-
-class Following:
-    """Links followed inside the page: buttons under an answer, rows of the tables, and the browser's Back button.
-
-    Make it inside the `gr.Blocks`, once.
-    """
-
-    def __init__(self, run_tab: RunTab) -> None:
-        self._run_tab = run_tab
-        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
-        self.way = gr.Textbox("", visible=False)
-        """What the browser does when the form is filled: one of `WAYS`, or ''."""
-        inputs = run_tab.form.inputs
-        requests.select(
-            self._follow,
-            [run_tab.visitor, inputs["checkpoint"], inputs["task"]],
-            [*run_tab.showing, self.way],
-            trigger_mode="multiple",  # address.js sends one at a time; "always_last" would lose the event's data
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        ).then(None, [run_tab.opened, self.way], js=FOLLOWED, api_visibility="private")
-
-    def _follow(
-        self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
-    ) -> dict[Any, Any]:
-        data = event._data if isinstance(event._data, dict) else {}
-        way, tab, lang = data.get("way"), self._run_tab, request_language(request)
-        query = read_query(str(data.get("query") or ""))
-        if way not in WAYS or tab.is_running(request, visitor):
-            return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
-        if way == "back":
-            run = query.get(RUN)
-            updates = (
-                tab.open(run, lang, tab.latest(request, visitor))
-                if run
-                else tab.before_the_run((checkpoint or "").strip(), task, lang)
-            )
-            return updates | {self.way: ""}
-        query.pop(RUN, None)
-        updates, refusal = tab.follow(query, lang, None)
-        return updates | (tab.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})

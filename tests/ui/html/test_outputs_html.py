@@ -137,6 +137,10 @@ def test_labels_are_written_likeliest_first_and_largest(written: list[Written]) 
     assert marks[0].colour == EAGER
     heights = [mark.rect[3] - mark.rect[1] for mark in marks]
     assert heights[0] > heights[1] == heights[2] and not overlapping(written)
+    written.clear()
+    no_number = Predictions(labels=(Label("dog", float("nan")), Label("cat", 0.3)))
+    draw_labels(preview(), {"eager": no_number}, "eager", count=1)
+    assert [mark.text for mark in written] == ["cat 30 %"]  # a score that is no number comes last
 
 
 # Boxes
