@@ -135,6 +135,17 @@ def test_a_batch_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         catalog.make_spec("shapes-vit", batch_size=9)
 
 
+def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
+    line = RunQueue(longest=10)
+    with line.join("one"):
+        with pytest.raises(BadInput, match="Your last run is not over yet"):
+            line.join("one")
+        with line.join("two"):
+            pass
+    with line.join("one"):
+        pass
+
+
 # ---- what a config claims
 
 

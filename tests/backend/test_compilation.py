@@ -109,6 +109,7 @@ def test_a_break_whose_reason_has_several_lines_keeps_the_first_and_every_hint()
 def test_each_recompile_has_its_guard_and_its_function_and_too_many_are_a_fall_back_to_eager() -> None:
     found = compiled(Counting(), calls=10)
     assert len(found.recompiles) >= 7  # dynamo takes 8 graphs of a function
+    assert len(compiled(Counting(), calls=3).recompiles) == 2
     assert found.recompiles[0].reason == "the guard self.calls == 0 failed"
     assert found.recompiles[0].location.startswith("test_compilation.py:")
     assert found.recompiles[0].location.endswith(" in forward")

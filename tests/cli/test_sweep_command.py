@@ -96,9 +96,10 @@ def test_bad_input_is_a_sentence_before_anything_is_run(
 def test_a_yaml_file_is_a_grid_options_go_before_it_and_a_prompt_is_for_text_only(tmp_path: Path) -> None:
     file = tmp_path / "grid.yaml"
     file.write_text("checkpoints: [shapes-vit, shapes-gemma]\nbatch_sizes: [1, 2]\niterations: 20\ntokens: 9\n")
-    asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The"])
+    asked = parser().parse_args(["sweep", str(file), "--batch-size", "3", "--prompt", "The", "--iterations", "30"])
     cells = [(one.checkpoint, one.batch_size, one.iterations, one.prompt) for one in grid(asked).specs(folders=True)]
-    assert cells == [("shapes-vit", 3, 20, ""), ("shapes-gemma", 3, 20, "The")]
+    assert cells == [("shapes-vit", 3, 30, ""), ("shapes-gemma", 3, 30, "The")]
+    assert grid(asked).specs(folders=True)[1].tokens == 9  # of the file alone
 
 
 def test_sigterm_ends_a_sweep_with_the_table_of_what_it_has(tmp_path: Path) -> None:
