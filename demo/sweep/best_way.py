@@ -1,9 +1,10 @@
 """The search for the best way to run one model: what it tries next, and when it ends.
 
-Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once for a short
-time; once more where that run had to compile, so that the first answer over a filled cache is known; the faster half
-to the usual precision; the best two until each has `FINALS` such runs. What is stored already is not run again, so a
-search that was stopped goes on where it was. Every row's interval rests on all its processes (`demo.store.reruns`).
+Successive halving (Jamieson and Talwalkar, 2016) over runs that are stored like any other: each way once, for a short
+time unless it compiles in each process anew; once more where that run had to fill the cache, so that the first answer
+over a filled one is known; the faster half to the usual precision; the best two until each has `FINALS` such runs.
+What is stored already is not run again, so a search that was stopped goes on where it was. Every row's interval rests
+on all its processes (`demo.store.reruns`).
 
 Covered: time for runs is a budget, and waiting for other visitors' runs is not counted. Not covered: a run that takes
 longer than what is left is ended when the budget is.
@@ -31,7 +32,7 @@ from demo.sweep.ways import EAGER, Way, ways
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""Of timing, in the first run of each way."""
+"""Of timing, in the first run of a way that another process finds in the compile cache."""
 FINALS = 2
 """Runs to the usual precision of the winner and the runner-up."""
 FIRST_SHARE = 0.6
@@ -142,9 +143,9 @@ class Search:
         """All that is to be tried by what is known now, in its order; later runs may change what the best ones are."""
         named = set(self._by_spec.values()) - self._refused.keys()
         open_ways = [way for way in self.ways if way.name in named]
-        steps = [(way, _quick(way.spec)) for way in open_ways if not self._runs[way.name]]
+        steps = [(way, _first(way.spec)) for way in open_ways if not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
-        steps += [(row.way, _quick(row.way.spec)) for row in good if self._lacks_a_warm_start(row)]
+        steps += [(row.way, _first(row.way.spec)) for row in good if self._lacks_a_warm_start(row)]
         better = good[: max(FINALS, -(-len(good) // 2))]
         for finals, rows in ((1, better), (FINALS, good[:2])):
             steps += [(row.way, row.way.spec) for row in rows for _ in range(finals - self._full_runs(row.way))]
@@ -159,5 +160,6 @@ class Search:
         return sum(run.spec == way.spec for run in self._runs[way.name])
 
 
-def _quick(spec: RunSpec) -> RunSpec:
-    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS)
+def _first(spec: RunSpec) -> RunSpec:
+    """The first run of a way. Where no cache spares the compile it is timed as usual: a second would compile again."""
+    return dataclasses.replace(spec, most_seconds=QUICK_SECONDS) if spec.cached else spec
