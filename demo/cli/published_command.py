@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from demo.cli import terminal
@@ -31,10 +30,8 @@ def add_to(commands: Any) -> None:
 
 
 def _published(options: argparse.Namespace) -> int:
-    tables = published.tables()
-    for problem in tables.problems:
-        print(problem, file=sys.stderr)
-    rows = published.select(tables.rows, options.subset, options.gpu, options.batch_size, options.task, options.model)
+    asked = (options.subset, options.gpu, options.batch_size, options.task, options.model)
+    rows = published.select(published.all_rows(), *asked)
     if options.json:
         print(published.to_json(rows))
     elif options.csv:

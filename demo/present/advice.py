@@ -103,7 +103,7 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
 
 def _elsewhere(spec: RunSpec, option: str, value: Any) -> tuple[float, PublishedRow] | None:
     """How many times as fast a way to compile that was not tried here is in this project's own tables, and the row."""
-    rows = measured.load().rows
+    rows = measured.load()
     for row in rows:
         if row.checkpoint == spec.checkpoint and measured.settings_of(row.subset) == {option: value}:
             if (ratio := measured.gain(row, rows)) is not None:

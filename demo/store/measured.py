@@ -1,15 +1,14 @@
 """Tables that this project measured itself: the guide's columns, the interval, and what the figures belong to.
 
-They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole, and a sentence
-says why.
+They are the files `assets/measured/*.csv`. A file that cannot be read as such a table is left out whole, and logged.
 """
 
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,21 @@ from demo.store.tables import COLUMNS, PublishedRow, cells, read_row
 
 FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
+_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
+"""Options with a column of their own, and those that the name of a subset has never held."""
+
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Rows, and one sentence for each file that could not be read."""
-
-    rows: tuple[PublishedRow, ...]
-    problems: tuple[str, ...]
-
-
-def load(folder: Path | None = None) -> Tables:
-    """Every table of `folder` (`FOLDER` if None), in the order of their names. Raises for no content of a file."""
-    folder = FOLDER if folder is None else folder
+def load(folder: Path | None = None) -> list[PublishedRow]:
+    """The rows of every table of `folder` (`FOLDER` if None), in the order of the files' names."""
     rows: list[PublishedRow] = []
-    problems: list[str] = []
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted((folder or FOLDER).glob("*.csv")):
         try:
             rows += read(path)
         except BadInput as error:
-            problems.append(str(error))
-    return Tables(tuple(rows), tuple(problems))
+            _log.warning("%s", error)
+    return rows
 
 
 def read(path: Path) -> list[PublishedRow]:
@@ -100,13 +93,12 @@ def subset_of(spec: RunSpec) -> str:
     """
     named = []
     for name, value in spec.departures().items():
-        option = OPTIONS[name]
-        if option.timing or name in _UNNAMED:
-            continue
-        if option.kind == "switch":
-            named.append(name.replace("_", "-"))
+        if OPTIONS[name].kind == "switch":
+            words = name.replace("_", "-")
         else:
-            named.append(value if name in ("mode", "dtype") else f"{name}-{value}")
+            words = value if name in ("mode", "dtype") else f"{name}-{value}"
+        if not OPTIONS[name].timing and name not in _UNNAMED:
+            named.append(words)
     return " ".join([SUBSET, *named])
 
 
@@ -140,22 +132,15 @@ def gain(row: PublishedRow, rows: Iterable[PublishedRow]) -> float | None:
     """
     if not row.measured or not further_settings(row):
         return None
-    alike = [
-        other
-        for other in rows
-        if other.measured
-        and not further_settings(other)
-        and (other.checkpoint, other.batch_size, other.mode, other.dtype, other.device)
-        == (row.checkpoint, row.batch_size, row.mode, row.dtype, row.device)
-    ]
+
+    def place(one: PublishedRow) -> tuple[object, ...]:
+        return one.measured, one.checkpoint, one.batch_size, one.mode, one.dtype, one.device
+
+    alike = [other for other in rows if place(other) == place(row) and not further_settings(other)]
     plain = max(alike, key=lambda other: other.date, default=None)
     if plain is None or not plain.speedup or not row.speedup:
         return None
     return row.speedup / plain.speedup
-
-
-_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph", "graph_break")
-"""Options with a column of their own, and those that the name of a subset has never held."""
 
 
 def device_label(name: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,7 +17,6 @@ from demo.core.errors import BadInput
 from demo.core.spec import TASKS
 from demo.core.stats import geometric_mean
 from demo.store import csv_text, measured
-from demo.store.measured import Tables
 from demo.store.tables import PublishedRow, cells, read_row
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
@@ -29,30 +27,6 @@ PUBLISHED, MEASURED = "published", "measured by this project"
 _FOLDER = catalog.ASSETS / "published"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Something known to be wrong or missing in the guide, and where it stands there."""
-
-    id: str
-    note: str
-    source: str
-    rows: dict[str, Any] | None
-    """Columns and values of the rows that the note belongs to; None for the guide as a whole."""
-
-    def at(self, row: PublishedRow) -> bool:
-        return (
-            not row.measured
-            and self.rows is not None
-            and all(getattr(row, column) == value for column, value in self.rows.items())
-        )
-
-
-@dataclass(frozen=True)
-class Source:
-    what: str
-    where: str
-
-
 @cache
 def rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, in the order of the file."""
@@ -60,20 +34,22 @@ def rows() -> tuple[PublishedRow, ...]:
         return tuple(map(read_row, csv.DictReader(file)))
 
 
-def tables() -> Tables:
+def all_rows() -> tuple[PublishedRow, ...]:
     """The guide's rows, then those that this project measured. The latter are read at each call: a new table shows."""
-    own = measured.load()
-    return Tables((*rows(), *own.rows), own.problems)
+    return (*rows(), *measured.load())
 
 
 @cache
-def faults() -> tuple[Fault, ...]:
-    return tuple(Fault(**fault) for fault in json.loads((_FOLDER / "faults.json").read_text(encoding="utf-8")))
+def faults() -> list[dict[str, Any]]:
+    """What is known to be wrong or missing in the guide: 'id', 'note', 'source' (where it stands there) and 'rows', the
+    columns and values of the rows that the note belongs to, None for the guide as a whole."""
+    return list(json.loads((_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
-def sources() -> tuple[Source, ...]:
-    return tuple(Source(**source) for source in json.loads((_FOLDER / "sources.json").read_text(encoding="utf-8")))
+def sources() -> list[dict[str, str]]:
+    """What the tables were taken from, 'what' and 'where'."""
+    return list(json.loads((_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
 def notes(row: PublishedRow) -> tuple[str, ...]:
@@ -85,7 +61,8 @@ def notes(row: PublishedRow) -> tuple[str, ...]:
 
 def faults_at(row: PublishedRow) -> tuple[str, ...]:
     """What is known to be wrong of a row of the guide."""
-    return tuple(fault.note for fault in faults() if fault.at(row))
+    of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
+    return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
 
 
 def origin(row: PublishedRow) -> str:

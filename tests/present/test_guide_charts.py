@@ -102,14 +102,14 @@ def test_a_device_measured_twice_counts_once_and_by_its_later_day(own: Path) -> 
     other = {"model": "ResNet", "checkpoint": "microsoft/resnet-50"}
     write(own / "a.csv", later, later | other)
     write(own / "b.csv", {}, other)
-    figure = by_batch(published.select(published.tables().rows, "measured"), ENGLISH)
+    figure = by_batch(published.select(published.all_rows(), "measured"), ENGLISH)
     assert list(figure.data[0].y) == pytest.approx([2.0])
     assert "H200 (own): 2 models" in source(figure) and "2.13.0" not in source(figure)
 
 
 def test_a_measured_device_is_a_line_of_its_own_dashed_open_and_named(own: Path) -> None:
     write(own / "h200.csv", {}, {"batch_size": "16", "speedup": "1.61"})
-    table = published.tables().rows
+    table = published.all_rows()
     figure = by_batch(comparable_rows(table[0], table), ENGLISH)
     line = next(line for line in figure.data if line.name == "H200, measured by this project")
     assert list(line.y) == pytest.approx([1.62, 1.61])
@@ -126,13 +126,13 @@ def test_only_what_was_measured_alike_joins_a_table(own: Path) -> None:
         ("measured float16", "default", "google/vit-base-patch16-224", False),
     ]:
         write(own / "h200.csv", {"subset": subset, "mode": mode, "checkpoint": checkpoint})
-        table = published.tables().rows
+        table = published.all_rows()
         assert (table[-1] in comparable_rows(table[0], table)) is joined
 
 
 def test_names_from_a_measured_table_are_text_and_not_markup(own: Path) -> None:
     write(own / "h200.csv", {"gpu": "<a href=x>y</a>", "model": "<b>m</b>"})
-    table = list(published.tables().rows[136:])
+    table = list(published.all_rows()[136:])
     for figure in (durations(table, ENGLISH), by_batch(table, ENGLISH)):
         assert "<a href" not in figure.to_json() and "<b>m" not in figure.to_json()
 

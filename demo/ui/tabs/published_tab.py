@@ -10,13 +10,12 @@ import gradio as gr
 
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.codec import plain
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
 from demo.present import guide_charts, sentences
 from demo.store import published
-from demo.store.measured import SUBSET, Tables, further_settings, gain, settings_of
+from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
@@ -63,21 +62,21 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
 
     A choice that the chosen table does not have becomes "all".
     """
-    tables, lang = published.tables(), request_language(request)
+    every, lang = published.all_rows(), request_language(request)
     asked = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
-    lists, chosen = fitted(_choices(tables.rows, subset, lang), asked)
+    lists, chosen = fitted(_choices(every, subset, lang), asked)
     try:
-        rows = published.select(tables.rows, **chosen, model=model)
-        lines = published.select(tables.rows, task=chosen["task"], model=model)
+        rows = published.select(every, **chosen, model=model)
+        lines = published.select(every, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
         refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
-        return [*lists, refusal, nothing, nothing, _table([], tables, lang)]
+        return [*lists, refusal, nothing, nothing, _table([], every, lang)]
     one = one_setting(rows)
     comparable = guide_charts.comparable_rows(one[0], lines) if one else []
     figures = [guide_charts.durations(one, lang), guide_charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return [*lists, _scope(rows, one, lang), *plots, _table(rows, tables, lang)]
+    return [*lists, _scope(rows, one, lang), *plots, _table(rows, every, lang)]
 
 
 def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -101,8 +100,7 @@ def published_table(
     The answer holds rows, each with origin ("published" or "measured by this project"), subset, gpu, torch, mode,
     batch_size, task, model, checkpoint, eager_ms and compiled_ms (milliseconds, or "OOM"), speedup, saved_percent and
     notes, and for measured rows speedup_low, speedup_high, dtype, weights, versions, device, driver, commit and date;
-    faults, which is what is known to be wrong in the guide; sources; and problems, the measured tables that could not
-    be read.
+    faults, which is what is known to be wrong in the guide; and sources.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
@@ -111,16 +109,14 @@ def published_table(
         task: One of the three tasks.
         model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr".
     """
-    tables = published.tables()
     try:
-        rows = published.select(tables.rows, subset, gpu, batch_size, task, model)
+        rows = published.select(published.all_rows(), subset, gpu, batch_size, task, model)
     except BadInput as refused:
         raise gr.Error(str(refused), print_exception=False) from refused
     return {
         "rows": [published.record(row) for row in rows],
-        "faults": plain(published.faults()),
-        "sources": plain(published.sources()),
-        "problems": list(tables.problems),
+        "faults": published.faults(),
+        "sources": published.sources(),
     }
 
 
@@ -173,7 +169,7 @@ _COLUMNS = (
 )
 
 
-def _table(rows: Sequence[PublishedRow], tables: Tables, lang: Language) -> str:
+def _table(rows: Sequence[PublishedRow], every: Sequence[PublishedRow], lang: Language) -> str:
     files = (
         ("csv", "text/csv", published.to_csv(rows)),
         ("json", "application/json", published.to_json(rows)),
@@ -182,14 +178,13 @@ def _table(rows: Sequence[PublishedRow], tables: Tables, lang: Language) -> str:
         "published.table",
         lang,
         _COLUMNS,
-        [_line(row, gain(row, tables.rows), lang) for row in rows],
+        [_line(row, gain(row, every), lang) for row in rows],
         count=sentences.count(len(rows), "row", lang),
         downloads=[(kind, mime, base64.b64encode(text.encode()).decode()) for kind, mime, text in files],
         random=any(row.weights == "random" for row in rows),
-        problems=tables.problems,
         about={
             "words": {"year": 2023, "calls": PUBLISHED_CALLS, "formula": "1 − 1 / speed-up"},
-            "faults": [fault for fault in published.faults() if fault.rows is None],
+            "faults": [fault for fault in published.faults() if fault["rows"] is None],
             "sources": published.sources(),
         },
     )
