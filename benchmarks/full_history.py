@@ -2,7 +2,7 @@
 
 Each line is one fresh process: the seconds from its start to its end, and its peak resident memory. The page's lines
 time, inside such a process, what the history tab does when it opens and when somebody types: count, read, write the
-table. The first search of all also makes the table of summaries; it has a line of its own.
+table. The first search of all finds nothing of the file in memory; it has a line of its own.
 
     python -m benchmarks.full_history [ANOTHER_CHECKOUT]
 

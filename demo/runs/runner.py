@@ -182,7 +182,7 @@ class Runner:
             if not refused:
                 result = self._keep(result or run.cancelled(), earlier, time.monotonic() - started)
             if marker is not None:
-                marker.end()
+                Journal.end(marker)
             self._renew_spare()
         yield result
 

@@ -21,7 +21,6 @@ What is not covered:
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
@@ -33,6 +32,7 @@ from pathlib import Path
 
 from demo.core import format as fmt
 from demo.core import limits
+from demo.store.search import MAKE_INDEX
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
@@ -64,22 +64,13 @@ INSERT = (
     f"INSERT INTO results ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
 )
 
-_MAKE_ROOM = "Make room on its disk"
-_ALLOW = "Allow writing there, and move away what is in the place of the file or its folder"
-_BUSY = f"Another program has held the file for {BUSY_SECONDS:.0f} s: try again, or end that one"
-_REMEDIES = {
-    sqlite3.SQLITE_FULL: _MAKE_ROOM,
-    sqlite3.SQLITE_IOERR: f"{_MAKE_ROOM}, look whether the disk is sound",
-    sqlite3.SQLITE_READONLY: _ALLOW,
-    sqlite3.SQLITE_PERM: _ALLOW,
-    sqlite3.SQLITE_CANTOPEN: _ALLOW,
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
-    sqlite3.SQLITE_NOMEM: "Free memory and try again",
-}
-"""The remedy for each of SQLite's errors that comes from the machine. After any other, the file is checked."""
-_SHORTEST_FILE = 100
-"""Bytes of the header of SQLite's file format."""
+_OF_THE_MACHINE = (
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM
+)  # fmt: skip
+"""SQLite's errors that come from the machine. After any other, the file is checked."""
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_ELSEWHERE = f"or set {FOLDER_VARIABLE} to another folder."
 
 _log = logging.getLogger(__name__)
 
@@ -91,16 +82,12 @@ class HistoryError(Exception):
 class DamagedFile(HistoryError):
     """SQLite cannot read the file: it is another kind of file, is empty, or parts of it were overwritten."""
 
-    reason = ""
-    """Why, in SQLite's words."""
-
-
-class _Damaged(sqlite3.DatabaseError):
-    """Damage that SQLite itself does not report."""
-
-
-class _Newer(sqlite3.DatabaseError):
-    """A newer version of this program wrote the file."""
+    def __init__(self, path: Path, reason: object) -> None:
+        super().__init__(
+            f"The file of results {path} is damaged ({reason}). The next run keeps it aside and starts a new one; to "
+            f"look elsewhere, {_ELSEWHERE.removeprefix('or ')}"
+        )
+        self.reason = str(reason)
 
 
 @contextmanager
@@ -112,12 +99,16 @@ def opened(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.parent) as folder:
+        with _locked(path.parent):
             if not path.exists():
                 _make(path)
-                os.fsync(folder)
             database = _connected(path)
         with contextlib.closing(database):
+            if purpose == "stored" and _is_full(database):
+                raise HistoryError(
+                    f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
+                    f"{limits.variable('history_bytes')}, {_ELSEWHERE}"
+                )
             yield database
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # the last for a message of SQLite's that is no text
         raise _explained(error, path, purpose) from error
@@ -131,50 +122,22 @@ def exists(path: Path) -> bool:
         raise _explained(error, path, "read") from error
 
 
-@contextmanager
-def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All statements inside are committed together, or none of them."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:  # after some errors SQLite has rolled back itself
-            database.execute("ROLLBACK")
-        raise
-
-
 def _explained(error: Exception, path: Path, purpose: str) -> HistoryError:
     code = _code(error)
-    cannot, elsewhere = f"Results cannot be {purpose} in {path}", f"set {FOLDER_VARIABLE} to another folder."
-    if isinstance(error, _Newer):
-        remedy = "Update this program"
-    elif isinstance(error, OSError):
-        remedy = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else _ALLOW
-    elif code == sqlite3.SQLITE_FULL and _is_at_its_limit(path):
-        return HistoryError(
-            f"The file of results has reached its limit of {fmt.size(limits.current().history_bytes)}. Raise "
-            f"{limits.variable('history_bytes')}, or {elsewhere}"
-        )
-    elif code in _REMEDIES:
-        remedy = _REMEDIES[code]
-    elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not _is_sound(path):
-        damaged = DamagedFile(
-            f"{cannot}: the file is damaged ({error}). The next run keeps it aside and starts a new one; to look "
-            f"elsewhere, {elsewhere}"
-        )
-        damaged.reason = str(error)
-        return damaged
-    else:
-        remedy = "Its tables are not as this program makes them. Move the file away"
+    if code in _DAMAGE or not (isinstance(error, OSError) or code in _OF_THE_MACHINE or _is_sound(path)):
+        return DamagedFile(path, error)
     reason = (isinstance(error, OSError) and error.strerror) or error
-    return HistoryError(f"{cannot}: {reason}. {remedy}, or {elsewhere}")
+    return HistoryError(
+        f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow writing there, end the program "
+        f"that holds the file or move the file away, {_ELSEWHERE}"
+    )
 
 
-def _is_at_its_limit(path: Path) -> bool:
-    """Whether the file is near the limit of the settings: else there is no room on the disk."""
-    size = sum(file.stat().st_size for file in (path, log_of(path)) if file.exists())
-    return size > 0.9 * limits.current().history_bytes
+def _is_full(database: sqlite3.Connection) -> bool:
+    """Whether what is in the file has reached the limit of the settings; pages of deleted results do not count."""
+    facts = ("page_size", "page_count", "freelist_count")
+    size, count, free = (database.execute(f"PRAGMA {fact}").fetchone()[0] for fact in facts)
+    return bool((count - free) * size >= limits.current().history_bytes)
 
 
 def log_of(path: Path) -> Path:
@@ -185,19 +148,22 @@ def log_of(path: Path) -> Path:
 def set_aside(path: Path) -> str | None:
     """Renames a damaged file, its log and its index of the log; the new name. None if another process has done so.
 
-    Raises OSError where it cannot be renamed.
+    Raises HistoryError where it cannot be renamed.
     """
-    with _locked(path.parent):
-        if not path.exists() or _is_sound(path):
-            return None
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-        aside = f"{path.name}.damaged-{stamp}"
-        for end in ("-shm", "-wal", ""):
-            file = path.with_name(path.name + end)
-            if file.exists():
-                file.rename(path.with_name(aside + end))
-        _log.warning("%s was damaged and is kept as %s", path, aside)
-        return aside
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    aside = f"{path.name}.damaged-{stamp}"
+    try:
+        with _locked(path.parent):
+            if not path.exists() or _is_sound(path):
+                return None
+            for end in ("-shm", "-wal", ""):
+                file = path.with_name(path.name + end)
+                if file.exists():
+                    file.rename(path.with_name(aside + end))
+    except OSError as error:
+        raise _explained(error, path, "kept aside") from error
+    _log.warning("%s was damaged and is kept as %s", path, aside)
+    return aside
 
 
 def _code(error: Exception) -> int:
@@ -206,51 +172,46 @@ def _code(error: Exception) -> int:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[int]:
-    """Only one process at a time makes, opens or renames a file of results in this folder, whose descriptor this gives.
-
-    Raises OSError.
-    """
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one process at a time makes, opens or renames a file of results in this folder. Raises OSError."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+        yield
     finally:
         os.close(lock)
 
 
 def _make(path: Path) -> None:
     """Makes the file under another name, so that it appears whole or, on a full disk, not at all."""
-    new, *others = (path.with_name(f"{path.name}.new{end}") for end in ("", "-journal", "-wal", "-shm"))
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)  # by a program that was killed
     try:
-        for left in filter(Path.exists, (new, *others)):  # by a program that was killed
-            left.unlink()
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as database:
-            database.executescript(f"BEGIN; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+            database.executescript(f"BEGIN; {TABLE} {MAKE_INDEX}; PRAGMA user_version = {FILE_VERSION}; COMMIT;")
             database.execute("PRAGMA journal_mode = WAL")  # last: what stood in a log could be lost without an error
         new.rename(path)
-    except BaseException:
-        for left in filter(Path.exists, (new, *others)):
-            left.unlink()
-        raise
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """A connection to a file that exists. Raises sqlite3.Error, OSError or UnicodeDecodeError."""
-    if path.is_file() and (size := path.stat().st_size) < _SHORTEST_FILE:  # SQLite would make a new one of it,
-        raise _Damaged(f"it was cut to {size} bytes" if size else "it is empty: 0 bytes")  # and remove the log
+    """A connection to a file that exists. Raises HistoryError, sqlite3.Error, OSError or UnicodeDecodeError."""
+    if path.is_file() and not path.stat().st_size:  # SQLite would make a new one of it, and remove the log
+        raise DamagedFile(path, "it is empty: 0 bytes")
     address = f"{path.absolute().as_uri()}?mode=rw"  # makes no file
     database = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         database.text_factory = bytes  # one row of broken UTF-8 must not end the listing of the others
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > FILE_VERSION:
-            raise _Newer(f"a newer version of this program wrote it (format {version}, this one knows {FILE_VERSION})")
+            raise HistoryError(
+                f"A newer version of this program wrote {path} (format {version}, this one knows {FILE_VERSION}). "
+                f"Update this program, {_ELSEWHERE}"
+            )
         if version != FILE_VERSION:
-            raise _Damaged("it is not a file of this program's")
+            raise DamagedFile(path, "it is not a file of this program's")
         database.execute("PRAGMA synchronous = FULL")
-        (page,) = database.execute("PRAGMA page_size").fetchone()
-        database.execute(f"PRAGMA max_page_count = {max(1, limits.current().history_bytes // page)}")
     except BaseException:
         database.close()
         raise
@@ -263,5 +224,7 @@ def _is_sound(path: Path) -> bool:
         with contextlib.closing(_connected(path)) as database:
             database.execute(f"EXPLAIN {INSERT}", [None] * len(_COLUMNS))
             return database.execute("PRAGMA quick_check").fetchone() == (b"ok",)
-    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-        return isinstance(error, OSError | _Newer) or _code(error) in _REMEDIES
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return _code(error) in _OF_THE_MACHINE
+    except (HistoryError, OSError) as error:
+        return not isinstance(error, DamagedFile)

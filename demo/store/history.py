@@ -77,19 +77,11 @@ class History:
         reached its limit or a folder that cannot be written raise HistoryError. A damaged file is renamed and a new one
         is started; then this returns the sentence that says so, else None.
         """
-        try:
+        with contextlib.suppress(DamagedFile):
             if not self._damage:
                 self._store(result)
                 return None
-        except DamagedFile:
-            pass
-        try:
-            aside, why = file.set_aside(self.path), self._damage
-        except OSError as error:
-            raise HistoryError(
-                f"The file of results {self.path} is damaged and cannot be kept aside: {error}. Move it away, "
-                f"or set {FOLDER_VARIABLE} to another folder."
-            ) from error
+        aside, why = file.set_aside(self.path), self._damage
         self._damage = ""
         self._store(result)
         if aside is None:
@@ -155,18 +147,18 @@ class History:
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """The compile costs, 'cold' and 'warm', of the newest runs of the same model, settings, versions and device."""
+
+        def compiled_as(one: RunResult) -> tuple[object, ...]:
+            machine = one.environment
+            return compiled_spec(one.spec), machine and (machine.transformers, machine.python, machine.interpreter)
+
         found: dict[str, CompileCost] = {}
         for (text,) in self._like(like, "result", f"{_OF_THE_MODEL} AND {_OF_THE_MACHINE}", most=20):
             try:
                 earlier = _result(text)
             except ValueError:
                 continue
-            machine, here = earlier.environment, like.environment
-            if earlier.compilation is None or compiled_spec(earlier.spec) != compiled_spec(like.spec):
-                continue
-            if machine is None or here is None or machine.transformers != here.transformers:
-                continue
-            if (machine.python, machine.interpreter) != (here.python, here.interpreter):
+            if earlier.compilation is None or compiled_as(earlier) != compiled_as(like):
                 continue
             for cache in ("cold", "warm"):
                 cost: CompileCost | None = getattr(earlier.compilation, cache)
@@ -212,31 +204,24 @@ class History:
 
     def stamp(self) -> object:
         """A value that changes when something is written. Looks at the files without opening them."""
-        try:
-            path = self.path
-        except HistoryError:
-            return None
         found = []
-        for each in (path, file.log_of(path)):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, HistoryError):
+            for each in (self.path, file.log_of(self.path)):
                 seen = each.stat()
                 if seen.st_size:  # reading may create and remove an empty log
-                    found.append((each.name, seen.st_ino, seen.st_size, seen.st_mtime_ns))
+                    found.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
         return found
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes these results and returns how many there were. Their bytes are overwritten on the disk."""
         if not file.exists(self.path):
             return 0
-        removed = 0
+        named = json.dumps([_encoded(id) for id in ids])
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
-            with file.transaction(database):
-                for id in set(ids):
-                    removed += database.execute("DELETE FROM results WHERE id = ?", (_encoded(id),)).rowcount
-                searches.drop_older_tables(database)
+            removed = database.execute("DELETE FROM results WHERE id IN (SELECT value FROM json_each(?))", (named,))
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return removed
+        return removed.rowcount
 
     def get(self, id: str) -> RunResult | None:
         """The result with this id, or None. Raises HistoryError where its row cannot be read."""

@@ -23,6 +23,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from demo.core.result import RunResult
 from demo.store.history import History, HistoryError
@@ -40,27 +41,31 @@ class Journal:
     def folder(self) -> Path:
         return self._history.path.with_suffix(".running")
 
-    def begin(self, if_lost: RunResult) -> RunMarker | None:
-        """Writes the result to store if this process dies before the run ends. None where it cannot be written."""
+    def begin(self, if_lost: RunResult) -> BinaryIO | None:
+        """The open file with the result to store if this process dies before `end`. None where it cannot be written."""
+        marker = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"{if_lost.id}.json"
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            marker = (self.folder / f"{if_lost.id}.json").open("xb")
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            marker.write(if_lost.dumps().encode("utf-8", "backslashreplace"))
+            marker.flush()
+            os.fsync(marker.fileno())
         except (OSError, HistoryError) as error:
             _log.warning("the marker of a run could not be written: %s", error)
-            return None
-        marker = RunMarker(path, file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            rest = if_lost.dumps().encode("utf-8", "backslashreplace")
-            while rest:  # a disk that is nearly full takes a part and reports the error at the next write
-                rest = rest[os.write(file, rest) :]
-            os.fsync(file)
-        except OSError as error:
-            _log.warning("the marker of a run could not be written: %s", error)
-            marker.end()
+            if marker is not None:
+                self.end(marker)
             return None
         return marker
+
+    @staticmethod
+    def end(marker: BinaryIO) -> None:
+        """Call it when the run has ended and its result is stored, or could not be stored.
+
+        Where the file cannot be removed, as on a disk that has become read-only, the next start removes it.
+        """
+        with contextlib.suppress(OSError), marker:
+            os.unlink(marker.name)
 
     def recover(self) -> int:
         """Stores every run whose process is gone; how many there were. A file that cannot be read is removed."""
@@ -86,20 +91,3 @@ class Journal:
         except (OSError, HistoryError) as error:  # BlockingIOError: the run is still going on
             _log.info("%s is left for later: %s", path.name, error)
             return False
-
-
-class RunMarker:
-    """The file of one run under way."""
-
-    def __init__(self, path: Path, file: int) -> None:
-        self._path = path
-        self._file = file
-
-    def end(self) -> None:
-        """Call it when the run has ended and its result is stored, or could not be stored.
-
-        Where the file cannot be removed, as on a disk that has become read-only, the next start removes it.
-        """
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        os.close(self._file)

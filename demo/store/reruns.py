@@ -45,18 +45,8 @@ class StoredRun:
     """None where the result is no basis of an answer, or was timed by an older protocol."""
 
 
-REREAD = (
-    "id",
-    "spec",
-    "environment.transformers",
-    "environment.threads",
-    "environment.driver",
-    "environment.triton",
-    "environment.python",
-    "environment.interpreter",
-    "speedup.within",
-    "process",
-)
+_VERSIONS = ("transformers", "threads", "driver", "triton", "python", "interpreter")
+REREAD = ("id", "spec", *(f"environment.{name}" for name in _VERSIONS), "speedup.within", "process")
 """The parts of a stored result that make a `StoredRun`. Reading it whole takes some hundred times as long."""
 
 
@@ -87,9 +77,7 @@ def rerun_of(result: RunResult) -> StoredRun | None:
     """A result as far as its speed-up goes; None without one."""
     if result.speedup is None or result.environment is None:
         return None
-    machine, pool = result.environment, result.as_processes()
-    libraries = (machine.transformers, machine.threads, machine.driver, machine.triton)
-    versions = (*libraries, machine.python, machine.interpreter)
+    versions, pool = [getattr(result.environment, name) for name in _VERSIONS], result.as_processes()
     return _rerun(result.id, result.spec, versions, result.speedup.within, pool[-1] if pool else None)
 
 

@@ -1,15 +1,13 @@
 """Finds stored results by words, without reading their JSON.
 
 A result is about 50 kB of JSON, so an index holds what is searched: some columns, the verdict and the settings. SQLite
-keeps it in step with the results, whichever program writes them. The first search makes it, also in an older file.
-Where it cannot be made (a file that may only be read, a full disk, a writer that holds the file for long), a search
-reads the JSON of every result and finds the same.
+keeps it in step with the results, whichever program writes them. Not covered: a file of before it had the index, where
+a search reads the JSON of every result.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sqlite3
 
@@ -17,22 +15,17 @@ from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.result import STATUSES
 from demo.core.spec import OPTIONS
-from demo.store import database as file
 
 MAX_WORDS = 20
 """Each word of a search is a term of SQLite's condition, and a thousand are too many for it."""
-_WAIT_SECONDS = 2.0
-"""So long a search waits for another writer before it does without the index."""
 _SEARCHED = (
     "id", "started_at", "status", "task", "checkpoint", "mode", "dtype", "device", "weights", "device_name", "torch"
 )  # fmt: skip
 _JOINED = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
 _WORDS = f"lower({_JOINED})"
 _TOLD = "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END"
-INDEX = "results_by_words"
-_MAKE_INDEX = f"CREATE INDEX {INDEX} ON results (started_at, id, status, {_WORDS}, {_TOLD})"
-
-_log = logging.getLogger(__name__)
+_INDEX = "results_by_words"
+MAKE_INDEX = f"CREATE INDEX {_INDEX} ON results (started_at, id, status, {_WORDS}, {_TOLD})"
 
 
 def _in_all_languages(*keys: str) -> str:
@@ -80,22 +73,6 @@ def condition(search: str) -> tuple[str, list[str]]:
 
 
 def source(database: sqlite3.Connection) -> str:
-    """What a search selects from: the results by the index, which is made where it is missing and can be."""
-    try:
-        if database.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (INDEX,)).fetchone() is None:
-            database.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1000:.0f}")
-            database.execute("PRAGMA max_page_count = 1000000000")  # the limit is for results: this adds 1 % at most
-            with file.transaction(database):
-                drop_older_tables(database)
-                database.execute(_MAKE_INDEX)
-        return f"results INDEXED BY {INDEX}"
-    except sqlite3.OperationalError as error:
-        _log.info("a search reads every result, because its index cannot be made: %s", error)
-        return "results"
-
-
-def drop_older_tables(database: sqlite3.Connection) -> None:
-    """Removes what earlier versions kept for their searches. The file keeps no trace of it."""
-    database.execute("PRAGMA secure_delete = ON")
-    for table in ("search_words", "summaries"):
-        database.execute(f"DROP TABLE IF EXISTS {table}")
+    """What a search selects from: the results by the index, where the file has it."""
+    found = database.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (_INDEX,)).fetchone()
+    return f"results INDEXED BY {_INDEX}" if found else "results"

@@ -77,7 +77,7 @@ def test_a_place_that_cannot_be_is_an_error_with_the_way_out(tmp_path: Path) -> 
     with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
         History(tmp_path / "file" / "history.sqlite3").append(ok_result())
     for use in (History.all, History.count, lambda history: history.get("x")):  # a name that no system takes
-        with pytest.raises(HistoryError, match=f"File name too long. Allow writing .*, or set {FOLDER_VARIABLE}"):
+        with pytest.raises(HistoryError, match=f"File name too long. Make room .*, or set {FOLDER_VARIABLE}"):
             use(History(tmp_path / ("x" * 300) / "history.sqlite3"))
 
 
