@@ -18,7 +18,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,8 @@ def open_history(scheduler: Callable[..., Any] | None = None) -> Iterator[Histor
     if not dataset:
         yield History()
         return
-    history = PushedHistory(dataset, scheduler)
-    try:
+    with closing(PushedHistory(dataset, scheduler)) as history:
         yield history
-    finally:
-        history.close()
 
 
 class PushedHistory(History):
@@ -167,18 +164,13 @@ def withdraw(folder: Path, ids: set[str]) -> None:
         if file.stem in ids:
             file.unlink(missing_ok=True)
     for file in folder.glob(f"{ROWS}/*.parquet"):
+        import pandas as pd
+
         try:
-            _delete_rows(file, ids)
+            rows = pd.read_parquet(file, dtype_backend="numpy_nullable")
+            kept = rows[~rows["id"].isin(ids)]
+            if len(kept) < len(rows):
+                with replacing(file) as draft:  # also one without a row: a push removes no file from the Hub
+                    kept.to_parquet(draft, index=False)
         except Exception as error:  # pyarrow raises several kinds for a file that is damaged
             _log.warning("the rows of %s were not deleted: %s", file.name, error)
-
-
-def _delete_rows(file: Path, ids: set[str]) -> None:
-    """Writes a file of rows again without these, also one without a row: a push removes no file from the Hub."""
-    import pandas as pd
-
-    rows = pd.read_parquet(file, dtype_backend="numpy_nullable")
-    gone = rows["id"].isin(ids)
-    if gone.any():
-        with replacing(file) as draft:
-            rows[~gone].to_parquet(draft, index=False)

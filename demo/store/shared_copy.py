@@ -3,7 +3,8 @@
 What is covered: a Hub that is slow, refuses, or cannot be reached (the last copy stays, and the answer says of when it
 is); a dataset with more or larger files than fit (the newest days are fetched).
 What is not covered: a restart without the Hub shows no rows; a Hub that sends a file slower than anybody waits holds up
-later fetches until it ends; a file that was changed and has kept its size is not fetched again.
+later fetches until it ends; a file that was changed and has kept its size is not fetched again; a Hub that is gone in
+the middle may leave an older version of a file.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +27,8 @@ ROWS = "rows"
 RENEW_SECONDS = 300.0
 """Age from which a copy that somebody looks at is fetched again, and time to the next try after one that failed."""
 REQUEST_SECONDS = 10.0
-MAX_FILES, MAX_BYTES, MAX_FILE_BYTES = 200, 64_000_000, 16_000_000
-_NAME = re.compile(rf"{ROWS}/(\d{{4}}-\d\d-\d\d)-[A-Za-z0-9]{{1,40}}\.parquet")
+MAX_FILES, MAX_FILE_BYTES = 200, 4_000_000
+_NAME = re.compile(rf"{ROWS}/\d{{4}}-\d\d-\d\d-[A-Za-z0-9]{{1,40}}\.parquet")
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class SharedCopy:
     def _fetched(self) -> Shared:
         """The newest rows of the newest files, of which those that are not on this disk are fetched.
 
-        Raises what huggingface_hub raises, and ConnectionError where a file has not arrived.
+        Raises what huggingface_hub raises.
         """
         from huggingface_hub import HfApi, cached_assets_path, constants, hf_hub_download  # it takes some 60 ms
         from huggingface_hub.utils import disable_progress_bars
@@ -98,32 +97,31 @@ class SharedCopy:
         dataset, endpoint = self._shared.dataset, hub.endpoint()
         folder = cached_assets_path("worth-compiling", dataset, assets_dir=constants.HF_ASSETS_CACHE)
         about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
-        sizes, cut = _newest_files(about.siblings or ())
+        sizes = {file.rfilename: file.size for file in about.siblings or () if _NAME.fullmatch(file.rfilename)}
+        names = sorted(name for name, size in sizes.items() if size <= MAX_FILE_BYTES)[-MAX_FILES:]
         # what is listed is what is fetched, whatever is pushed in between
         asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}
-        for name, size in sizes.items():
-            if _size(folder / name) != size:
+        for name in names:
+            if not (folder / name).exists() or (folder / name).stat().st_size != sizes[name]:
                 hf_hub_download(dataset, name, repo_type="dataset", local_dir=folder, **asked)
-            if _size(folder / name) != size:
-                raise ConnectionError(f"the Hub stopped answering before {name}")
         for file in (folder / ROWS).glob("*.parquet"):
-            if f"{ROWS}/{file.name}" not in sizes:
+            if f"{ROWS}/{file.name}" not in names:
                 file.unlink()
         rows: dict[str, SharedRow] = {}
         bad_rows = bad_files = 0
-        unread = sorted(sizes)
-        while unread and len(rows) < shared_rows.MAX_ROWS:
-            place = folder / unread.pop()
+        for name in reversed(names):
+            if len(rows) >= shared_rows.MAX_ROWS:
+                break
             try:
-                found, bad = _read(place, place.stat().st_mtime_ns)
+                found, bad = _read(folder / name, (folder / name).stat().st_mtime_ns)
             except Exception:  # pandas and pyarrow raise several kinds; none of them may cost more than this file
                 bad_files += 1
             else:
                 rows |= {row.id: row for row in found}
                 bad_rows += bad
+        cut = len(names) < len(sizes) or len(rows) >= shared_rows.MAX_ROWS
         newest = sorted(rows.values(), key=lambda row: (row.started_at, row.id), reverse=True)
         shown = tuple(newest[: shared_rows.MAX_ROWS])
-        cut = cut or bool(unread) or len(newest) > len(shown)
         return Shared(dataset, shown, bad_rows, bad_files, cut, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
 
@@ -131,19 +129,3 @@ class SharedCopy:
 def _read(place: Path, modified_ns: int) -> tuple[list[SharedRow], int]:
     """What `shared_rows.read` gives, read once for each version of a file."""
     return shared_rows.read(place)
-
-
-def _size(file: Path) -> int | None:
-    return file.stat().st_size if file.exists() else None
-
-
-def _newest_files(listed: Sequence[Any]) -> tuple[dict[str, int], bool]:
-    """The names of the files to fetch with their sizes in bytes, newest first, and whether others are left out."""
-    latest = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
-    named = [file for file in listed if (found := _NAME.fullmatch(file.rfilename)) and found[1] <= latest]
-    chosen: dict[str, int] = {}
-    for file in sorted(named, key=lambda file: str(file.rfilename), reverse=True):
-        total = sum(chosen.values()) + file.size
-        if len(chosen) < MAX_FILES and file.size <= MAX_FILE_BYTES and total <= MAX_BYTES:
-            chosen[file.rfilename] = file.size
-    return chosen, len(chosen) < len(named)

@@ -1,7 +1,7 @@
 """Rows of results that somebody shared: flat Parquet files of `columns.EXPORTED`, read without trusting them.
 
-What is covered: a file that is no Parquet, is too large, has a text that is too long, or has other columns is left out
-as a whole; a row with a value that is missing, impossible or could mislead a reader is left out and counted.
+What is covered: a file that is no Parquet, is too large, has a text that is too long, or a column of another type is
+left out as a whole; a row with a value that is missing, impossible or could mislead a reader is left out and counted.
 What is not covered: false figures that look true; files made to exploit the Parquet reader itself; an option that only
 a newer version of this program knows.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
@@ -50,8 +49,9 @@ _MOST = {"eager_ms": 3_600_000.0, "compiled_ms": 3_600_000.0} | dict.fromkeys(
     ("speedup", "speedup_low", "speedup_high"), 1_000.0
 )
 """The largest value of each figure. Its inverse is the smallest."""
-_NEEDED = (*_PATTERNS, *_MOST, "task", "status", "threads", "verdict")
 _OPTION_COLUMNS = {name: "threads_asked" if name == "threads" else name for name in OPTIONS}
+_NEEDED = (*_PATTERNS, *_MOST, "task", "status", "threads", "verdict")
+_COLUMNS = list(dict.fromkeys((*_NEEDED, *_OPTION_COLUMNS.values())))
 _OF_THE_CELL = ("device", "threads", "text", "prompt", "tokens")
 _COMPARED = tuple(
     name for name, option in OPTIONS.items() if name == "protocol" or not (option.timing or name in _OF_THE_CELL)
@@ -110,7 +110,7 @@ def read(path: Path) -> tuple[list[SharedRow], int]:
     make_spec = cache(_spec)  # most rows repeat one
     rows = []
     for line in sensible.where(sensible.notna(), None).to_dict("records"):
-        spec = make_spec(tuple(line[name] for name in ("checkpoint", "task", *_OPTION_COLUMNS.values())))
+        spec = make_spec(*(line[name] for name in ("checkpoint", "task", *_OPTION_COLUMNS.values())))
         if line["status"] != "ok":
             line |= dict.fromkeys((*_MOST, "verdict"))
         elif not _may_say(line["verdict"], stats.Interval(line["speedup"], line["speedup_low"], line["speedup_high"])):
@@ -129,19 +129,16 @@ def _table(path: Path) -> pd.DataFrame:
     size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     if about.num_rows > MAX_ROWS or size > MAX_DECODED:
         raise ValueError("too large")
-    columns = list(dict.fromkeys((*_NEEDED, *_OPTION_COLUMNS.values())))
-    present = [name for name in columns if name in about.schema.names]
+    present = [name for name in _COLUMNS if name in about.schema.names]
     texts = [name for name in present if EXPORTED[name].kind == "string"]
     # a dictionary holds each text once, however often it stands in the file
     frame = pd.read_parquet(path, columns=present, dtype_backend="numpy_nullable", read_dictionary=texts)
-    if missing := set(_NEEDED) - set(frame):
-        raise ValueError(f"no {', '.join(missing)}")
     for name in present:
         if EXPORTED[name].kind == "Int64" and frame[name].dtype.kind == "f":  # `astype` would cut it
             raise ValueError(f"{name} is no whole number")
         if name in texts and any(len(text) > MAX_PROMPT for text in frame[name].dropna().unique()):
             raise ValueError(f"a text in {name} is too long")
-    return frame.astype({name: EXPORTED[name].kind for name in present}).reindex(columns=columns)
+    return frame.reindex(columns=_COLUMNS).astype({name: EXPORTED[name].kind for name in _COLUMNS})
 
 
 def _sensible(table: pd.DataFrame) -> pd.Series[bool]:
@@ -165,18 +162,13 @@ def _may_say(verdict: str | None, speedup: stats.Interval) -> bool:
     return verdict in (stats.verdict(speedup, None), stats.verdict(speedup, _ALL_NOISE), "unsure")
 
 
-def _spec(values: Sequence[Any]) -> RunSpec | None:
+def _spec(checkpoint: str, task: str, *options: Any) -> RunSpec | None:
     """The spec of these cells; what is missing has its default. None where no run of the page could have it."""
-    checkpoint, task, *options = values
-    asked = {
-        name: OPTIONS[name].parsed(value)
-        for name, value in zip(_OPTION_COLUMNS, options, strict=True)
-        if value is not None
-    }
-    texts = [value for value in values if isinstance(value, str)]
+    given = {name: value for name, value in zip(_OPTION_COLUMNS, options, strict=True) if value is not None}
+    texts = [value for value in given.values() if isinstance(value, str)]
     if task == OWN_MODEL or any(fmt.printable(text) != text for text in texts):
         return None
     try:
-        return RunSpec(checkpoint, task, **asked)
+        return RunSpec(checkpoint, task, **{name: OPTIONS[name].parsed(value) for name, value in given.items()})
     except (BadInput, TypeError):
         return None
