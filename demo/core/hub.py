@@ -7,12 +7,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
-
-_answers: dict[str, tuple[float, bool]] = {}
 
 
 def endpoint() -> str:
@@ -32,18 +31,17 @@ def reachable() -> bool:
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
-    address = endpoint()
-    asked, answer = _answers.get(address, (-REMEMBER_SECONDS, False))
-    if time.monotonic() - asked < REMEMBER_SECONDS:
-        return answer
+    return _answers(endpoint(), int(time.monotonic() / REMEMBER_SECONDS))
+
+
+@lru_cache(maxsize=8)
+def _answers(address: str, minute: int) -> bool:
     # A thread, because looking up the host's name is not under urlopen's timeout and can hang for much longer.
     heard: list[bool] = []
     asking = threading.Thread(target=lambda: heard.append(_probe(address)), daemon=True)
     asking.start()
     asking.join(PROBE_SECONDS)
-    answer = bool(heard and heard[0])
-    _answers[address] = (time.monotonic(), answer)
-    return answer
+    return any(heard)
 
 
 def _probe(address: str) -> bool:

@@ -13,7 +13,7 @@ import stat
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from demo.core import limits
 from demo.core.errors import BadInput
-from demo.core.format import printable
+from demo.core.format import printable, shortened
 from demo.core.format import size as size_text
 from demo.core.outputs import MASK_SIDE, ImageInfo
 
@@ -71,11 +71,8 @@ def look_over(path: Path, name: str | None = None) -> None:
 def encode_mask(mask: np.ndarray) -> str:
     """Base64 of a 1-bit PNG of a (height, width) mask, brought to at most `MASK_SIDE` on its long side.
 
-    Nearest neighbour: what is thinner than a pixel of the smaller mask can vanish. Raises ValueError for an array
-    that is not two-dimensional or holds nothing.
+    Nearest neighbour: what is thinner than a pixel of the smaller mask can vanish.
     """
-    if mask.ndim != 2 or 0 in mask.shape:
-        raise ValueError(f"a mask has a height and a width: given the shape {mask.shape}")
     picture = Image.fromarray(np.ascontiguousarray(mask, dtype=bool))
     picture = picture.resize(mask_size(picture.size), Image.Resampling.NEAREST)
     return _base64(picture, format="PNG", optimize=True)
@@ -96,14 +93,10 @@ def _bytes(path: Path, name: str) -> bytes:
     most = limits.current().file_bytes
     try:
         status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise BadInput(f"'{name}' is a folder. Give one picture file.")
         if not stat.S_ISREG(status.st_mode):
-            raise BadInput(f"'{name}' is a device or a pipe. Give one picture file.")
+            raise OSError(None, "it is a folder, a device or a pipe")
         with path.open("rb") as file:
             data = file.read(most + 1)
-    except BadInput:
-        raise
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         why = getattr(error, "strerror", None) or "its name is not a valid one"
         raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Check its name and folder.") from None
@@ -140,7 +133,9 @@ def _strict_pillow() -> Iterator[None]:
 def _decode(data: bytes, name: str) -> Image.Image:
     with _opened(data, name) as image:
         image.load()
-        return _rgb(_upright(image))
+        with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
+            image = ImageOps.exif_transpose(image)
+        return _rgb(image)
 
 
 @contextmanager
@@ -161,14 +156,9 @@ def _opened(data: bytes, name: str, formats: tuple[str, ...] = FORMATS) -> Itera
         except UnidentifiedImageError:
             known = ", ".join(FORMATS)
             raise BadInput(f"'{name}' is not a picture that can be read. Give one of these: {known}.") from None
-        except MemoryError:
-            raise BadInput(
-                f"There is not enough memory to decode '{name}'. Resize the picture and try again."
-            ) from None
-        except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError among them.
-            raise BadInput(
-                f"'{name}' is damaged or cut short: decoding it failed. Save or download the picture again."
-            ) from None
+        except Exception as error:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
+            why = "needs more memory than there is" if isinstance(error, MemoryError) else "is damaged or cut short"
+            raise BadInput(f"'{name}' {why}: decoding it failed. Save or download the picture again.") from None
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:
@@ -180,14 +170,6 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
             f"'{name}' is {width} × {height} pixels; one side may be at most {MAX_ASPECT} times the other, "
             "because models see a picture as nearly square. Crop it and try again."
         )
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """The loaded image turned as its EXIF says; an EXIF block that Pillow cannot read, or rewrite, is ignored."""
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:
-        return image
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -231,5 +213,4 @@ def _stored(text: str, kind: str) -> Image.Image:
 
 def _shown(name: str) -> str:
     """A file's name for display: unprintable and direction-changing characters replaced, long names cut."""
-    clean = printable(name, kept="")
-    return clean if len(clean) <= 80 else f"{clean[:50]}…{clean[-25:]}"
+    return shortened(printable(name, kept=""), 80)

@@ -318,15 +318,6 @@ class RunResult:
             return None
         return self.break_even(self.compilation.first_call_seconds)
 
-    @property
-    def break_even_calls(self) -> int | None:
-        return self.own_break_even.calls if self.own_break_even is not None else None
-
-    @property
-    def break_even_seconds(self) -> float | None:
-        """Seconds of work until compiling has paid: see `BreakEven`."""
-        return self.own_break_even.seconds if self.own_break_even is not None else None
-
     def roofline_share(self, measured: Measurement) -> float | None:
         """The least time that a call could take here over the one it takes, by the wall clock."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
@@ -358,6 +349,8 @@ class RunResult:
         data = plain(self)
         rate = f"{self.spec.unit}s_per_second"
         for variant in ("eager", "compiled"):
+            seconds = self.latencies.get(variant)
+            data[f"{variant}_ms"] = milliseconds(seconds) if seconds is not None else None
             measured: Measurement | None = getattr(self, variant)
             if measured is not None:
                 data[variant] |= {
@@ -382,16 +375,13 @@ class RunResult:
         data["process"] = plain(pool[-1]) if pool else None
         data["control"] = plain(self.control)
         data["break_cost"] = plain(self.break_cost)
-        data["break_even_calls"] = self.break_even_calls
-        data["break_even_seconds"] = self.break_even_seconds
+        paid = self.own_break_even
+        data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
         data["break_even"] = {
             cache: plain(self.break_even(cost.first_call_seconds))
             for cache in ("cold", "warm")
             if self.compilation is not None and (cost := getattr(self.compilation, cache)) is not None
         }
-        for variant in ("eager", "compiled"):
-            seconds = self.latencies.get(variant)
-            data[f"{variant}_ms"] = milliseconds(seconds) if seconds is not None else None
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
         if self.spec.task == TEXT_GENERATION:

@@ -17,14 +17,9 @@ def scenes() -> tuple[Path, ...]:
     return tuple(sorted((ASSETS / "examples").glob("*.png")))
 
 
-@cache
-def _scene_of() -> dict[str, Path]:
-    return {hashlib.sha256(file.read_bytes()).hexdigest(): file for file in scenes()}
-
-
 def find_scene(sha256: str) -> Path | None:
     """The drawn scene whose file has this checksum; None for any other picture."""
-    return _scene_of().get(sha256)
+    return next((file for file in scenes() if hashlib.sha256(file.read_bytes()).hexdigest() == sha256), None)
 
 
 @cache

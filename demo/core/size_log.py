@@ -55,20 +55,12 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
 
 def _size(text: str, of_text: bool) -> Size:
     """Raises ValueError for what is no size."""
-    numbers = [int(part) for part in text.split() if part.isdecimal()]
-    if len(numbers) != len(text.split()):
-        raise ValueError("it holds something beside whole numbers")
-    allowed = (2,) if of_text else (1, 3)
-    if len(numbers) not in allowed:
-        raise ValueError(
-            "a size is the batch size and the prompt's tokens"
-            if of_text
-            else "a size is the batch size alone, or the batch size, height and width"
-        )
-    batch, *others = numbers
-    if not 1 <= batch <= MAX_BATCH_SIZE:
-        raise ValueError(f"a batch size is 1 to {MAX_BATCH_SIZE}")
+    parts = text.split()
+    if not all(part.isdecimal() for part in parts) or len(parts) not in ((2,) if of_text else (1, 3)):
+        further = "and the prompt's tokens" if of_text else "alone, or with height and width"
+        raise ValueError(f"a size is the batch size {further}, all whole numbers")
+    batch, *others = map(int, parts)
     largest = MAX_TOKENS if of_text else MAX_PIXELS
-    if not all(1 <= other <= largest for other in others):
-        raise ValueError(f"the largest is {largest}")
+    if not 1 <= batch <= MAX_BATCH_SIZE or not all(1 <= other <= largest for other in others):
+        raise ValueError(f"a batch size is 1 to {MAX_BATCH_SIZE}, and the largest other number {largest}")
     return Size(batch, prompt_tokens=others[0]) if of_text else Size(batch, *others)

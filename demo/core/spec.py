@@ -1,8 +1,8 @@
 """What is asked of one run, and the table of options from which every way of asking is made.
 
-A field of `RunSpec` that `choice`, `switch`, `whole`, `number`, `queries` or `passage` declares is an `Option`. The
-command line, the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared
-here, applied in `demo.backend`, and named in `demo/core/languages/`.
+A field of `RunSpec` that `option`, or one of the four functions below it, declares is an `Option`. The command line,
+the form, the API, links, grids and the sentences about a run read `OPTIONS`, so a new option is declared here, applied
+in `demo.backend`, and named in `demo/core/languages/`.
 """
 
 from __future__ import annotations
@@ -136,34 +136,29 @@ class Option:
             raise BadInput(f"{title} must be a {called} {bounds}. Given: {shown(value)}.")
 
 
+def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
+    """A field that is an `Option`, of which `facts` are further fields."""
+    return field(default=default, metadata={"kind": kind, "help": help, **facts})
+
+
 def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
-    """A field with one of `values`, the first by default. `facts` are further fields of `Option`."""
-    return field(default=values[0], metadata={"kind": "choice", "values": values, "help": help, **facts})
+    """A field with one of `values`, the first by default."""
+    return option("choice", values[0], help, values=values, **facts)
 
 
 def switch(help: str, **facts: Any) -> Any:
     """An on/off field, off by default."""
-    return field(default=False, metadata={"kind": "switch", "help": help, **facts})
+    return option("switch", False, help, **facts)
 
 
 def whole(default: int | None, low: int, high: int, help: str, **facts: Any) -> Any:
     """A field with a whole number from `low` to `high`."""
-    return field(default=default, metadata={"kind": "whole", "low": low, "high": high, "help": help, **facts})
+    return option("whole", default, help, low=low, high=high, **facts)
 
 
 def number(default: float, low: float, high: float, help: str, **facts: Any) -> Any:
     """A field with a number from `low` to `high`."""
-    return field(default=default, metadata={"kind": "number", "low": low, "high": high, "help": help, **facts})
-
-
-def queries(help: str, **facts: Any) -> Any:
-    """A field with short texts."""
-    return field(default=(), metadata={"kind": "queries", "help": help, **facts})
-
-
-def passage(help: str, **facts: Any) -> Any:
-    """A field with a text of any form."""
-    return field(default="", metadata={"kind": "passage", "help": help, **facts})
+    return option("number", default, help, low=low, high=high, **facts)
 
 
 @dataclass(frozen=True)
@@ -193,7 +188,7 @@ class RunSpec:
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )
-    text: tuple[str, ...] = queries("For a zero-shot detector: what to look for, separated by commas.")
+    text: tuple[str, ...] = option("queries", (), "For a zero-shot detector: what to look for, separated by commas.")
     iterations: int | None = whole(
         None,
         MIN_ITERATIONS,
@@ -302,7 +297,7 @@ class RunSpec:
         fold="timing",
         timing=True,
     )
-    prompt: str = passage("For text generation: the text that the model goes on from.")
+    prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = whole(
         64,
         MIN_TOKENS,

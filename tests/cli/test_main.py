@@ -64,7 +64,6 @@ LONG = "x" * 300
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
         (["run", "--model", "mine.txt:build"], "FILE.py:FUNCTION"),
         (["run", "--model", "no-such-file.py:build"], "There is no file"),
-        (["run", "--model", f"{__file__}:bui" + "ld_it"], "test_main.py has no function bui"),
         (["run", "--device", "cuda"], "this machine shows no GPU"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["run", "--model", f"{__file__}:main", "--batch-size", "4"], "cannot use batch_size"),

@@ -134,7 +134,7 @@ def test_break_even_counts_calls_and_work_until_compiling_has_paid() -> None:
     result = ok_result(spec=dataclasses.replace(ok_result().spec, batch_size=4))
     latencies = result.latencies
     saved = latencies["eager"] - latencies["compiled"]
-    assert result.break_even_calls == math.ceil(5.5 / saved)
+    assert result.own_break_even.calls == math.ceil(5.5 / saved)
     assert result.to_json()["break_even_seconds"] == result.break_even(5.5).seconds
     found = result.break_even(10.0)
     assert found is not None and found.calls is not None and found.seconds is not None

@@ -20,12 +20,16 @@ def test_a_padded_batch_is_the_next_power_of_two() -> None:
 @pytest.mark.parametrize(
     ("text", "of_text", "told"),
     [
-        ("4\nfour", False, "Line 2 of the sizes: it holds something beside whole numbers. Given: 'four'"),
-        ("4 480", False, "the batch size, height and width"),
+        (
+            "4\nfour",
+            False,
+            "Line 2 of the sizes: a size is the batch size alone, or .*, all whole numbers. Given: 'four'",
+        ),
+        ("4 480", False, "or with height and width"),
         ("4", True, "the batch size and the prompt's tokens"),
         ("0 480 640", False, "a batch size is 1 to"),
-        ("1 480 99999", False, "the largest is 2048"),
-        ("-1", False, "beside whole numbers"),
+        ("1 480 99999", False, "the largest other number 2048"),
+        ("-1", False, "all whole numbers"),
         ("999999x 1\n1", False, "more than 1000 calls at line 1"),
         ("# nothing\n", True, "holds no sizes"),
     ],

@@ -162,8 +162,8 @@ def test_the_lines_of_the_price_begin_at_the_first_call_and_cross_where_it_has_p
     eager, cold, crossing = charts.break_even(result, ENGLISH).data
     assert (eager.y[0], cold.y[0]) == (0, 2.0)
     at = crossing.x[0]
-    assert at == result.break_even_calls
-    assert crossing.y[0] == pytest.approx(result.break_even_seconds)
+    assert at == result.own_break_even.calls
+    assert crossing.y[0] == pytest.approx(result.own_break_even.seconds)
     for line in (eager, cold):
         slope = (line.y[1] - line.y[0]) / line.x[1]
         assert line.y[0] + at * slope == pytest.approx(crossing.y[0], rel=1e-3)
