@@ -8,63 +8,68 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 TAKEN = 0.25
 """A core counts as taken when others use a quarter of it: threads that meet at a barrier wait for the slowest one."""
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-@dataclass(frozen=True)
-class Environment:
-    """The machine and the versions with which a run was measured."""
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What a waiting worker knows of the machine and the versions, and a result keeps."""
 
     torch: str
     transformers: str
     python: str
-    platform: str
-    device_name: str
-    """The GPU's name, or the CPU's."""
     cpu: str
-    cpu_count: int
-    threads: int
-    """Intra-op threads of torch, in the timing."""
     memory_bytes: int
-    """The GPU's memory, or the machine's."""
+    """The machine's; in an `Environment` of a run on a GPU, the GPU's."""
     driver: str | None = None
-    cuda: str | None = None
     compute_capability: str | None = None
+    """'8.0'; None without a GPU, and where its driver does not say."""
     triton: str | None = None
     compiler: str | None = None
     """The C++ compiler that inductor calls."""
+    cuda_toolkit: str | None = None
+    """On a GPU: the folder of NVIDIA's CUDA toolkit with its headers, which packages are built with."""
+    interpreter: str | None = None
+    """Which environment it was, where it is not the program's own: 'venv-3fa2c1', its folder's name and the beginning
+    of a checksum of its path. Runs of two environments are never pooled, even where their versions are equal: whether
+    these differ may be what was asked."""
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of `Machine` alone."""
+        return {name: getattr(self, name) for name in Machine.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment(Machine):
+    """The machine and the versions with which a run was measured."""
+
+    platform: str
+    device_name: str
+    """The GPU's name, or the CPU's."""
+    cpu_count: int
+    threads: int
+    """Intra-op threads of torch, in the timing."""
+    cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     """How torch computed, read back from it: attention, memory format, dtype of the weights, matrix products, and how
     long its threads spin while they wait."""
     free_cores: int | None = None
     """Cores of `cpu_count` that other processes left free when the timing began, one at least; None where it is not
     known: on a GPU, without /proc, and in older results."""
-    cuda_toolkit: str | None = None
-    """On a GPU: the folder of NVIDIA's CUDA toolkit, which packages are built with."""
-    interpreter: str | None = None
-    """Which environment it was, where `--python` named another one than the program's own: see `HostInfo`."""
 
     @classmethod
     def of_host(cls, host: HostInfo, device: str) -> Environment:
         """What is known of a run that ended before its worker recorded the machine; `threads` are 0 then."""
-        card = host.gpu if device != "cpu" else None
-        return cls(
-            torch=host.torch,
-            transformers=host.transformers,
-            python=host.python,
-            platform="",
-            device_name=card or host.cpu,
-            cpu=host.cpu,
-            cpu_count=usable_cores(),
-            threads=0,
-            memory_bytes=host.gpu_memory_bytes or 0 if card else host.memory_bytes,
-            driver=host.driver if card else None,
-            triton=host.triton,
-            compiler=host.compiler,
-        )
+        facts, name = host.facts(), host.cpu
+        if device != "cpu" and host.gpu:
+            facts["memory_bytes"], name = host.gpu_memory_bytes or 0, host.gpu
+        else:
+            facts |= dict.fromkeys(("driver", "compute_capability", "cuda_toolkit"))
+        return cls(**facts, platform="", device_name=name, cpu_count=usable_cores(), threads=0)
 
     @property
     def gave_way(self) -> bool:
@@ -81,34 +86,18 @@ class Environment:
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 
 
-@dataclass(frozen=True)
-class HostInfo:
+@dataclass(frozen=True, kw_only=True)
+class HostInfo(Machine):
     """The machine as a waiting worker sees it before a run, without using the GPU."""
 
-    torch: str
-    transformers: str
-    python: str
-    cpu: str
-    memory_bytes: int
     modes: tuple[str, ...]
     """The compile modes that this torch offers."""
-    compiler: str | None
     gpu: str | None
     """None where torch cannot use one; `gpu_problem` then says why, if the machine seems to have one."""
-    driver: str | None
     gpu_problem: str | None
-    triton: str | None
     inductor_cache: str
     gpu_memory_bytes: int | None = None
     """None without a GPU, and where its driver does not say."""
-    compute_capability: str | None = None
-    """'8.0'; None without a GPU, and where its driver does not say."""
-    cuda_toolkit: str | None = None
-    """The folder of NVIDIA's CUDA toolkit with its headers."""
-    interpreter: str | None = None
-    """Which environment the worker runs in, where it is not the program's own: 'venv-3fa2c1', its folder's name and the
-    beginning of a checksum of its path. Runs of two environments are never pooled, even where their versions are equal:
-    whether these differ may be what was asked."""
 
     @property
     def device_name(self) -> str:

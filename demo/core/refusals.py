@@ -162,23 +162,9 @@ def checked(spec: RunSpec, machine: HostInfo) -> RunSpec:
 def possible(spec: RunSpec, environment: Environment) -> bool:
     """Whether a machine that a result was measured on could run the spec, whose device is the result's."""
     gpu = environment.device_name if _on_gpu(spec) else None
-    machine = HostInfo(
-        torch=environment.torch,
-        transformers=environment.transformers,
-        python=environment.python,
-        cpu=environment.cpu,
-        memory_bytes=0,
-        modes=MODES,
-        compiler=environment.compiler or "not known",
-        gpu=gpu,
-        driver=environment.driver,
-        gpu_problem=None,
-        triton=environment.triton,
-        inductor_cache="",
-        gpu_memory_bytes=environment.memory_bytes if gpu else None,
-        compute_capability=environment.compute_capability,
-        cuda_toolkit=environment.cuda_toolkit,
-    )
+    facts = environment.facts() | {"memory_bytes": 0, "compiler": environment.compiler or "not known"}
+    memory = environment.memory_bytes if gpu else None
+    machine = HostInfo(**facts, modes=MODES, gpu=gpu, gpu_problem=None, inductor_cache="", gpu_memory_bytes=memory)
     return refusal(spec, machine) is None
 
 

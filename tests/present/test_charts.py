@@ -1,15 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from samples import ok_result
+from samples import ENVIRONMENT, ok_result
 
 from demo.core.languages import ENGLISH
-from demo.core.machine import Environment
 from demo.core.measurement import Compilation, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
@@ -19,7 +19,7 @@ from demo.present.figure import TEXT, spread
 from demo.present.palette import COMPILED, EAGER
 from demo.store.tables import PublishedRow
 
-ENVIRONMENT = Environment("2.13.0", "5.23.0", "3.11", "Linux", "Tesla T4", "cpu", 2, 2, 16_000_000_000)
+GPU = dataclasses.replace(ENVIRONMENT, device_name="Tesla T4")
 
 
 def measured(*seconds: float) -> Measurement:
@@ -27,7 +27,7 @@ def measured(*seconds: float) -> Measurement:
 
 
 def result(eager: Measurement | None, compiled: Measurement | None, **other: object) -> RunResult:
-    given = {"status": "ok", "spec": RunSpec("shapes-vit", "image-classification"), "environment": ENVIRONMENT}
+    given = {"status": "ok", "spec": RunSpec("shapes-vit", "image-classification"), "environment": GPU}
     return RunResult("1", "2026-11-21T09:00:00Z", eager=eager, compiled=compiled, **{**given, **other})
 
 
