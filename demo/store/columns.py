@@ -38,32 +38,26 @@ def _option(name: str, annotation: str) -> Column:
     return Column(kinds[annotation.split(" ")[0].split("[")[0]], value)
 
 
-def _part(kind: str, path: str) -> Column:
-    """What the result has at this path of attributes; None where a part of it is missing."""
+def _part(kind: str, path: str, convert: Callable[[Any], Any] = lambda found: found) -> Column:
+    """What the result has at this path of attributes, converted; None where a part of it is missing."""
 
     def value(result: RunResult) -> Any:
         found: Any = result
         for name in path.split("."):
             found = getattr(found, name) if found is not None else None
-        return found
+        return convert(found) if found is not None else None
 
     return Column(kind, value)
 
 
 def _timing(variant: str) -> dict[str, Column]:
     def measured(kind: str, read: Callable[[Measurement], Any]) -> Column:
-        def value(result: RunResult) -> Any:
-            found: Measurement | None = getattr(result, variant)
-            return read(found) if found is not None and found.wall_seconds else None
-
-        return Column(kind, value)
-
-    def latency(result: RunResult) -> float | None:
-        seconds = result.latencies.get(variant)
-        return milliseconds(seconds) if seconds is not None else None
+        return _part(kind, variant, lambda found: read(found) if found.wall_seconds else None)
 
     return {
-        f"{variant}_ms": Column(_NUMBER, latency),
+        f"{variant}_ms": _part(
+            _NUMBER, "latencies", lambda all: milliseconds(all[variant]) if variant in all else None
+        ),
         f"{variant}_median_ms": measured(_NUMBER, lambda found: milliseconds(found.median_seconds)),
         f"{variant}_mean_ms": measured(_NUMBER, lambda found: milliseconds(found.mean_seconds)),
         f"{variant}_p95_ms": measured(_NUMBER, lambda found: milliseconds(found.p95_seconds)),
@@ -79,10 +73,6 @@ def _rate(variant: str, unit: str) -> Column:
         return result.spec.batch_size / seconds if seconds is not None and result.spec.unit == unit else None
 
     return Column(_NUMBER, value)
-
-
-def _milliseconds(both: tuple[float, float] | None, side: int) -> float | None:
-    return None if both is None else milliseconds(both[side])
 
 
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(RunSpec)}
@@ -117,18 +107,18 @@ EXPORTED: dict[str, Column] = {
     "first_call_seconds": _part(_NUMBER, "compilation.first_call_seconds"),
     "first_call_cache": _part(_TEXT, "compilation.cache"),
     "graphs": _part(_WHOLE, "compilation.graphs"),
-    "graph_breaks": Column(_WHOLE, lambda result: result.compilation and len(result.compilation.graph_breaks)),
+    "graph_breaks": _part(_WHOLE, "compilation.graph_breaks", len),
     "break_even_calls": _part(_WHOLE, "own_break_even.calls"),
     "break_even_seconds": _part(_NUMBER, "own_break_even.seconds"),
     "parity": _part(_TEXT, "parity.verdict"),
     "elapsed_seconds": _part(_NUMBER, "elapsed_seconds"),
     "failure_stage": _part(_TEXT, "failure.phase"),
     "failure_message": _part(_TEXT, "failure.message"),
-    "warnings": Column(_TEXT, lambda result: " ".join(result.warnings)),
-    "eager_first_token_ms": Column(_NUMBER, lambda result: _milliseconds(result.prefill_latencies, 0)),
-    "compiled_first_token_ms": Column(_NUMBER, lambda result: _milliseconds(result.prefill_latencies, 1)),
-    "eager_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 0)),
-    "compiled_answer_ms": Column(_NUMBER, lambda result: _milliseconds(result.answer_seconds, 1)),
+    "warnings": _part(_TEXT, "warnings", " ".join),
+    "eager_first_token_ms": _part(_NUMBER, "prefill_latencies", lambda both: milliseconds(both[0])),
+    "compiled_first_token_ms": _part(_NUMBER, "prefill_latencies", lambda both: milliseconds(both[1])),
+    "eager_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[0])),
+    "compiled_answer_ms": _part(_NUMBER, "answer_seconds", lambda both: milliseconds(both[1])),
     "eager_tokens_per_second": _rate("eager", "token"),
     "compiled_tokens_per_second": _rate("compiled", "token"),
 }

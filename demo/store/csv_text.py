@@ -8,26 +8,17 @@ Not covered: a program that splits the lines at another character than the comma
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 _FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])")
 """Includes apostrophes in front, so that `original` gives back exactly what `guarded` was given."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-
-
 _BOTH = "\r\n"
 """The csv module quotes a cell for the characters of the line's end only, and a spreadsheet takes either for one."""
-
-
-class _LastRow:
-    """What the csv module writes to: keeps the last row, with a plain line's end."""
-
-    text = ""
-
-    def write(self, row: str) -> None:
-        self.text = row.removesuffix(_BOTH) + "\n"
 
 
 def lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -35,13 +26,10 @@ def lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator
 
     None, and a column that a row lacks, is an empty cell. Raises ValueError for a row with a further column.
     """
-    last = _LastRow()
-    writer = csv.DictWriter(last, columns, lineterminator=_BOTH)
-    writer.writeheader()
-    yield last.text
-    for row in rows:
-        writer.writerow({name: guarded(value) for name, value in row.items()})
-        yield last.text
+    for row in chain([{name: name for name in columns}], rows):
+        line = io.StringIO()
+        csv.DictWriter(line, columns, lineterminator=_BOTH).writerow({name: guarded(row[name]) for name in row})
+        yield line.getvalue().removesuffix(_BOTH) + "\n"
 
 
 def written(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

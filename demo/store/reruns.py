@@ -58,8 +58,9 @@ def reread(parts: Sequence[Any]) -> StoredRun | None:
         read, own = codec.load(RunSpec, spec), process and codec.load(ProcessResult, process)
     except (ValueError, TypeError):
         return None
-    # The file of a user's own model may have changed since.
-    return None if read.task == OWN_MODEL else _rerun(id, read, versions, interval, own)
+    if read.task == OWN_MODEL:  # its file may have changed since
+        return None
+    return StoredRun(id, compiled_spec(read), (read.protocol, *versions), interval, own)
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -67,18 +68,13 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
-def _rerun(
-    id: str, spec: RunSpec, versions: Sequence[object], interval: Interval, process: ProcessResult | None
-) -> StoredRun:
-    return StoredRun(id, compiled_spec(spec), (spec.protocol, *versions), interval, process)
-
-
 def rerun_of(result: RunResult) -> StoredRun | None:
     """A result as far as its speed-up goes; None without one."""
     if result.speedup is None or result.environment is None:
         return None
-    versions, pool = [getattr(result.environment, name) for name in _VERSIONS], result.as_processes()
-    return _rerun(result.id, result.spec, versions, result.speedup.within, pool[-1] if pool else None)
+    settings = (result.spec.protocol, *(getattr(result.environment, name) for name in _VERSIONS))
+    process = next(reversed(result.as_processes()), None)
+    return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
 
 
 def comparable(
