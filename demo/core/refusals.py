@@ -8,7 +8,7 @@ covered: memory beyond that of the weights, kernels that a model alone needs, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from demo.core import catalog
@@ -24,12 +24,15 @@ BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings that some machines cannot run. In its sentences {spec}, {machine} and {needs} are filled in."""
+    """Settings that some machines cannot run. `refusal` fills in {spec}, {machine} and other words of its sentences."""
 
     name: str
     applies: Callable[[RunSpec, HostInfo], bool]
     what: str
     remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}"
 
 
 def below(machine: HostInfo, capability: tuple[int, int]) -> bool:
@@ -120,17 +123,7 @@ RULES = (
 """The first one that applies is told."""
 
 
-@dataclass(frozen=True)
-class Refusal:
-    name: str
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.what} {self.remedy}"
-
-
-def refusal(spec: RunSpec, machine: HostInfo) -> Refusal | None:
+def refusal(spec: RunSpec, machine: HostInfo) -> Rule | None:
     """Why the machine cannot run the spec, whose device is 'cpu' or 'cuda'; None where nothing is in the way."""
     rule = next((rule for rule in RULES if rule.applies(spec, machine)), None)
     if rule is None:
@@ -143,7 +136,7 @@ def refusal(spec: RunSpec, machine: HostInfo) -> Refusal | None:
         "device": machine.gpu if _on_gpu(spec) else "CPU",
         "problem": machine.gpu_problem or "this machine has no GPU that torch can use",
     }
-    return Refusal(rule.name, rule.what.format(**words), rule.remedy.format(**words))
+    return replace(rule, what=rule.what.format(**words), remedy=rule.remedy.format(**words))
 
 
 def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
@@ -168,7 +161,7 @@ def possible(spec: RunSpec, environment: Environment) -> bool:
     return refusal(spec, machine) is None
 
 
-def limits_of(machine: HostInfo) -> list[Refusal]:
+def limits_of(machine: HostInfo) -> list[Rule]:
     """What a machine on which a plain run works refuses of the further settings, each once."""
     plain = on_machine(catalog.make_spec(catalog.DEFAULT), machine)
     asked: list[dict[str, Any]] = [{"dtype": dtype} for dtype in DTYPES] if machine.gpu else []

@@ -26,7 +26,6 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 """Modes that record CUDA graphs, on a GPU."""
 COMPILERS = ("jit", "aot")
-"""'jit' is torch.compile. 'aot' is torch.export and AOTInductor: a package that other processes load."""
 SCOPES = ("model", "layers")
 """What becomes a graph: the whole model, or each of its repeated layers (PyTorch calls that regional compilation)."""
 DYNAMICS = ("auto", "on", "off")
@@ -36,11 +35,8 @@ DTYPES = ("float32", "tf32", "float16", "bfloat16")
 ATTENTIONS = ("auto", "eager", "sdpa")
 """transformers' `attn_implementation`; 'auto' leaves the choice to the checkpoint's class."""
 PROTOCOLS = ("interleaved", "as published")
-"""'as published' is the guide's recipe: warm up, then 300 calls of eager, then 300 of compiled."""
 CACHES = ("keep", "empty")
-"""Inductor's compile cache: kept from run to run, or an empty one of this run's own."""
 PROFILES = ("auto", "on", "off")
-"""Whether a run uses torch.profiler to explain its figures; 'auto' does on a GPU only."""
 DEVICES = ("auto", "cpu", "cuda")
 WEIGHTS = ("pretrained", "random")
 MAX_BATCH_SIZE = 256
@@ -268,7 +264,6 @@ class RunSpec:
         fold="timing",
         timing=True,
     )
-    """The answer rests on so many runs, of which each is stored."""
     compiler: str = choice(
         COMPILERS,
         '"jit" is torch.compile, "aot" torch.export and AOTInductor: a package that other processes load.',

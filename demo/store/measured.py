@@ -45,9 +45,9 @@ def read(path: Path) -> list[PublishedRow]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
-            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:
-                raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
-            return [read_row({name: csv_text.original(cell) for name, cell in line.items()}) for line in lines]
+            return [
+                read_row({name: csv_text.original(line[name]) for name in COLUMNS}, measured=True) for line in lines
+            ]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "

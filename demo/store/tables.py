@@ -89,13 +89,13 @@ def cells(row: PublishedRow) -> dict[str, Any]:
     }
 
 
-def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """The row of a line of CSV by its columns; one of this project where it has the ends of the interval.
+def read_row(cells: Mapping[str, str], measured: bool = False) -> PublishedRow:
+    """The row of a line of CSV by its columns, of the guide or `measured` by this project.
 
     Raises KeyError for a column that is missing, ValueError and TypeError for a cell that is no number.
     """
-    values: dict[str, Any] = {"measured": "speedup_low" in cells}
-    for name in COLUMNS if values["measured"] else GUIDE:
+    values: dict[str, Any] = {"measured": measured}
+    for name in COLUMNS if measured else GUIDE:
         cell = cells[name]
         if name in ("eager_ms", "compiled_ms"):
             values[name.replace("_ms", "_seconds")] = None if cell == OOM else float(cell) / 1e3

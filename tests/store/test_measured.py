@@ -50,7 +50,7 @@ def test_what_the_project_ships_makes_sense() -> None:
     "bad",
     [
         {"eager_ms": "fast"}, {"batch_size": "1.5"}, {"repeats": "two"},
-        b"", b"\xff\xfe\x00", b"a,b\n1,2\n", (",".join(COLUMNS) + "\nmeasured,H200\n").encode(),
+        b"\xff\xfe\x00", b"a,b\n1,2\n", (",".join(COLUMNS) + "\nmeasured,H200\n").encode(),
     ],
 )  # fmt: skip
 def test_a_bad_table_is_logged_with_its_file_and_the_other_tables_stay(
