@@ -20,7 +20,6 @@ from demo.core.spec import OWN_MODEL, RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.process import Worker, ending
 from demo.store import reruns
-from demo.store.alternatives import gains
 from demo.store.history import History, HistoryError
 
 _log = logging.getLogger(__name__)
@@ -169,7 +168,7 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
         told = Caveat.of("caveat_threads_differ", count=left_out)
         result = dataclasses.replace(result, warnings=(*result.warnings, told.text), caveats=(*result.caveats, told))
     spread = reruns.spread(result, others)
-    return dataclasses.replace(result, earlier=pool, spread=spread, gains=gains(result, others))
+    return dataclasses.replace(result, earlier=pool, spread=spread, gains=reruns.gains(result, others))
 
 
 def redacted(result: RunResult) -> RunResult:

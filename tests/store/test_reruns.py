@@ -1,4 +1,4 @@
-"""The spread between processes, from the runs of a history."""
+"""The spread between processes and what other ways to compile brought, from the runs of a history."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from samples import ENVIRONMENT, measurement, ok_result
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ASSUMED, Spread
+from demo.runs.outcome import with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, comparable, deviation, spread
 
@@ -125,3 +126,72 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None
     between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
     assert between > 0.01
     assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
+
+
+# ---- other ways to compile
+
+VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
+RESNET = dataclasses.replace(VIT, checkpoint="microsoft/resnet-50", weights="random")
+
+
+def of(spec: RunSpec, speedup: float, **changes: Any) -> RunResult:
+    return run(spec=spec, **{"compiled": measurement(0.002 / speedup)} | changes)
+
+
+def known(
+    result: RunResult, earlier: list[RunResult], folder: Path
+) -> dict[tuple[str, Any], tuple[float, tuple[str, ...]]]:
+    """{(option, value): (ratio, checkpoints)}"""
+    history = History(folder / "history.sqlite3")
+    for one in earlier:
+        history.append(one)
+    result = with_earlier_runs(result, (), history)
+    assert RunResult.from_json(result.to_json()).gains == result.gains
+    return {(gain.option, gain.value): (pytest.approx(gain.ratio), gain.checkpoints) for gain in result.gains or ()}
+
+
+def way(spec: RunSpec, **changed: Any) -> RunSpec:
+    return dataclasses.replace(spec, **changed)
+
+
+def test_runs_of_this_model_come_before_those_of_others(tmp_path: Path) -> None:
+    earlier = [
+        of(way(VIT, freezing=True), 3.0),
+        of(way(VIT, freezing=True), 3.0),
+        of(RESNET, 1.0),
+        of(way(RESNET, freezing=True), 5.0),
+        of(way(RESNET, mode="lite"), 0.5),
+    ]
+    assert known(of(VIT, 2.0), earlier, tmp_path) == {
+        ("freezing", True): (1.5, ("shapes-vit",)),
+        ("mode", "lite"): (0.5, ("microsoft/resnet-50",)),
+    }
+
+
+def test_folders_count_for_themselves_only(tmp_path: Path) -> None:
+    folder = way(VIT, checkpoint="/home/somebody/secret")
+    earlier = [of(folder, 1.0), of(way(folder, freezing=True), 3.0)]
+    assert known(of(VIT, 2.0), earlier, tmp_path) == {}
+    assert known(of(folder, 1.0), [], tmp_path) == {("freezing", True): (3.0, ("/home/somebody/secret",))}
+
+
+def test_only_what_differs_in_that_one_way_counts(tmp_path: Path) -> None:
+    other_versions = dataclasses.replace(ENVIRONMENT, transformers="1.0")
+    earlier = [
+        of(way(VIT, freezing=True, mode="lite"), 3.0),
+        of(way(VIT, freezing=True, batch_size=4), 3.0),
+        of(way(VIT, freezing=True), 3.0, environment=other_versions),
+        of(way(VIT, dtype="bfloat16"), 3.0),
+    ]
+    assert known(of(VIT, 2.0), earlier, tmp_path) == {}
+
+
+def test_how_it_was_timed_does_not_matter_and_the_mean_is_geometric(tmp_path: Path) -> None:
+    timed = way(VIT, precision=0.05, most_seconds=9.0)
+    earlier = [of(timed, 1.0), of(way(timed, compiler="aot"), 2.0), of(way(VIT, compiler="aot"), 8.0)]
+    assert known(of(VIT, 4.0), earlier, tmp_path) == {("compiler", "aot"): (2.0, ("shapes-vit",))}
+
+
+def test_a_run_without_figures_learns_nothing(tmp_path: Path) -> None:
+    earlier = [of(VIT, 2.0), of(way(VIT, freezing=True), 3.0)]
+    assert known(of(VIT, 2.0, compiled=None), earlier, tmp_path) == {}
