@@ -83,10 +83,7 @@ class DamagedFile(HistoryError):
     """SQLite cannot read the file: it is another kind of file, is empty, or parts of it were overwritten."""
 
     def __init__(self, path: Path, reason: object) -> None:
-        super().__init__(
-            f"The file of results {path} is damaged ({reason}). The next run keeps it aside and starts a new one; to "
-            f"look elsewhere, {_ELSEWHERE.removeprefix('or ')}"
-        )
+        super().__init__(f"The file of results {path} is damaged ({reason}). The next run starts a new one.")
         self.reason = str(reason)
 
 
