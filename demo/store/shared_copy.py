@@ -97,7 +97,7 @@ class SharedCopy:
         dataset, endpoint = self._shared.dataset, hub.endpoint()
         folder = cached_assets_path("worth-compiling", dataset, assets_dir=constants.HF_ASSETS_CACHE)
         about = HfApi(endpoint=endpoint).dataset_info(dataset, files_metadata=True, timeout=REQUEST_SECONDS)
-        sizes = {file.rfilename: file.size for file in about.siblings or () if _NAME.fullmatch(file.rfilename)}
+        sizes = {file.rfilename: file.size or 0 for file in about.siblings or () if _NAME.fullmatch(file.rfilename)}
         names = sorted(name for name, size in sizes.items() if size <= MAX_FILE_BYTES)[-MAX_FILES:]
         # what is listed is what is fetched, whatever is pushed in between
         asked: dict[str, Any] = {"revision": about.sha, "endpoint": endpoint, "etag_timeout": REQUEST_SECONDS}

@@ -1,7 +1,7 @@
 """Rows of results that somebody shared: flat Parquet files of `columns.EXPORTED`, read without trusting them.
 
-What is covered: a file that is no Parquet, is too large, has a text that is too long, or a column of another type is
-left out as a whole; a row with a value that is missing, impossible or could mislead a reader is left out and counted.
+What is covered: a file that is no Parquet, is too large, has a text that is too long, or has other columns is left out
+as a whole; a row with a value that is missing, impossible or could mislead a reader is left out and counted.
 What is not covered: false figures that look true; files made to exploit the Parquet reader itself; an option that only
 a newer version of this program knows.
 """
@@ -138,7 +138,9 @@ def _table(path: Path) -> pd.DataFrame:
             raise ValueError(f"{name} is no whole number")
         if name in texts and any(len(text) > MAX_PROMPT for text in frame[name].dropna().unique()):
             raise ValueError(f"a text in {name} is too long")
-    return frame.reindex(columns=_COLUMNS).astype({name: EXPORTED[name].kind for name in _COLUMNS})
+    if missing := set(_NEEDED) - set(frame):
+        raise ValueError(f"no {', '.join(missing)}")
+    return frame.astype({name: EXPORTED[name].kind for name in present}).reindex(columns=_COLUMNS)
 
 
 def _sensible(table: pd.DataFrame) -> pd.Series[bool]:

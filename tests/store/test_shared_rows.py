@@ -78,13 +78,15 @@ def test_a_column_of_another_type_costs_its_file_only(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_table_of_results_costs_itself_only(tmp_path: Path) -> None:
-    assert shared_rows.read(write(tmp_path, [{"name": "somebody", "value": 3}])) == ([], 1)
+    foreign = write(tmp_path, [{"name": "somebody", "value": 3}])
     whole = write(tmp_path, [cells()], "rows/2026-11-21-b.parquet").read_bytes()
     for content in (b"", b"PAR1", b"not at all", whole[: len(whole) // 2], whole[:-20] + b"\xff" * 20):
         path = tmp_path / "bad.parquet"
         path.write_bytes(content)
         with pytest.raises(UNREADABLE):
             shared_rows.read(path)
+    with pytest.raises(ValueError, match="no "):
+        shared_rows.read(foreign)
 
 
 def test_a_column_of_an_older_program_is_missing_and_has_its_default(tmp_path: Path) -> None:
