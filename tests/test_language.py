@@ -50,7 +50,7 @@ def test_every_text_is_there_with_the_placeholders_and_tags_of_the_english_one(l
     for key, text in ENGLISH.texts.items():
         assert placeholders(language.texts[key]) == placeholders(text), key
         assert tags(language.texts[key]) == tags(text), key
-        assert language.texts[key].count(" | ") == text.count(" | "), key  # between the two forms of a count
+        assert language.texts[key].count("|") == text.count("|"), key  # between the parts of a text
 
 
 def test_every_mode_status_doubt_step_preset_and_field_of_a_spec_has_its_text() -> None:

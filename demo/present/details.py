@@ -49,11 +49,12 @@ def when_it_pays(result: RunResult, lang: Language) -> list[str]:
     if compiled is None:
         return []
     *others, _ = compiled.known_costs.items()
-    told = [
-        _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
+    return [
+        lang.sentence(
+            _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
+        )
         for cache, seconds in others
     ]
-    return list(map(lang.sentence, [*told, *([lang.plain("pays_after_eager")] if compiled.compiled_first else [])]))
 
 
 def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:

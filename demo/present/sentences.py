@@ -42,32 +42,37 @@ def outcome(result: RunResult) -> Outcome | None:
 
 WIDE = 0.1
 """From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
-_OPEN = {
-    "narrow": ("answer_narrow", "", "answer_narrow"),
-    "noise": ("unsure_figure", "unsure_after", "answer_unsure"),
-    "busy": ("busy_figure", "busy_after", "answer_busy"),
-    "void": ("void_figure", "void_after", "answer_void"),
+Three = tuple[str, str, str]
+"""The text before a large figure, the figure, and the text after it."""
+_TEXTS = {
+    "faster": ("headline_faster", "answer_faster"),
+    "slower": ("headline_slower", "answer_slower"),
+    "same": ("headline_same", "answer_same"),
+    "narrow": ("headline_narrow", "answer_narrow"),
+    "unsure": ("headline_unsure", "answer_unsure"),
+    "busy": ("headline_busy", "answer_busy"),
+    "void": ("headline_void", "answer_void"),
 }
-"""Keys of the figure, the text after it, and both in short."""
+"""By `_kind`, the keys of the headline and of the answer in short."""
 
 
-def headline_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
+def headline_parts(result: RunResult, lang: Language) -> Three | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
     speedup, verdict = _decided_speedup(result), outcome(result)
     if speedup is None:
         return None
-    if verdict in ("void", "unsure"):
-        middle, after, _ = _OPEN[_openness(speedup)]
-        return "", lang.capital(lang.plain(middle)), lang.plain(after) if after else ""
-    rough = [lang.plain("rough")] if result.rough else []
-    if verdict == "same":
-        return lang.plain("same_before"), lang.plain("same_figure"), " ".join(rough)
-    about = speedup.half_width > WIDE
-    if verdict == "faster":
-        before, after = "faster_about_before" if about else "faster_before", "faster_after"
-    else:
-        before, after = "slower_about_before" if about else "slower_before", "slower_after"
-    return lang.plain(before), lang.plain_value(figure(speedup)), " ".join([lang.plain(after), *rough])
+    key = _TEXTS[_kind(speedup)][0]
+    if verdict in ("faster", "slower") and speedup.half_width > WIDE:
+        key += "_about"
+    before, shown, after = _three(key, figure(speedup), lang)
+    rough = result.rough and verdict in ("faster", "slower", "same")
+    return before, shown, " ".join(filter(None, [after, lang.plain("rough") if rough else ""]))
+
+
+def _three(key: str, ratio: str, lang: Language) -> Three:
+    """The parts of a text that has bars between them."""
+    before, shown, after = (part.strip() for part in lang.plain(key, ratio=ratio).split("|"))
+    return before, shown, after
 
 
 def _decided_speedup(result: RunResult) -> Speedup | None:
@@ -75,18 +80,22 @@ def _decided_speedup(result: RunResult) -> Speedup | None:
     return result.speedup if outcome(result) is not None else None
 
 
-def figure(speedup: Speedup) -> str:
+def figure(speedup: stats.Interval) -> str:
     """How many times faster, or slower where it is, with the digits that its interval allows."""
-    if speedup.verdict == "slower":
+    if speedup.ratio < 1:
         return fmt.estimate(1 / speedup.ratio, 1 / speedup.high, 1 / speedup.low)
     return fmt.estimate(speedup.ratio, speedup.low, speedup.high)
 
 
-def _openness(speedup: Speedup) -> str:
-    """The key of `_OPEN` for an open verdict."""
-    known = {"recompiled": "void", "machine": "busy"}
-    narrow = speedup.open_because == "interval" and speedup.half_width <= WIDE
-    return known.get(speedup.open_because, "narrow" if narrow else "noise")
+def _kind(speedup: Speedup) -> str:
+    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'."""
+    if speedup.open_because == "recompiled":
+        return "void"
+    if speedup.verdict != "unsure":
+        return speedup.verdict
+    if speedup.open_because == "machine":
+        return "busy"
+    return "narrow" if speedup.open_because == "interval" and speedup.half_width <= WIDE else "unsure"
 
 
 def answer(result: RunResult, lang: Language) -> str:
@@ -94,13 +103,11 @@ def answer(result: RunResult, lang: Language) -> str:
     speedup, verdict = _decided_speedup(result), outcome(result)
     if speedup is None:
         return ""
-    if verdict not in ("faster", "slower"):
-        return lang.plain("answer_same" if verdict == "same" else _OPEN[_openness(speedup)][2])
     ratio = lang.plain_value(figure(speedup))
     if speedup.half_width > WIDE:
         ratio = lang.composed("about", value=ratio)
-    told = lang.composed("answer_faster" if verdict == "faster" else "answer_slower", ratio=ratio)
-    return " ".join([told, lang.plain("rough")]) if result.rough else told
+    told = lang.composed(_TEXTS[_kind(speedup)][1], ratio=ratio)
+    return f"{told} {lang.plain('rough')}" if result.rough and verdict in ("faster", "slower") else told
 
 
 def speedup(result: RunResult, lang: Language) -> str:
@@ -124,41 +131,23 @@ def speedup_in_full(result: RunResult, lang: Language) -> str:
 
 
 def summary(result: RunResult) -> str:
-    """'shapes-vit on AMD EPYC: compiled ran 1.25 ± 0.01 times faster than eager (from 3 processes)', in English.
+    """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes)', in English.
 
-    '' without a speed-up. The number after ± is half the width of the 95 % interval, with as many decimals as it needs
-    not to be 0.
+    '' without a speed-up.
     """
-    interval, verdict = _decided_speedup(result), outcome(result)
-    if interval is None:
-        return ""
-    if verdict in ("faster", "slower"):
-        ends_shown = (interval.ratio, interval.low, interval.high)
-        ratio, low, high = ends_shown if verdict == "faster" else (1 / value for value in ends_shown)
-        half = abs(high - low) / 2
-        digits = next((digits for digits in (2, 3, 4) if round(half, digits) > 0), None)
-        figure = f"{ratio:.{digits}f} ± {half:.{digits}f}" if digits else f"{ratio:.2f}"
-        answer = f"compiled ran {figure} times {verdict} than eager"
-    else:
-        answer = f"{speedup_in_full(result, ENGLISH)}, compiled against eager"
-    return f"{result.spec.checkpoint} on {where(result)}: {answer} ({basis(result, ENGLISH)})"
+    answer = speedup_in_full(result, ENGLISH)
+    about = f"{result.spec.checkpoint} on {where(result)}"
+    return answer and f"{about}: {answer}, compiled against eager ({basis(result, ENGLISH)})"
 
 
-def break_parts(result: RunResult, lang: Language) -> tuple[str, str, str] | None:
+def break_parts(result: RunResult, lang: Language) -> Three | None:
     """What an added graph break costs, in the headline's three parts; None where it was not measured."""
     cost = result.break_cost
     if cost is None or outcome(result) in (None, "void"):
         return None
-    match cost.verdict:
-        case "faster" | "slower":  # the verdict is that of the model without the break
-            effect = "slower" if cost.verdict == "faster" else "faster"
-            ends_shown = (cost.low, cost.high) if cost.ratio > 1 else (1 / cost.high, 1 / cost.low)
-            shown = lang.plain_value(fmt.estimate(max(cost.ratio, 1 / cost.ratio), *ends_shown))
-            return lang.plain(f"break_{effect}_before"), shown, lang.plain(f"{effect}_after")
-        case "same":
-            return lang.plain("break_same_before"), lang.plain("same_figure"), ""
-        case _:
-            return "", lang.plain("unsure_figure"), lang.plain("break_unsure_after")
+    # the verdict is that of the model without the break
+    keys = {"faster": "break_slower", "slower": "break_faster", "same": "break_same", "unsure": "break_unsure"}
+    return _three(keys[cost.verdict], figure(cost), lang)
 
 
 def short(checkpoint: str) -> str:
@@ -216,19 +205,24 @@ def times_of(seconds: Iterable[float]) -> str:
 
 
 def interval(result: RunResult, lang: Language) -> str:
-    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; of a loss the slow-down, which has more digits than
-    0.10×."""
+    """'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes'; '' without a speed-up."""
     return lang.listed([interval_alone(result, lang), basis(result, lang)]) if result.speedup is not None else ""
 
 
 def interval_alone(result: RunResult, lang: Language) -> str:
     """'speed-up 1.41 to 1.45×, 95 % confidence'; '' without a speed-up."""
     speedup = result.speedup
-    if speedup is None:
-        return ""
-    slower = speedup.verdict == "slower"
-    low, high = (1 / speedup.high, 1 / speedup.low) if slower else (speedup.low, speedup.high)
-    return _interval("history_slowdown" if slower else "history_speedup", low, high, lang)
+    return _confident(range_of(speedup, speedup.verdict == "slower", lang), lang) if speedup is not None else ""
+
+
+def range_of(interval: stats.Interval, slower: bool, lang: Language) -> str:
+    """'speed-up 1.41 to 1.45×'; where it is `slower` the slow-down, which has more digits than 0.10×."""
+    low, high = ends(1 / interval.high, 1 / interval.low) if slower else ends(interval.low, interval.high)
+    return lang.plain("history_slowdown" if slower else "history_speedup", low=low, high=high)
+
+
+def _confident(told: str, lang: Language) -> str:
+    return lang.listed([told, lang.plain("confidence", confidence="95 %")])
 
 
 def basis(result: RunResult, lang: Language) -> str:
@@ -249,13 +243,12 @@ def decided(result: RunResult, lang: Language) -> str:
     speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    floor = fmt.percent(stats.noise_floor(result.pooled_control))
-    reasons = {
-        "interval": lang.plain("decided_interval"),
-        "control": lang.plain("decided_control", floor=floor),
-        "machine": lang.plain("decided_machine"),
-    }
-    return " ".join(filter(None, [reasons.get(speedup.open_because), lang.plain("widened") if speedup.widened else ""]))
+    texts, floor = [], fmt.percent(stats.noise_floor(result.pooled_control))
+    if speedup.open_because in ("interval", "control", "machine"):
+        texts.append(lang.plain(f"decided_{speedup.open_because}", floor=floor))
+    if speedup.widened:
+        texts.append(lang.plain("widened"))
+    return " ".join(texts)
 
 
 def open_between_processes(result: RunResult) -> bool:
@@ -273,14 +266,8 @@ def break_interval(result: RunResult, lang: Language) -> str:
     cost = result.break_cost
     if cost is None:
         return ""
-    if cost.verdict == "slower":
-        return _interval("history_speedup", 1 / cost.high, 1 / cost.low, lang)
-    return _interval("history_slowdown", cost.low, cost.high, lang)
-
-
-def _interval(key: str, low: float, high: float, lang: Language) -> str:
-    least, most = ends(low, high)
-    return lang.listed([lang.plain(key, low=least, high=most), lang.plain("confidence", confidence="95 %")])
+    without = stats.Interval(1 / cost.ratio, 1 / cost.high, 1 / cost.low)
+    return _confident(range_of(without, cost.verdict != "slower", lang), lang)
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
@@ -306,14 +293,10 @@ def break_cost(result: RunResult, lang: Language) -> str:
 
 def compiled_first(result: RunResult, lang: Language) -> list[str]:
     """Graphs and breaks of compiling before any eager call, where they differ, and what to do; else empty."""
-    if result.compilation is None or (first := result.compilation.compiled_first) is None:
+    here = result.compilation
+    if here is None or (first := here.compiled_first) is None:
         return []
     texts = [lang.composed("compiled_first", found=captured(first, lang))]
-    if first.fullgraph_error:
-        texts.append(
-            lang.composed("compiled_first_refused", reason=lang.plain_quoted(first.fullgraph_error.rstrip(".")))
-        )
-    here = result.compilation
     if (len(first.graph_breaks), first.graphs) > (len(here.graph_breaks), here.graphs):
         texts.append(lang.plain("compiled_first_advice"))
     return [lang.sentence(text) for text in texts]

@@ -13,13 +13,12 @@ from typing import Any
 from demo.core import format as fmt
 from demo.core.agreement import same_tokens
 from demo.core.languages import Language
-from demo.core.machine import Environment, GpuSample
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.machine import Environment
+from demo.core.measurement import Compilation, GraphBreak, Measurement
 from demo.core.result import RunResult
 from demo.present.sentences import (
     break_cost,
     break_reason,
-    captured,
     compiled_first,
     count,
     ends,
@@ -79,28 +78,22 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     return Part(lang.composed("section_calls", calls=number), [launch_overhead(result, lang)], (heads, table), rows)
 
 
-LITTLE = 0.1
-"""Share of eager's time below which launch overhead counts as small."""
-
-
 def launch_overhead(result: RunResult, lang: Language) -> str:
-    """'58 % of eager's time is launching kernels: CUDA graphs can remove it.'; '' without the GPU's own clock."""
-    shares = {
-        name: measured.launch_seconds / measured.median_seconds
-        for name, _, measured in variants(result, lang)
-        if measured.launch_seconds is not None
-    }
-    if "eager" not in shares:
-        return ""
-    key = "launch_both" if "compiled" in shares else "launch_eager"
-    overhead = lang.plain(key, **{name: fmt.percent(share) for name, share in shares.items()})
-    if shares["eager"] < LITTLE:
-        return lang.composed("launch_little", overhead=overhead)
-    return lang.composed("launch_removed" if _graphs_used(result) else "launch_removable", overhead=overhead)
+    """The share of a call of each variant that is launching kernels; '' without the GPU's own clock."""
+
+    def share(measured: Measurement) -> list[str]:
+        launching = measured.launch_seconds
+        return [] if launching is None else [fmt.percent(launching / measured.median_seconds)]
+
+    shares = _each(result, share, lang)
+    return shares and lang.composed("launch_shares", shares=shares)
 
 
-def _graphs_used(result: RunResult) -> bool:
-    return result.compilation is not None and result.compilation.cudagraphs_used
+def _each(result: RunResult, figures: Callable[[Measurement], list[str]], lang: Language) -> str:
+    """'Eager 58 %, Compiled 50 %': the figures of each variant that has them."""
+    found = [(name, figures(measured)) for _, name, measured in variants(result, lang)]
+    named = [f"{name} {lang.listed([lang.plain_value(value) for value in values])}" for name, values in found if values]
+    return lang.texts["semicolon"].join(named)
 
 
 def _of_text(result: RunResult, lang: Language) -> list[Row]:
@@ -143,9 +136,6 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
 
 # The profile
 
-LAUNCH_BOUND, GPU_BOUND = 0.6, 0.9
-"""Busy shares of the GPU: below the first a call is launch-bound, above the second bound by the GPU's work."""
-
 
 def why(result: RunResult, lang: Language) -> Part | None:
     """The profiler's kernels or operators, and the roofline."""
@@ -174,43 +164,33 @@ def why(result: RunResult, lang: Language) -> Part | None:
 
 
 def bound(result: RunResult, lang: Language) -> str:
-    """'launch-bound: 412 kernels a call, GPU busy 31 %; compiled with CUDA graphs 96 kernels, busy 94 %'.
+    """'kernels a call, and how busy the GPU is: Eager 412, 31 %; Compiled 96, 94 %'; on a CPU the number of operators.
 
-    On a CPU only the operators are counted. '' without a profile.
+    '' without a profile.
     """
-    told = []
-    for name, _, measured in variants(result, lang):
-        if measured.profile is None:
-            break
-        number, busy = round(measured.profile.kernels), measured.busy_share
-        if busy is None:
-            key = "why_operators" if name == "eager" else "why_compiled_operators"
-            told.append(lang.plain(key, operators=grouped(number)))
-            continue
-        if name == "compiled":
-            key = "why_compiled_graphs" if _graphs_used(result) else "why_compiled_kernels"
-        elif LAUNCH_BOUND <= busy <= GPU_BOUND:
-            key = "why_kernels"
-        else:
-            key = "why_launch_bound" if busy < LAUNCH_BOUND else "why_gpu_bound"
-        share = lang.plain_value(fmt.percent(busy))
-        told.append(lang.composed(key, kernels=count(number, "kernel", lang), busy=share))
-    return lang.texts["semicolon"].join(told)
+
+    def figures(measured: Measurement) -> list[str]:
+        busy = [] if measured.busy_share is None else [fmt.percent(measured.busy_share)]
+        return [] if measured.profile is None else [grouped(round(measured.profile.kernels)), *busy]
+
+    on_gpu = any(measured.busy_share is not None for _, _, measured in variants(result, lang))
+    told = _each(result, figures, lang)
+    return told and lang.composed("why_kernels" if on_gpu else "why_operators", figures=told)
 
 
 def ceiling(result: RunResult, lang: Language) -> str:
-    """'at least 1.2 ms a call here for the matrix products: eager reaches 12 %, compiled 31 % of that speed'."""
+    """'at least 1.2 ms a call here for the matrix products: Eager 12 %; Compiled 31 % of that speed'."""
     roofline = result.roofline
     if roofline is None:
         return ""
+
+    def reached(measured: Measurement) -> list[str]:
+        share = result.roofline_share(measured)
+        return [] if share is None else [fmt.percent(share)]
+
     key = "ceiling_products" if roofline.compute_seconds >= roofline.memory_seconds else "ceiling_weights"
-    shares = [
-        lang.plain(f"ceiling_{name}", share=fmt.percent(share))
-        for name, _, measured in variants(result, lang)
-        if (share := result.roofline_share(measured)) is not None
-    ]
-    needed = lang.plain(key, time=fmt.latency(roofline.least_seconds))
-    return lang.composed("ceiling_shares", ceiling=needed, shares=lang.listed(shares)) if shares else needed
+    needed, shares = lang.plain(key, time=fmt.latency(roofline.least_seconds)), _each(result, reached, lang)
+    return lang.composed("ceiling_shares", ceiling=needed, shares=shares) if shares else needed
 
 
 # What torch.compile made of the model
@@ -226,10 +206,8 @@ def compiled(result: RunResult, lang: Language) -> Part | None:
     if result.prefill is not None and found.recompiles:
         texts.append(lang.plain("compiled_two_lengths"))
     answer, rows = _really_compiled(result, found, lang), _places("row_break", found.graph_breaks, lang)
-    if (first := found.compiled_first) is not None:
-        answer = lang.composed("compiled_after_eager", answer=answer)
-        rows += [row("row_compiled_first", captured(first, lang), lang)]
-        rows += _places("row_first_break", first.graph_breaks, lang)
+    if found.compiled_first is not None:
+        rows += _places("row_first_break", found.compiled_first.graph_breaks, lang)
     rows += [*_places("row_fallback", found.fallbacks, lang), *_places("row_recompile", found.recompiles, lang)]
     if found.recompiles_while_timing:
         rows.append(row("row_recompiles", lang.plain_value(found.recompiles_while_timing), lang))
@@ -260,11 +238,9 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
         return lang.composed("compiled_breaks", graphs=counted, breaks=breaks)
     if compiled.recompiles_while_timing:
         return lang.plain("compiled_void")
-    if compiled.package_bytes is not None:
-        return lang.plain("compiled_package")
-    if result.spec.scope == "layers":
-        return lang.composed("compiled_layers", graphs=counted)
-    return lang.plain("compiled_whole") if compiled.graphs == 1 else lang.composed("compiled_graphs", graphs=counted)
+    if compiled.graphs == 1 and result.spec.scope == "model":
+        return lang.plain("compiled_whole")
+    return lang.composed("compiled_graphs", graphs=counted)
 
 
 def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
@@ -300,31 +276,22 @@ def agreement(result: RunResult, lang: Language) -> str:
     if predictions and all(one.boxes == () or one.segments == () for one in predictions):
         shares = [lang.plain("share_nothing")]
     else:
-        shares = [text for name, share in parity.task.items() if (text := _share(name, share, lang))]
+        told = [(*_SHARES[name], share) for name, share in parity.task.items() if name in _SHARES]
+        shares = [lang.plain(key, share=fmt.percent(share)) for key, least, share in told if share >= least]
     if not shares:
         return lang.sentence(verdict)
     return lang.sentence(lang.composed("setting", name=verdict, value=lang.listed(shares)))
 
 
-MIN_SCORE, MIN_PIXELS = 0.005, 0.0005
-"""Smaller differences of scores, and smaller shares of the pixels, are not mentioned."""
 _SHARES = {
-    "top5_agreement": "share_labels",
-    "matched_boxes": "share_boxes",
-    "mask_iou": "share_masks",
-    "same_tokens": "share_tokens",
+    "top5_agreement": ("share_labels", 0.0),
+    "matched_boxes": ("share_boxes", 0.0),
+    "mask_iou": ("share_masks", 0.0),
+    "same_tokens": ("share_tokens", 0.0),
+    "score_difference": ("share_scores", 0.005),
+    "changed_pixels": ("share_pixels", 0.0005),
 }
-
-
-def _share(name: str, share: float, lang: Language) -> str:
-    """A task-level figure of parity as text; '' for one too small to mention."""
-    if key := _SHARES.get(name):
-        return lang.plain(key, share=fmt.percent(share))
-    if name == "score_difference" and share >= MIN_SCORE:
-        return lang.plain("share_scores", share=f"{share:.2g}")
-    if name == "changed_pixels" and share >= MIN_PIXELS:
-        return lang.plain("share_pixels", share=fmt.percent(share))
-    return ""
+"""By the name of a task-level figure of parity its text, and the least that is mentioned."""
 
 
 def parity(result: RunResult, lang: Language) -> str:
@@ -353,9 +320,6 @@ def parted(result: RunResult, lang: Language) -> str:
 
 # The machine
 
-NOTICEABLE = 0.05
-"""Share of the machine's CPU that other programs have to use before it is mentioned."""
-
 
 def machine(result: RunResult, lang: Language) -> Part | None:
     """Processor, memory, versions, settings in force, and what else ran while it was timed."""
@@ -377,43 +341,19 @@ def machine(result: RunResult, lang: Language) -> Part | None:
     took = result.timing_seconds
     timing = lang.plain("row_timing_why", time=fmt.duration(took)) if took is not None else ""
     rows.append((lang.plain("row_whole_run"), lang.plain_value(fmt.duration(result.elapsed_seconds)), timing))
-    answer = _disturbed(result, lang.plain_value(known.device_name), lang)
-    return Part(lang.composed("setting", name=lang.plain("row_machine"), value=answer), rows=rows)
+    title = lang.composed("setting", name=lang.plain("row_machine"), value=lang.plain_value(known.device_name))
+    return Part(title, rows=rows)
 
 
 def _further_versions(machine: Environment, lang: Language) -> list[str]:
-    """'CUDA 13.0', 'driver 580.95' on a GPU; then Triton, the compiler and the platform."""
-    gpu = [lang.plain_value(f"CUDA {machine.cuda}")] if machine.cuda else []
-    gpu += [lang.plain("driver", version=machine.driver)] if machine.driver else []
-    more = [f"Triton {machine.triton}" if machine.triton else "", machine.compiler or "", machine.platform]
-    more.append(machine.interpreter or "")
-    return gpu + [lang.plain_value(one) for one in more if one]
-
-
-def _disturbed(result: RunResult, machine: str, lang: Language) -> str:
-    """The machine's name, and what disturbed the run: throttling, other GPU processes, other programs."""
-    foreign = [state.foreign_cpu for state in result.machine_states if state.foreign_cpu is not None]
-    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
-    if reasons := _throttle_reasons(gpus, lang):
-        return lang.composed("machine_throttled", name=machine, reasons=reasons)
-    if any(gpu.foreign_processes for gpu in gpus):
-        return lang.composed("machine_shared", name=machine)
-    if not foreign:
-        return machine
-    mean = sum(foreign) / len(foreign)
-    if mean > NOTICEABLE:
-        return lang.composed("machine_used", name=machine, share=lang.plain_value(fmt.percent(mean)))
-    return lang.composed("machine_idle", name=machine)
-
-
-def _throttle_reasons(gpus: Sequence[GpuSample], lang: Language) -> str:
-    """Each reason for a lowered GPU clock once, in alphabetical order."""
-    reasons = sorted({reason for gpu in gpus for reason in gpu.throttle_reasons})
-    return lang.listed([worker_word("throttled", reason, lang) for reason in reasons])
+    """'CUDA 13.0', 'driver 580.95' on a GPU; then Triton, compiler, platform, and another environment's name."""
+    known = {"CUDA": machine.cuda, "driver": machine.driver, "Triton": machine.triton}
+    told = [f"{name} {version}" for name, version in known.items() if version]
+    return [lang.plain_quoted(one) for one in (*told, machine.compiler, machine.platform, machine.interpreter) if one]
 
 
 def _machine_states(result: RunResult, lang: Language) -> list[Row]:
-    """The range of each figure sampled between the blocks, and throttling; only what the machine reports."""
+    """The range of each figure sampled between the blocks, and why the GPU's clock was lowered; only what is known."""
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     sampled: dict[str, tuple[list[float | None], Callable[[float], str]]] = {
         "row_foreign": ([state.foreign_cpu for state in result.machine_states], fmt.percent),
@@ -427,6 +367,6 @@ def _machine_states(result: RunResult, lang: Language) -> list[Row]:
             low, high = show(min(reported)), show(max(reported))
             span = lang.plain_value(low) if low == high else lang.plain("between", low=low, high=high)
             rows.append(row(key, span, lang))
-    if gpus:
-        rows.append(row("row_throttled", _throttle_reasons(gpus, lang) or lang.plain("row_throttled_no"), lang))
+    if reasons := sorted({reason for gpu in gpus for reason in gpu.throttle_reasons}):
+        rows.append(row("row_throttled", lang.plain_quoted(", ".join(reasons)), lang))
     return rows

@@ -39,7 +39,7 @@ _VERDICT_WORDS = {
     "faster": _in_all_languages("answer_faster"),
     "slower": _in_all_languages("answer_slower"),
     "same": f"same {_in_all_languages('answer_same')}",
-    "unsure": f"unsure {_in_all_languages('unsure_figure', 'unsure_after', 'answer_narrow', 'answer_busy')}",
+    "unsure": f"unsure {_in_all_languages('answer_unsure', 'answer_narrow', 'answer_busy')}",
 }
 _OPTION_WORDS = {
     name: _in_all_languages(key if (key := f"asked_{name}") in ENGLISH.texts else name)

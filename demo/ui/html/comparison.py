@@ -15,7 +15,6 @@ from demo.core.languages import Language
 from demo.core.machine import Environment
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec, without_meaning
-from demo.core.speedup import Speedup
 from demo.present import sentences, upgrade, why_parts
 from demo.ui.html.elements import drawn
 from demo.ui.tabs.links import RUN
@@ -58,7 +57,7 @@ def _row(result: RunResult, lang: Language) -> dict[str, object]:
         "where": sentences.where(result),
         "times": sentences.times(result),
         "outcome": _outcome(result, lang),
-        "interval": _span(known, lang) if known is not None else "",
+        "interval": sentences.range_of(known, known.verdict == "slower", lang) if known is not None else "",
     }
 
 
@@ -78,15 +77,6 @@ def _outcome(result: RunResult, lang: Language) -> str:
     arrow = {"faster": " ▲", "slower": " ▼"}.get(sentences.outcome(result) or "", "")
     told = sentences.answer(result, lang)
     return f"{lang.capital(told)}{arrow}" if told else sentences.status(result, lang)
-
-
-def _span(speedup: Speedup, lang: Language) -> str:
-    """The interval of the speed-up, or of the slow-down."""
-    slower = speedup.verdict == "slower"
-    low, high = (
-        sentences.ends(1 / speedup.high, 1 / speedup.low) if slower else sentences.ends(speedup.low, speedup.high)
-    )
-    return lang.plain("history_slowdown" if slower else "history_speedup", low=low, high=high)
 
 
 def comparison(results: Sequence[RunResult], lang: Language) -> Markup:
@@ -284,7 +274,8 @@ def _interval(result: RunResult, lang: Language) -> str:
     """The interval and what it rests on."""
     if result.speedup is None:
         return ""
-    return lang.listed([_span(result.speedup, lang), sentences.basis(result, lang)])
+    span = sentences.range_of(result.speedup, result.speedup.verdict == "slower", lang)
+    return lang.listed([span, sentences.basis(result, lang)])
 
 
 def _floor(result: RunResult) -> str:

@@ -164,7 +164,7 @@ def test_all_calls_stand_with_both_clocks_and_the_full_queue() -> None:
     text = shown(full_result())["calls"]
     assert text.startswith("48 timed calls of each") and "median 12.2 ms 6.12 ms" in text
     assert "on the GPU 5.00 ms 4.80 ms" in text and "images a second, back to back 600 760" in text
-    assert "of eager&#x27;s time is launching kernels" in text
+    assert "Launching kernels takes this share" in text
 
 
 def test_the_title_answers_whether_it_really_compiled() -> None:
@@ -175,7 +175,6 @@ def test_the_title_answers_whether_it_really_compiled() -> None:
         ({"graph_breaks": (), "recompiles_while_timing": 1}, "Yes, but it was recompiled while timed"),
         ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
         ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
-        ({"graphs": 1, "graph_breaks": (), "package_bytes": 5}, "Yes: the whole model is in the package, as one graph"),
     ]:
         text = shown(compilation(**changes))["compiled"]
         assert text.startswith(f"Did it really compile? {answer}")
@@ -214,7 +213,7 @@ def test_a_run_s_own_first_call_counts_where_nothing_else_was_measured() -> None
 
 def test_layers_that_share_a_graph_are_not_called_one_whole_graph() -> None:
     layers = dataclasses.replace(ok_result().spec, scope="layers")
-    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: the layers, as 1 graph")
+    assert shown(ok_result(spec=layers))["compiled"].startswith("Did it really compile? Yes: 1 graph, no breaks")
 
 
 LARGER = AnotherSize("batch size", 2, 48, 64, 6.1, 1, 0, measurement(0.004), measurement(0.003))
@@ -257,11 +256,9 @@ def test_nothing_is_said_twice() -> None:
 
 def test_the_machine_says_what_disturbed_it() -> None:
     text = shown(full_result())["machine"]
-    assert ", idle" in text and "1350 MHz to 1410 MHz" in text and "66 W to 68 W" in text
-    busy = full_result(machine_states=(HostSample(0.0, 0.4), HostSample(1.0, 0.2)))
-    assert "other programs used 30 % of it" in shown(busy)["machine"]
+    assert "1350 MHz to 1410 MHz" in text and "66 W to 68 W" in text
     hot = GpuSample(900e6, 1_590e6, 92.0, 70.0, ("thermal",), 1)
-    assert "throttled (thermal)" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
+    assert "GPU throttled thermal" in shown(full_result(machine_states=(HostSample(0.0, 0.0, hot),)))["machine"]
 
 
 def test_below_breaks_stands_once_what_torch_says_may_help_and_its_page() -> None:
