@@ -11,11 +11,9 @@ from demo.core import refusals
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.spec import OWN_MODEL
 from demo.present.script import device
 from demo.present.sentences import calls_to_pay, cost_key, named_setting, outcome
-from demo.store import measured
-from demo.store.tables import PublishedRow
 
 
 def worth(result: RunResult, lang: Language) -> str:
@@ -71,8 +69,8 @@ class Step:
 
 
 def next_steps(result: RunResult, lang: Language) -> list[Step]:
-    """The ways to compile that brought most here, best first; then those that this project's own tables show a gain of,
-    and those of which nothing is known. A way that is known to bring nothing is left out.
+    """The ways to compile that brought most here, best first; then those of which nothing is known. A way that is known
+    to bring nothing is left out.
     """
     if outcome(result) in (None, "void") or result.gains is None:
         return []
@@ -92,23 +90,8 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
     # Of a user's own model no earlier run counts: its file may have changed.
     ways = CANDIDATES[device(result.spec)] if result.spec.task != OWN_MODEL else ()
     untried = [way for way in ways if way not in known and getattr(result.spec, way[0]) != way[1]]
-    elsewhere = [(_elsewhere(result.spec, *way), way) for way in untried if _possible(result, *way)]
-    for (brought, row), way in sorted(((found, way) for found, way in elsewhere if found), key=lambda one: -one[0][0]):
-        if brought >= MIN_GAIN:
-            where = lang.listed([lang.plain_value(row.gpu), lang.plain("asked_batch", size=row.batch_size)])
-            steps.append(step("next_elsewhere", *way, ratio=lang.plain_value(fmt.ratio(brought)), where=where))
-    steps += [step("next_unknown", *way) for found, way in elsewhere if found is None]
+    steps += [step("next_unknown", *way) for way in untried if _possible(result, *way)]
     return steps[:MAX_STEPS]
-
-
-def _elsewhere(spec: RunSpec, option: str, value: Any) -> tuple[float, PublishedRow] | None:
-    """How many times as fast a way to compile that was not tried here is in this project's own tables, and the row."""
-    rows = measured.load()
-    for row in rows:
-        if row.checkpoint == spec.checkpoint and measured.settings_of(row.subset) == {option: value}:
-            if (ratio := measured.gain(row, rows)) is not None:
-                return ratio, row
-    return None
 
 
 def _possible(result: RunResult, option: str, value: Any) -> bool:

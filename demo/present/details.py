@@ -14,7 +14,7 @@ from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL
 from demo.present import why_parts
 from demo.present.sentences import calls_to_pay, cost_key, count, outcome, speedup, times_of, variants, worker_word
-from demo.present.why_parts import Part, row
+from demo.present.why_parts import Part, Row, row
 
 
 def pays(result: RunResult, lang: Language) -> Part | None:
@@ -80,10 +80,7 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
         return None
     if result.spec.compiler == "aot" or result.spec.task == OWN_MODEL:
         return None
-    if not result.another_sizes:
-        title = lang.composed("section_another_size", answer=lang.plain("another_size_untried"))
-        return Part(title, [lang.plain("another_size_invites")])
-    rows = []
+    answer, rows = lang.plain("another_size_untried"), list[Row]()
     for one in result.another_sizes:
         value = lang.composed(
             "another_size_value",
@@ -94,26 +91,20 @@ def another_size(result: RunResult, lang: Language) -> Part | None:
         )
         if one.fallbacks:
             value = lang.listed([value, lang.plain("another_size_eager")])
-        paid = lang.plain("another_size_never")
-        if one.calls_to_pay is not None:
-            paid = lang.composed("another_size_pays", calls=count(fmt.two_digits(one.calls_to_pay), "call", lang))
-        rows.append((_size(one, lang), value, paid))
-    first = result.another_sizes[0]
-    answer = lang.composed(
-        "another_size_answer",
-        size=_size(first, lang),
-        time=lang.plain_value(fmt.start_time(first.first_call_seconds)),
-        ratio=lang.plain_value(fmt.ratio(first.speedup.ratio)),
-    )
-    return Part(lang.composed("section_another_size", answer=answer), [lang.plain("another_size_note")], None, rows)
+        calls, pays = one.calls_to_pay, lang.plain("never")
+        if calls is not None:
+            pays = count(fmt.two_digits(calls), "call", lang)
+        rows.append((_size(one, lang), value, lang.composed("setting", name=lang.plain("compared_pays"), value=pays)))
+        answer = rows[0][0]
+    told = lang.plain("another_size_note" if rows else "another_size_invites")
+    return Part(lang.composed("section_another_size", answer=answer), [told], None, rows)
 
 
 def _size(inputs: AnotherSize, lang: Language) -> str:
-    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens, cache of 71 places'."""
+    """'Batch 2, 224 × 224', width before height; of a text model 'Batch 2, prompt of 7 tokens'."""
     batch = lang.capital(lang.plain("asked_batch", size=inputs.batch_size))
     if inputs.prompt_tokens:
-        prompt = lang.plain("another_prompt", tokens=inputs.prompt_tokens)
-        return lang.listed([batch, prompt, lang.plain("another_cache", places=inputs.cache_tokens)])
+        return lang.listed([batch, lang.plain("another_prompt", tokens=inputs.prompt_tokens)])
     return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 

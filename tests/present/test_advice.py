@@ -113,14 +113,3 @@ def test_a_month_of_traffic_saves_or_costs_as_on_the_page() -> None:
     said = advice.month(one, 0, 6, 2.0, ENGLISH)
     assert said == "Compiling costs 60 min of work more a month. At that price: 2.00."
     assert advice.month(result(compiled=None), 1, 1, None, ENGLISH) == ""
-
-
-def test_what_was_not_tried_here_is_told_from_this_project_s_own_tables() -> None:
-    """With freezing ResNet-50 is 1.66× as fast as eager in the table, without it 1.00×; Mask2Former 0.46× and 1.32×."""
-    frozen, package = steps(checkpoint="microsoft/resnet-50")
-    assert "1.66× as fast in this project's own tables" in frozen and "not tried here" in frozen
-    assert package.startswith("Nothing is known")
-    lost = "facebook/mask2former-swin-tiny-coco-panoptic"
-    assert [said.split(" of ")[0] for said in steps(checkpoint=lost)] == ["Nothing is known here"]
-    package, frozen = steps(checkpoint="shapes-vit")  # what gained most comes first
-    assert package.startswith("“Compiler: aot” made compiled 1.52× as fast in") and "Freezing: on" in frozen
