@@ -109,7 +109,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "script": script,
     "history": lambda result: comparison.listing([result], 1, "", ENGLISH),
     "compare": lambda result: comparison.comparison([result, result], ENGLISH),
-    "guide": lambda result: " ".join(guide_comparison.terminal_lines(guide(result))),
+    "guide": lambda result: " ".join([*guide(result).sentences, guide(result).here, *guide(result).differences]),
     "guide's chart": lambda result: figure(charts.run_and_guide(result, guide(result), ENGLISH)),
     "latency chart": lambda result: figure(charts.latency_bars(result, ENGLISH)),
     "trace chart": lambda result: figure(charts.trace(result, ENGLISH)),

@@ -21,7 +21,7 @@ from demo.core.outputs import Predictions
 from demo.core.result import Progress, RunResult
 from demo.core.spec import TEXT_GENERATION
 from demo.present import advice, details, sentences, why_parts
-from demo.present.guide_comparison import compare_with_guide, terminal_lines
+from demo.present.guide_comparison import compare_with_guide
 from demo.present.script import snippet
 from demo.present.why_parts import Part
 from demo.store import published
@@ -124,7 +124,8 @@ def report(result: RunResult) -> str:
         shown = [part for name, part in parts.items() if name != untried]
         sections += [_part(part) for part in shown if part.sentences or part.table or part.rows]
     if found := compare_with_guide(result, published.rows(), ENGLISH):
-        sections.append([line for text in terminal_lines(found) for line in _bullet(text)])
+        texts = [*found.sentences, found.here, *found.differences]
+        sections.append([line for text in texts for line in _bullet(text)])
     if steps := advice.next_steps(result, ENGLISH):
         texts = [
             f"{step.words} {' '.join(flag(step.option, step.value)) or f'Leave out --{step.option}.'}" for step in steps

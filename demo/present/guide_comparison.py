@@ -1,6 +1,6 @@
 """A run compared with the guide's rows for the same checkpoint: which rows, and what differs, as sentences.
 
-Every setting in which the run and a row differ has a sentence of its own.
+Every setting in which the run and a row differ has a sentence of its own. One more says what is not known of the guide.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.languages import ENGLISH, Language
+from demo.core.languages import Language
 from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
@@ -32,7 +32,7 @@ class GuideComparison:
     ratio: float | None
     """This run's speed-up; None where none may be stated: out of memory, void, too noisy to tell, or no difference."""
     here: str
-    """This run's result: '1.61×, with torch 2.13.0 on a Tesla T4'."""
+    """This run's result: 'Here: 1.61× (1.58 to 1.64×), with torch 2.13.0 on Tesla T4.'"""
     differences: tuple[str, ...]
 
 
@@ -65,31 +65,19 @@ def nearest_rows(spec: RunSpec, rows: Iterable[PublishedRow]) -> tuple[Published
     return tuple(nearest)
 
 
-def terminal_lines(comparison: GuideComparison) -> list[str]:
-    """The comparison in English, one sentence a line."""
-    here = ENGLISH.composed("chart_here_setting", setting=f"{comparison.here}.")
-    return [*comparison.sentences, here, *comparison.differences]
-
-
 def _distance(row: PublishedRow, spec: RunSpec) -> tuple[float, int]:
     return round(abs(math.log(row.batch_size / spec.batch_size)), 9), row.batch_size
 
 
 def _here(result: RunResult, lang: Language) -> str:
-    machine = result.environment
-    speedup = _saw(result, lang)
-    if machine is None:
-        return speedup
-    where = {"torch": lang.plain_value(machine.torch), "device": lang.plain_value(machine.device_name)}
-    return lang.composed("beside_where", result=speedup, **where)
-
-
-def _saw(result: RunResult, lang: Language) -> str:
     if result.status == "out_of_memory" or result.speedup is None:
-        return sentences.out_of_memory(lang)
-    if result.void:
-        return lang.plain("beside_void")
-    return sentences.speedup_in_full(result, lang)
+        saw = sentences.out_of_memory(lang)
+    else:  # a void run has an answer and no figure
+        saw = sentences.answer(result, lang) if result.void else sentences.speedup_in_full(result, lang)
+    torch = result.environment.torch if result.environment is not None else "–"
+    where = {"torch": lang.plain_value(torch), "device": lang.plain_value(sentences.where(result))}
+    setting = lang.composed("beside_where", result=saw, **where)
+    return lang.sentence(lang.composed("chart_here_setting", setting=setting))
 
 
 def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> str:
@@ -107,37 +95,29 @@ def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> st
 
 def _differences(result: RunResult, rows: tuple[PublishedRow, ...], lang: Language) -> Iterator[str]:
     spec, machine = result.spec, result.environment
-    if others := sorted({row.batch_size for row in rows} - {spec.batch_size}):
-        yield _differs("batch_size", spec.batch_size, others, lang)
-    if modes := sorted({row.mode for row in rows} - {spec.mode}):
-        yield _differs("mode", spec.mode, modes, lang)
-    if spec.dtype != "float32":
-        yield _differs("dtype", spec.dtype, ["float32"], lang)
+    guide: dict[str, set[Any]] = {
+        "batch_size": {row.batch_size for row in rows},
+        "mode": {row.mode for row in rows},
+        "dtype": {"float32"},
+        "weights": {"pretrained"},
+        "channels_last": {False},
+        "attention": {"auto"},
+    }
+    for name, there in guide.items():
+        here = getattr(spec, name)
+        if others := sorted(there - {here}):
+            values = [sentences.shown_value(value, lang) for value in (here, *others)]
+            both = {"here": values[0], "there": sentences.enumerated(values[1:], lang)}
+            yield lang.composed("beside_setting_differs", name=lang.plain(name), **both)
     if spec.device == "cpu":
         yield lang.plain("beside_cpu")
-    elif spec.dtype == "float32" and any(row.gpu == "A100" for row in rows):
-        yield lang.plain("beside_tf32", gpu="A100", dtype="TF32")
-    if spec.weights == "random":
-        yield lang.plain("beside_weights")
-    if spec.channels_last:
-        yield _differs("channels_last", "✓", ["–"], lang)
-    if spec.attention != "auto":
-        yield _differs("attention", spec.attention, ["auto"], lang)
-    checkpoint, image = catalog.find(spec.checkpoint), result.image
-    if (
-        checkpoint
-        and image
-        and checkpoint.input_size[0] != checkpoint.input_size[1]
-        and image.width * 3 != image.height * 4
-    ):
-        yield lang.plain("beside_shape", here=f"{image.width} × {image.height}", there="640 × 480")
-    if checkpoint and checkpoint.takes_text:
-        yield lang.plain("beside_text", count=len(spec.text))
-    versions = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
+    yield lang.plain("beside_input", size="640 × 480", gpu="A100", dtype="TF32")
+    ours = f"torch {machine.torch}, transformers {machine.transformers}" if machine else "–"
+    torch = sorted({row.torch for row in rows})
     yield lang.composed(
         "beside_versions",
-        here=lang.plain_value(versions),
-        torch=_each(sorted({row.torch for row in rows}), lang),
+        here=lang.plain_value(ours),
+        torch=sentences.enumerated(map(lang.plain_value, torch), lang),
         year=lang.plain_value(2023),
     )
     if spec.protocol != "as published":
@@ -148,13 +128,3 @@ def versions(rows: Sequence[PublishedRow], lang: Language) -> str:
     """'torch 2.0.1, mode default', of rows in one mode."""
     torch = [lang.plain_value(f"torch {name}") for name in dict.fromkeys(row.torch for row in rows)]
     return lang.listed([sentences.enumerated(torch, lang), lang.plain("beside_mode", mode=rows[0].mode)])
-
-
-def _differs(option: str, here: object, there: Iterable[object], lang: Language) -> str:
-    """'Compile mode: lite here, default in the guide.'"""
-    values = {"here": lang.plain_value(here), "there": _each(there, lang)}
-    return lang.composed("beside_setting_differs", name=lang.plain(option), **values)
-
-
-def _each(values: Iterable[object], lang: Language) -> str:
-    return sentences.enumerated(map(lang.plain_value, values), lang)

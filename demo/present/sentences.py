@@ -418,8 +418,11 @@ def rounded_duration(seconds: float) -> str:
 
 def named_setting(name: str, value: Any, lang: Language) -> str:
     """An option and its value as the form names them: 'Freezing: on'."""
+    return lang.composed("setting", name=lang.plain(name), value=shown_value(value, lang))
+
+
+def shown_value(value: Any, lang: Language) -> str:
+    """An option's value as the form names it."""
     if isinstance(value, bool):
-        shown = lang.plain("choice_on" if value else "choice_off")
-    else:
-        shown = lang.plain(key) if (key := f"choice_{value}") in lang.texts else lang.plain_value(value)
-    return lang.composed("setting", name=lang.plain(name), value=shown)
+        return lang.plain("choice_on" if value else "choice_off")
+    return lang.plain(key) if (key := f"choice_{value}") in lang.texts else lang.plain_value(value)

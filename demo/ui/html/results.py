@@ -247,4 +247,4 @@ def beside(result: RunResult, lang: Language) -> Markup:
     found = compare_with_guide(result, published.rows(), lang)
     if found is None:
         return Markup()
-    return drawn("results.beside", lang, found, lang.sentence(lang.composed("chart_here_setting", setting=found.here)))
+    return drawn("results.beside", lang, found)
