@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import plotly.graph_objects as go
@@ -17,18 +17,17 @@ from demo.present import sentences
 from demo.present.figure import (
     NAMES,
     PLOT_HEIGHT,
-    SIGN_WIDTH,
     TEXT,
+    Pair,
     bars,
     directed,
     dressed,
     error_bar,
-    name_at_end,
+    names_at_end,
+    paired_bars,
     provenance,
-    room,
     scale_of,
     shortened,
-    spread,
     titled,
 )
 from demo.present.guide_comparison import GPUS, GuideComparison, versions
@@ -37,6 +36,8 @@ from demo.store.tables import PublishedRow
 
 SLOWEST_SHOWN = 3.0
 """The scale of `trace` ends at this multiple of the slower median."""
+_DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "◆")}
+"""Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
 NO_TIMES = ("ok", "failed")
 """Statuses that give no reason why a variant has no times."""
 
@@ -62,7 +63,6 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
         texts=[missing if seconds is None else fmt.latency(seconds) for seconds in latencies],
         ranges=ranges,
         source=[_counted(sides, lang), *provenance(result)],
-        left=room(names),
         right=78,
         lang=lang,
         group=len(names),
@@ -82,42 +82,21 @@ def published_bars(rows: Iterable[PublishedRow], checkpoint: str, lang: Language
     shown = [by_gpu[gpu] for gpu in GPUS if gpu in by_gpu]
     if not shown:
         return None
-    names, seconds, texts = pairs(
-        [(row.gpu, (row.eager_seconds, row.compiled_seconds), row.speedup) for row in shown], lang
-    )
-    return bars(
-        title=lang.plain("chart_title"),
-        names=names,
-        seconds=seconds,
-        texts=texts,
-        ranges=[None] * len(names),
-        source=[
-            shortened(checkpoint),
-            lang.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
-            lang.plain("chart_source"),
-        ],
-        left=max(112, room(names)),
-        right=118,
-        lang=lang,
-    )
+    pairs = [_on_gpu(row.gpu, row, lang) for row in shown]
+    source = [
+        shortened(checkpoint),
+        lang.plain("chart_conditions", calls=PUBLISHED_CALLS, torch=shown[0].torch),
+        lang.plain("chart_source"),
+    ]
+    return paired_bars(lang.plain("chart_title"), pairs, source, right=118, lang=lang)
 
 
-Pair = tuple[str, Sequence[float | None], float | None]
-"""What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
+def _on_gpu(name: str, row: PublishedRow, lang: Language) -> Pair:
+    return _at_eager(name, lang), (row.eager_seconds, row.compiled_seconds), row.speedup
 
 
-def pairs(shown: Iterable[Pair], lang: Language) -> tuple[list[str], list[float | None], list[str]]:
-    """Names, seconds and texts of `bars`, two for each of `shown`; the speed-up stands at the compiled bar."""
-    names: list[str] = []
-    seconds: list[float | None] = []
-    texts: list[str] = []
-    for name, pair, speedup in shown:
-        names += [f"<b>{name}</b>  {sentences.variant('eager', lang)}", sentences.variant("compiled", lang)]
-        seconds += pair
-        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
-        if speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
-    return names, seconds, texts
+def _at_eager(name: str, lang: Language) -> str:
+    return f"<b>{name}</b>  {sentences.variant('eager', lang)}"
 
 
 def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language) -> go.Figure:
@@ -125,45 +104,24 @@ def run_and_guide(result: RunResult, comparison: GuideComparison, lang: Language
 
     A row's batch size stands at its GPU's name where it differs from the run's.
     """
-    spec, machine = result.spec, result.environment
-    shown: list[Pair] = [
-        (lang.plain("chart_here"), [result.latencies.get(side) for side in ("eager", "compiled")], comparison.ratio)
-    ]
+    here, size = result.spec.batch_size, NAMES
+    own = [result.latencies.get(side) for side in ("eager", "compiled")]
+    shown: list[Pair] = [(_at_eager(lang.plain("chart_here"), lang), own, comparison.ratio)]
     for row in comparison.rows:
-        batch = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
-        name = directed(lang.listed([lang.plain_value(row.gpu), *batch]))
-        shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
-    names, seconds, texts = pairs(shown, lang)
-    size = NAMES if all(row.batch_size == spec.batch_size for row in comparison.rows) else NAMES - 2
-    setting = [
-        lang.plain("asked_batch", size=spec.batch_size),
-        lang.plain("beside_mode", mode=spec.mode),
-        lang.plain_value(spec.dtype),
-        sentences.named_setting("weights", spec.weights, lang),
-    ]
-    source = [
-        lang.composed("chart_here_setting", setting=lang.listed(setting)),
-        shortened(f"torch {machine.torch}, {machine.device_name}") if machine else "",
-        lang.composed(
-            "chart_there",
-            gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
-            calls=lang.plain_value(PUBLISHED_CALLS),
-            versions=lang.listed(list(dict.fromkeys(versions([row], lang) for row in comparison.rows))),
-        ),
-        lang.plain("chart_source"),
-    ]
-    figure = bars(
-        title=lang.plain("chart_beside"),
-        names=names,
-        seconds=seconds,
-        texts=texts,
-        ranges=[None] * len(names),
-        source=source,
-        left=room(names, size),
-        right=148,  # '43.7 ms  1.00×' beside the longest bar
-        lang=lang,
+        name = lang.plain_value(row.gpu)
+        if row.batch_size != here:
+            name, size = lang.listed([name, lang.plain("asked_batch", size=row.batch_size)]), NAMES - 2
+        shown.append(_on_gpu(directed(name), row, lang))
+    there = lang.composed(
+        "chart_there",
+        gpus=lang.listed([lang.plain_value(row.gpu) for row in comparison.rows]),
+        calls=lang.plain_value(PUBLISHED_CALLS),
+        versions=lang.listed(list(dict.fromkeys(versions([row], lang) for row in comparison.rows))),
     )
-    return figure.update_yaxes(tickfont={"size": size})
+    settings = lang.composed("chart_here_setting", setting=sentences.settings(result.spec, lang))
+    source = [settings, *provenance(result), there, lang.plain("chart_source")]
+    # right: '43.7 ms  1.00×' beside the longest bar
+    return paired_bars(lang.plain("chart_beside"), shown, source, right=148, lang=lang, size=size)
 
 
 def trace(result: RunResult, lang: Language) -> go.Figure:
@@ -173,28 +131,20 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     line below says how many and how slow. A call's number counts its variant's own calls: between them lie the other
     variant's, in A B B A order.
     """
-    sides = {
-        name: (side, colour)
-        for name, side, colour in (("eager", result.eager, EAGER), ("compiled", result.compiled, COMPILED))
-        if side is not None and side.wall_seconds
-    }
-    medians = {name: side.median_seconds for name, (side, _) in sides.items()}
-    slowest = max((max(side.wall_seconds) for side, _ in sides.values()), default=1.0)
-    end = min(SLOWEST_SHOWN * max(medians.values(), default=1.0), slowest * 1.05)
-    scale, unit = scale_of([slowest if end == slowest else end])
-    names = {name: sentences.variant(name, lang) for name in sides}
+    sides = [one for one in sentences.variants(result, lang) if one[2].wall_seconds]
+    slowest = max(max(side.wall_seconds) for *_, side in sides)
+    end = min(SLOWEST_SHOWN * max(side.median_seconds for *_, side in sides), slowest * 1.05)
+    scale, unit = scale_of([end])
     hover = directed(lang.plain("chart_call", number="%{x}", time="%{text}"))
-    figure = go.Figure()
-    beyond = 0
-    shifts = dict(zip(medians, spread([median / end * PLOT_HEIGHT for median in medians.values()]), strict=True))
-    for name, (side, colour) in sides.items():
+    figure, beyond, named = go.Figure(), 0, []
+    for variant, name, side in sides:
+        colour, shape, sign = _DOTS[variant]
         times = np.asarray(side.wall_seconds)
         far = times > end
-        shape, sign = ("circle", "●") if name == "eager" else ("diamond", "◆")  # the colour never stands alone
         beyond += int(far.sum())
         figure.add_trace(
             go.Scatter(
-                name=names[name],
+                name=name.lower(),
                 x=list(range(1, len(times) + 1)),
                 y=(np.minimum(times, end) * scale).tolist(),
                 text=[fmt.latency(time) for time in side.wall_seconds],
@@ -206,19 +156,23 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
                     "opacity": 0.75,
                     "line": {"width": 0},
                 },
-                hovertemplate=f"{hover}<extra>{names[name]}</extra>",
+                hovertemplate=f"{hover}<extra>{name.lower()}</extra>",
                 cliponaxis=False,
             )
         )
-        name_at_end(figure, names[name], medians[name] * scale, sign, colour, shifts[name])
+        named.append((name.lower(), sign, colour, side.median_seconds * scale))
     source = [lang.plain("chart_trace_why"), *provenance(result)]
     if beyond:
         source.append(lang.plain("chart_beyond", count=beyond, time=fmt.latency(slowest)))
     figure.update_yaxes(range=[0, end * scale], showgrid=True, nticks=5)
-    calls = max((len(side.wall_seconds) for side, _ in sides.values()), default=0)
-    figure.update_xaxes(showgrid=False, nticks=6, range=[0, calls + 1])
-    right = SIGN_WIDTH + room(names.values() or [""])
-    return dressed(figure, titled("chart_trace", unit, lang), source, left=44, right=right, plot=PLOT_HEIGHT)
+    figure.update_xaxes(showgrid=False, nticks=6, range=[0, max(len(side.wall_seconds) for *_, side in sides) + 1])
+    right = names_at_end(figure, named, PLOT_HEIGHT / (end * scale))
+    told = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
+    return dressed(figure, titled("chart_trace", unit, lang), source, told, left=44, right=right, plot=PLOT_HEIGHT)
+
+
+_LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
+"""Colour, dashes and sign of a line of `break_even`."""
 
 
 def break_even(result: RunResult, lang: Language) -> go.Figure | None:
@@ -240,31 +194,31 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         crossings, farthest = {}, math.ceil(max(costs.values()) / eager)
     calls = max(10.0, 1.6 * farthest)
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
-    scale, unit = _long_scale(max(ends.values()))
+    scale, unit = scale_of(ends.values())
+    high = max(ends.values()) * scale
     packaged = compilation.package_bytes is not None
     compiled_name = lang.plain("row_package").lower() if packaged else sentences.variant("compiled", lang)
-    names = {"eager": sentences.variant("eager", lang)} | {
-        cache: lang.listed([compiled_name, lang.plain(f"head_{sentences.cost_key(compilation, cache)}")])
-        for cache in costs
-    }
-    shifts = spread([end / max(ends.values()) * PLOT_HEIGHT for end in ends.values()])
-    figure = go.Figure()
-    for (name, end), shift in zip(ends.items(), shifts, strict=True):
-        colour = EAGER if name == "eager" else COMPILED
+    figure, named, told = go.Figure(), [], []
+    for line, end in ends.items():
+        colour, dash, sign = _LINES[line]
+        name = sentences.variant("eager", lang)
+        if line != "eager":
+            name = lang.listed([compiled_name, lang.plain(f"head_{sentences.cost_key(compilation, line)}")])
         figure.add_trace(
             go.Scatter(
-                name=names[name],
+                name=name,
                 x=[0, calls],
-                y=[costs.get(name, 0.0) * scale, end * scale],
+                y=[costs.get(line, 0.0) * scale, end * scale],
                 mode="lines",
-                line={"color": colour, "width": 3, "dash": "dash" if name == "warm" else "solid"},
+                line={"color": colour, "width": 3, "dash": dash},
                 hoverinfo="skip",
             )
         )
-        name_at_end(figure, names[name], end * scale, "┄" if name == "warm" else "━", colour, shift)
+        named.append((name, sign, colour, end * scale))
+        told.append(name)
     for even in crossings.values():
         at = even.calls or 0
-        high = calls if even.high is None else min(calls, even.high)
+        last = calls if even.high is None else min(calls, even.high)
         figure.add_trace(
             go.Scatter(
                 name="break-even",
@@ -272,31 +226,26 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
                 y=[(even.seconds or 0.0) * scale],
                 mode="markers",
                 marker={"color": TEXT, "size": 11, "line": {"width": 0}},
-                error_x=error_bar([max(0.0, high - at)], [max(0, at - (even.low or at))]),
+                error_x=error_bar([max(0.0, last - at)], [max(0, at - (even.low or at))]),
                 hoverinfo="skip",
             )
         )
+        told.append(sentences.calls_to_pay(even, lang))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
             y=(even.seconds or 0.0) * scale,
-            text=directed(sentences.calls_to_pay(even, lang)),
+            text=directed(told[-1]),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
             yshift=22 if near else 14,
         )
     meaning = lang.plain("chart_crossing" if crossings else "chart_no_crossing")
     figure.update_xaxes(range=[0, calls], showgrid=False, nticks=4, tickformat="~s", tickangle=0)
-    figure.update_yaxes(range=[0, max(ends.values()) * scale * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
-    title, right = lang.plain("chart_total"), SIGN_WIDTH + room(names.values())
-    return dressed(figure, title, [meaning, *provenance(result)], left=64, right=right, plot=PLOT_HEIGHT)
-
-
-def _long_scale(longest: float) -> tuple[float, str]:
-    """Factor from seconds, and the unit: 's', 'min' or 'h'."""
-    if longest >= 2 * 3600:
-        return 1 / 3600, "h"
-    return (1 / 60, "min") if longest >= 2 * 60 else (1.0, "s")
+    figure.update_yaxes(range=[0, high * 1.03], showgrid=True, nticks=5, ticksuffix=f" {unit}")
+    right = names_at_end(figure, named, PLOT_HEIGHT / high)
+    source = [meaning, *provenance(result)]
+    return dressed(figure, lang.plain("chart_total"), source, told, left=64, right=right, plot=PLOT_HEIGHT)
 
 
 def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:

@@ -20,6 +20,7 @@ import plotly.graph_objects as go
 from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.result import RunResult
+from demo.present import sentences
 from demo.present.palette import COMPILED, EAGER
 
 TEXT = "#1F2937"
@@ -33,8 +34,27 @@ NAMES = 16
 """Height in pixels of the letters of names and values."""
 LINE_WIDTH = 52
 """Longest line below a figure, in letters; Chinese and Japanese letters count twice."""
-SIGN_WIDTH = 28
-"""Pixels of the sign before a name with the gaps around it."""
+TOP = 46
+"""Pixels above the axes, for the title."""
+_AXIS = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
+_TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": FONT, "color": TEXT},
+        "title": {
+            **{"x": 0, "xref": "container", "xanchor": "left", "y": 1, "yref": "container", "yanchor": "top"},
+            "pad": {"t": 10, "l": 2},
+            "font": {"size": 17},
+        },
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "annotationdefaults": {"font": {"size": NAMES}, "showarrow": False},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+        "dragmode": False,
+        "hoverlabel": {"font": {"family": FONT, "size": 13}},
+    }
+)
 
 
 def room(names: Iterable[str], size: int = NAMES) -> int:
@@ -47,27 +67,29 @@ def bars(
     names: Sequence[str],
     seconds: Sequence[float | None],
     texts: Sequence[str],
-    ranges: Sequence[tuple[float, float] | None],
     source: list[str],
-    left: int,
     right: int,
     lang: Language,
+    left: int | None = None,
+    ranges: Sequence[tuple[float, float] | None] = (),
     group: int = 2,
+    size: int = NAMES,
 ) -> go.Figure:
     """Horizontal bars from zero, eager and compiled in turn, a gap after each `group`; `texts` at their ends.
 
-    A third bar of a group is lighter: compiled with a graph break.
-    `left` and `right` are the pixels kept free for the longest of `names` and of `texts`.
+    A third bar of a group is lighter: compiled with a graph break. `ranges` are lines on the bars. `left` and `right`
+    are the pixels kept free for `names`, in letters of `size` pixels, and for `texts`.
     """
     scale, unit = scale_of(seconds)
     places = [bar + 0.5 * (bar // group) for bar in range(len(names))]
-    spans = [span or (value or 0.0, value or 0.0) for value, span in zip(seconds, ranges, strict=True)]
-    ends = [max(value or 0.0, high) for value, (_, high) in zip(seconds, spans, strict=True)]
+    values = [value or 0.0 for value in seconds]
+    spans = [span or (value, value) for value, span in zip(values, ranges or [None] * len(values), strict=True)]
+    ends = [max(value, high) for value, (_, high) in zip(values, spans, strict=True)]
     figure = go.Figure(
         go.Bar(
             orientation="h",
             y=places,
-            x=[(value or 0.0) * scale for value in seconds],
+            x=[value * scale for value in values],
             width=0.74,
             marker={
                 "color": [EAGER if bar % group == 0 else COMPILED for bar in range(len(names))],
@@ -75,8 +97,8 @@ def bars(
                 "line": {"width": 0},
             },
             error_x=error_bar(
-                [max(0.0, high - (value or 0.0)) * scale for value, (_, high) in zip(seconds, spans, strict=True)],
-                [max(0.0, (value or 0.0) - low) * scale for value, (low, _) in zip(seconds, spans, strict=True)],
+                [(end - value) * scale for value, end in zip(values, ends, strict=True)],
+                [max(0.0, value - low) * scale for value, (low, _) in zip(values, spans, strict=True)],
             )
             | {"visible": any(ranges)},
             hoverinfo="skip",
@@ -84,11 +106,39 @@ def bars(
     )
     for place, end, text in zip(places, ends, texts, strict=True):
         figure.add_annotation(x=end * scale, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6])
+    figure.update_yaxes(tickvals=places, ticktext=list(names), range=[places[-1] + 0.6, -0.6], tickfont={"size": size})
     figure.update_yaxes(ticks="", showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, max(ends) * scale or 1], nticks=5, showgrid=True, zeroline=True)
     title = lang.listed([title, lang.plain_value(unit)])
-    return dressed(figure, title, source, left, right, plot=round(34 * (places[-1] + 1.2)))
+    told = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
+    left = room(names, size) if left is None else left
+    return dressed(figure, title, source, told, left, right, plot=round(34 * (places[-1] + 1.2)))
+
+
+Pair = tuple[str, Sequence[float | None], float | None]
+"""What two bars stand for: a name, the seconds of eager and of compiled, and the speed-up where it is known."""
+
+
+def paired_bars(
+    title: str,
+    shown: Sequence[Pair],
+    source: list[str],
+    right: int,
+    lang: Language,
+    left: int | None = None,
+    size: int = NAMES,
+) -> go.Figure:
+    """Two of `bars` for each of `shown`. The speed-up stands at the compiled one; a missing time is out of memory."""
+    names: list[str] = []
+    seconds: list[float | None] = []
+    texts: list[str] = []
+    for name, pair, speedup in shown:
+        names += [name, sentences.variant("compiled", lang)]
+        seconds += pair
+        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in pair]
+        if speedup is not None:
+            texts[-1] += f"  <b>{fmt.ratio(speedup)}</b>"
+    return bars(title, names, seconds, texts, source, right, lang, left=left, size=size)
 
 
 def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
@@ -107,10 +157,16 @@ def spread(heights: Sequence[float]) -> list[float]:
     return [new - old - moved for new, old in zip(free, heights, strict=True)]
 
 
-def name_at_end(figure: go.Figure, name: str, y: float, sign: str, colour: str, yshift: float) -> None:
-    """A line's name with its sign on the right of the plot, at height `y`, moved up by `yshift` pixels."""
-    text = f'<span style="color:{colour}">{sign}</span> {name}'
-    figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=8, y=y, yshift=yshift, text=text)
+def names_at_end(figure: go.Figure, named: Sequence[tuple[str, str, str, float]], unit: float) -> int:
+    """Writes the names of lines on the right of the plot; returns the pixels that they take.
+
+    `named` are a name, its sign, the sign's colour, and y at the line's end; `unit` is the height of 1 in pixels.
+    """
+    shifts = spread([y * unit for *_, y in named])
+    for (name, sign, colour, y), shift in zip(named, shifts, strict=True):
+        text = f'<span style="color:{colour}">{sign}</span> {name}'
+        figure.add_annotation(x=1, xref="paper", xanchor="left", xshift=8, y=y, yshift=shift, text=text)
+    return 28 + room(line for name, *_ in named for line in name.split("<br>"))
 
 
 def titled(key: str, unit: str, lang: Language) -> str:
@@ -126,64 +182,30 @@ def directed(line: str) -> str:
 
 
 def dressed(
-    figure: go.Figure,
-    title: str,
-    source: list[str],
-    left: int,
-    right: int,
-    plot: int,
-    told: Sequence[str] | None = None,
+    figure: go.Figure, title: str, source: list[str], told: Sequence[str], left: int, right: int, plot: int
 ) -> go.Figure:
     """Title, source lines, fonts, fixed margins and `plot` pixels of height between them.
 
-    `told` are its values in words for screen readers, where its own texts do not hold them.
+    `told` are its values in words: with title and source they are the paragraph that `aloud.js` gives screen readers.
     """
     lines = [directed(line) for text in source for line in wrapped(text)]
-    top, bottom = 46, 34 + 17 * len(lines)
-    axis = {"fixedrange": True, "gridcolor": GRID, "zerolinecolor": LINE, "tickfont": {"size": 13}, "title": None}
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
-    if figure.data and figure.data[0].type == "bar":
-        figure.update_yaxes(tickfont={"size": NAMES})
-    figure.update_annotations(font={"size": NAMES}, showarrow=False)
+    bottom = 34 + 17 * len(lines)
     figure.add_annotation(
         text="<br>".join(html.escape(line, quote=False) for line in lines),
         align="left",
         font={"size": 12},
         opacity=0.8,
-        showarrow=False,
-        x=0,
-        xref="paper",
-        xanchor="left",
-        xshift=-left,
-        y=0,
-        yref="paper",
-        yanchor="top",
-        yshift=-28,
+        **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
+        **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
+    paragraph = ". ".join(text for text in (_plain(title), "; ".join(map(_plain, told)), *source) if text)
     figure.update_layout(
-        template="none",
-        title={
-            "text": f"<b>{directed(title)}</b>",
-            "x": 0,
-            "xref": "container",
-            "xanchor": "left",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "pad": {"t": 10, "l": 2},
-            "font": {"size": 17},
-        },
-        font={"family": FONT, "color": TEXT},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 6},
-        height=top + plot + bottom,
+        template=_TEMPLATE,
+        title={"text": f"<b>{directed(title)}</b>"},
+        margin={"l": left, "r": right, "t": TOP, "b": bottom, "pad": 6},
+        height=TOP + plot + bottom,
         autosize=True,
-        showlegend=False,
-        dragmode=False,
-        hoverlabel={"font": {"family": FONT, "size": 13}},
-        meta={"aloud": aloud(figure, title, source, told)},
+        meta={"aloud": paragraph.replace("<", "‹").replace(">", "›")},  # so that it is never read as HTML
     )
     return figure
 
@@ -212,35 +234,17 @@ def _width(text: str) -> int:
     )
 
 
-def aloud(figure: go.Figure, title: str, source: Sequence[str], told: Sequence[str] | None = None) -> str:
-    """The figure in one paragraph for screen readers, made of its own texts: title, values (`told` if given), source.
-
-    Each text beside a bar belongs to the nearest name on the axis; a line with markers is read marker by marker. Lines
-    and points without texts are only named: tables on the page have their figures. `aloud.js` puts it on the page.
-    """
-    marked = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "lines+markers+text"]
-    values = [(trace.name, [f"{x:g}: {y:.3g}×" for x, y in zip(trace.x, trace.y, strict=True)]) for trace in marked]
-    rest: list[str] = []
-    if not marked:
-        ticks = figure.layout.yaxis.tickvals or ()
-        values = [(_plain(name), []) for name in figure.layout.yaxis.ticktext or ()]
-        for note in figure.layout.annotations[:-1]:
-            far = [abs(tick - note.y) for tick in ticks]
-            (values[far.index(min(far))][1] if far and note.xref != "paper" else rest).append(_plain(note.text))
-    listed = "; ".join(told or (f"{name} {', '.join(texts)}" for name, texts in values))
-    paragraph = ". ".join(text for text in (_plain(title), "; ".join(rest), listed, *source) if text)
-    return paragraph.replace("<", "‹").replace(">", "›")  # so that it is never read as HTML
-
-
 def _plain(text: str) -> str:
     """Without HTML tags and legend signs."""
     return " ".join(re.sub(r"[●○◆◇■□▲△✕━┄†]", "", html.unescape(re.sub(r"<[^>]*>", "", text))).split())
 
 
 def scale_of(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Factor from seconds, and the unit: milliseconds unless one of them is a second or more."""
-    if max((value for value in seconds if value is not None), default=0.0) >= 1:
-        return 1.0, "s"
+    """Factor from seconds, and the unit of the longest: 'ms', 's', 'min' or 'h'."""
+    longest = max((value for value in seconds if value is not None), default=0.0)
+    for least, factor, unit in ((7200, 1 / 3600, "h"), (120, 1 / 60, "min"), (1, 1.0, "s")):
+        if longest >= least:
+            return factor, unit
     return fmt.milliseconds(1.0), "ms"
 
 

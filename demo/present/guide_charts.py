@@ -16,7 +16,7 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 from demo.present import sentences
-from demo.present.figure import LINE, bars, directed, dressed, name_at_end, shortened, spread, titled
+from demo.present.figure import LINE, Pair, directed, dressed, names_at_end, paired_bars, shortened, titled
 from demo.present.guide_comparison import versions
 from demo.store import published
 from demo.store.measured import subset_of
@@ -38,21 +38,11 @@ def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     """
     if not rows:
         return None
-    names: list[str] = []
-    seconds: list[float | None] = []
-    texts: list[str] = []
+    shown: list[Pair] = []
     for row in rows:
-        names += [
-            _name(row.model, 18) + (" †" if published.faults_at(row) else ""),
-            sentences.variant("compiled", lang),
-        ]
-        both = (row.eager_seconds, row.compiled_seconds)
-        seconds += both
-        texts += [sentences.out_of_memory(lang) if value is None else fmt.latency(value) for value in both]
-        if row.speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
-    title = lang.plain("chart_time")
-    return bars(title, names, seconds, texts, [None] * len(names), _source(rows, lang), left=150, right=110, lang=lang)
+        name = _name(row.model, 18) + (" †" if published.faults_at(row) else "")
+        shown.append((name, (row.eager_seconds, row.compiled_seconds), row.speedup))
+    return paired_bars(lang.plain("chart_time"), shown, _source(rows, lang), right=110, lang=lang, left=150)
 
 
 def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
@@ -88,10 +78,8 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     every = [1.0, *(value for means in points.values() for value in means.values())]
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
-    ends = [means[max(means)] for means in points.values()]
-    shifts = spread([(value - low) / (high - low) * _LINES_HEIGHT for value in ends])
     hover = lang.composed("asked_batch", size=lang.plain_value("%{x}")) + ": " + lang.plain_value("%{y:.3f}×")
-    figure, names = go.Figure(), []
+    figure, named, told = go.Figure(), [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = PALETTE[number % len(PALETTE)], SHAPES[number % len(SHAPES)]
@@ -111,9 +99,9 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        whose = f"<br>{lang.plain('chart_own')}" if own else ""
-        names.append(f"{_name(gpu, 16)}{whose} {fmt.ratio(ends[number])}")
-        name_at_end(figure, names[-1], ends[number], sign, colour, shifts[number])
+        mark, end = f"<br>{lang.plain('chart_own')}" if own else "", means[max(means)]
+        named.append((f"{_name(gpu, 16)}{mark} {fmt.ratio(end)}", sign, colour, end))
+        told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
     figure.update_xaxes(
         type="log",
@@ -130,8 +118,8 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
     source += [_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points if len(models) > 1]
     source += _origins(rows, lang.plain("chart_dashed"), lang)
-    right = max(128, *(40 + 9 * len(line) for name in names for line in name.split("<br>")))
-    return dressed(figure, titled("chart_by_batch", "×", lang), source, left=52, right=right, plot=_LINES_HEIGHT)
+    title, right = titled("chart_by_batch", "×", lang), names_at_end(figure, named, _LINES_HEIGHT / (high - low))
+    return dressed(figure, title, source, told, left=52, right=right, plot=_LINES_HEIGHT)
 
 
 def comparable_rows(row: PublishedRow, rows: Sequence[PublishedRow]) -> list[PublishedRow]:

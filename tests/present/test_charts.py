@@ -55,7 +55,6 @@ def figures() -> list:
         trace(both, ENGLISH),
         published_bars([row("A100", 0.02, 0.01), row("T4", 0.02, None)], "google/vit", ENGLISH),
         latency_bars(result(None, None, status="crashed"), ENGLISH),
-        trace(result(None, None, status="crashed"), ENGLISH),
     ]
 
 
