@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from importlib import metadata
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -16,14 +14,12 @@ from PIL import Image, ImageDraw, ImageFont
 from demo.core.format import percent, printable
 from demo.core.images import decode_mask
 from demo.core.outputs import Box, ImageInfo, Segment
-from demo.present.palette import CHANGED, INK, PAD, PAPER, rgb, text_on
+from demo.present.palette import CHANGED, INK, PAPER, rgb, text_on
 
 MIN_SIDE = 640
 """Smaller pictures are enlarged by a whole factor until their long side has at least this many pixels."""
 PIXEL_ART = 128
 """Up to this long side a picture is enlarged pixel by pixel, to be seen as the model gets it; smoothly above."""
-MAX_ASPECT = 4
-"""A longer picture gets bands on its long sides, so that captions fit."""
 TINT = 0.45
 """Share of the label's colour in the pixels of a segment."""
 CAPTIONS = 12
@@ -31,10 +27,6 @@ CAPTIONS = 12
 Rect = tuple[int, int, int, int]
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 MAX_LABEL_LENGTH = 60
-FALLBACK_FONTS = ("NotoSansCJK-Regular.ttc", "DejaVuSans.ttf", "NotoSansDevanagari-Regular.ttf", "Arial Unicode.ttf")
-"""Looked for among the machine's fonts where a text has letters that the page's typeface lacks."""
-_NO_LETTER = "\U0010fffe"
-"""A code point that no font has: it is drawn as the font draws every letter that it lacks."""
 
 
 @dataclass(frozen=True)
@@ -48,32 +40,18 @@ class _Chip:
     padding: int
 
 
-@dataclass
 class Canvas:
-    """The picture being drawn on. Coordinates are canvas pixels unless a name says otherwise."""
+    """A preview, enlarged, that is drawn on. Coordinates are its pixels unless a name says otherwise."""
 
-    image: Image.Image
-    frame: Rect
-    """Where the picture lies in the canvas."""
-    taken: list[Rect] = field(default_factory=list)
-    """Captions written so far."""
-
-    @classmethod
-    def of(cls, preview: Image.Image, faded: bool = False) -> Canvas:
+    def __init__(self, preview: Image.Image, faded: bool = False) -> None:
         factor = math.ceil(MIN_SIDE / max(preview.size))
-        width, height = preview.width * factor, preview.height * factor
-        smooth = max(preview.size) > PIXEL_ART
-        picture = preview.convert("RGB").resize(
-            (width, height), Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
-        )
+        how = Image.Resampling.BICUBIC if max(preview.size) > PIXEL_ART else Image.Resampling.NEAREST
+        self.image = preview.convert("RGB").resize((preview.width * factor, preview.height * factor), how)
         if faded:
-            grey = picture.convert("L").convert("RGB")
-            picture = Image.blend(grey, Image.new("RGB", grey.size, PAPER), 0.45)
-        shortest = max(width, height) // MAX_ASPECT
-        canvas = Image.new("RGB", (max(width, shortest), max(height, shortest)), PAD)
-        left, top = (canvas.width - width) // 2, (canvas.height - height) // 2
-        canvas.paste(picture, (left, top))
-        return cls(canvas, (left, top, left + width, top + height))
+            grey = self.image.convert("L").convert("RGB")
+            self.image = Image.blend(grey, Image.new("RGB", grey.size, PAPER), 0.45)
+        self.taken: list[Rect] = []
+        """Captions written so far."""
 
     @property
     def line(self) -> int:
@@ -91,14 +69,14 @@ class Canvas:
         """A box of the input image on the canvas, clamped to the picture; None if it is not finite or lies outside."""
         if not all(map(math.isfinite, box.box)):
             return None
-        left, top, right, bottom = self.frame
-        x0, x1 = sorted(left + value * (right - left) / info.width for value in box.box[0::2])
-        y0, y1 = sorted(top + value * (bottom - top) / info.height for value in box.box[1::2])
-        if x1 < left or y1 < top or x0 > right or y0 > bottom:
+        width, height = self.image.size
+        x0, x1 = sorted(value * width / info.width for value in box.box[0::2])
+        y0, y1 = sorted(value * height / info.height for value in box.box[1::2])
+        if x1 < 0 or y1 < 0 or x0 > width or y0 > height:
             return None
         smallest = 2 * self.line
-        x0, y0 = max(left, min(x0, right - smallest)), max(top, min(y0, bottom - smallest))
-        x1, y1 = max(min(x1, right), x0 + smallest), max(min(y1, bottom), y0 + smallest)
+        x0, y0 = max(0, min(x0, width - smallest)), max(0, min(y0, height - smallest))
+        x1, y1 = max(min(x1, width), x0 + smallest), max(min(y1, height), y0 + smallest)
         return round(x0), round(y0), round(x1) - 1, round(y1) - 1
 
     def outline(self, rect: Rect, colour: str) -> None:
@@ -110,31 +88,30 @@ class Canvas:
         pen.rectangle(rect, outline=colour, width=self.line)
 
     def mask(self, segment: Segment) -> np.ndarray:
-        """The segment as a bool array of the picture's size on the canvas."""
-        left, top, right, bottom = self.frame
-        mask = Image.fromarray(decode_mask(segment.mask_png))
-        return np.array(mask.resize((right - left, bottom - top), Image.Resampling.NEAREST), dtype=bool)
+        """The segment as a bool array of the canvas's size."""
+        return self._enlarged(decode_mask(segment.mask_png))
+
+    def _enlarged(self, mask: np.ndarray) -> np.ndarray:
+        return np.array(Image.fromarray(mask).resize(self.image.size, Image.Resampling.NEAREST), dtype=bool)
 
     def tint(self, masks: list[tuple[np.ndarray, str]]) -> None:
         """All fills first, then all edges, so that a small segment does not cover a large one's edge."""
-        pixels = np.array(self.image.crop(self.frame), dtype=np.uint8)
+        pixels = np.array(self.image)
         for mask, colour in masks:
             pixels[mask] = (pixels[mask] * (1 - TINT) + np.array(rgb(colour)) * TINT).round().astype(np.uint8)
         for mask, colour in masks:
             pixels[mask & ~eroded(mask, (self.line + 1) // 2)] = rgb(colour)
-        self.image.paste(Image.fromarray(pixels), self.frame[:2])
+        self.image = Image.fromarray(pixels)
 
     def highlight(self, changed: np.ndarray) -> None:
-        left, top, right, bottom = self.frame
-        mask = Image.fromarray(changed).resize((right - left, bottom - top), Image.Resampling.NEAREST)
-        wider = ~eroded(~np.array(mask, dtype=bool), self.line // 2)
-        self.image.paste(CHANGED, self.frame, Image.fromarray(wider))
+        wider = ~eroded(~self._enlarged(changed), self.line // 2)
+        self.image.paste(CHANGED, (0, 0), Image.fromarray(wider))
 
     def chip(self, label: str, score: float | None, size: int) -> _Chip:
         """A caption of one line, shortened until it fits; the score is never cut."""
         label = printable_label(label)
         shown = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
-        font = font_for(label, size)
+        font = font_for(size)
         padding = max(2, round(size * 0.3))
         room = max(round(self.image.width * 0.7), min(self.image.width, 14 * size)) - 2 * padding
         text = cut(label, font, room, shown)
@@ -190,16 +167,12 @@ def around_point(point: tuple[int, int], chip: _Chip) -> Iterator[tuple[int, int
 
 
 def thickest_point(mask: np.ndarray) -> tuple[int, int]:
-    """x and y of a pixel of `mask` that is as far as any from the mask's edges and the picture's (chessboard distance).
-
-    Of several the one nearest to their median. Raises ValueError for an empty mask.
-    """
+    """x and y of a pixel of `mask` that is as far as any from the mask's edges and the picture's."""
     from scipy.ndimage import distance_transform_cdt  # imported here: the page's start needs none of it
 
-    distance = distance_transform_cdt(np.pad(mask, 1), metric="chessboard")[1:-1, 1:-1]
-    ys, xs = np.nonzero((distance == distance.max()) & mask)
-    nearest = np.argmin((xs - np.median(xs)) ** 2 + (ys - np.median(ys)) ** 2)
-    return int(xs[nearest]), int(ys[nearest])
+    distance = distance_transform_cdt(np.pad(mask, 1))[1:-1, 1:-1]
+    y, x = np.unravel_index(np.argmax(distance), mask.shape)
+    return int(x), int(y)
 
 
 def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
@@ -232,23 +205,11 @@ def cut(text: str, font: Font, room: float, end: str = "") -> str:
     return f"{text.rstrip()}…{end}"
 
 
-@lru_cache(maxsize=512)
-def font_for(text: str, size: int, bold: bool = False) -> Font:
-    """The page's typeface, or the first of `FALLBACK_FONTS` that has all letters of `text`, else Pillow's own font."""
-    for face in (_page_font(bold), *FALLBACK_FONTS):
-        try:
-            font = ImageFont.truetype(face, size)
-        except OSError:
-            continue
-        no_letter = bytes(font.getmask(_NO_LETTER))
-        if all(bytes(font.getmask(c)) != no_letter for c in set(text) if unicodedata.category(c)[0] in "LNSP"):
-            return font
-    return ImageFont.load_default(size)
-
-
-def _page_font(bold: bool) -> str:
-    """The page's typeface is in gradio's package. `find_spec` looks for the package without importing it."""
-    package = importlib.util.find_spec("gradio")
-    folder = Path(package.origin).parent if package is not None and package.origin else Path()
-    name = f"IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
-    return str(folder / "templates" / "frontend" / "static" / "fonts" / "IBMPlexSans" / name)
+@lru_cache(maxsize=64)
+def font_for(size: int, bold: bool = False) -> Font:
+    """The page's typeface, which is in gradio's package; without it Pillow's own. A letter that it lacks is a box."""
+    name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
+    try:
+        return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)
+    except OSError:
+        return ImageFont.load_default(size)

@@ -22,7 +22,8 @@ _EDGE = 48
 _ROOM = WIDTH - 2 * _EDGE
 _MAX_TEXT = 400
 """Letters of a failure's message that are laid out."""
-_BAR_START = _EDGE + 170
+_BAR_START, _BESIDE = _EDGE + 170, 330
+"""Where the bars begin, and the room for the texts beside the longer one."""
 
 
 def draw(result: RunResult) -> bytes:
@@ -72,27 +73,24 @@ def _headline(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     """Eager and compiled from zero, on one scale, with their latencies."""
     one = result.spec.unit == "token" and result.spec.batch_size == 1
-    per = ENGLISH.plain("per_token" if one else "per_call")
-    values = [fmt.latency(seconds) for seconds in result.latencies.values()]
-    beside = 36 + max(font_for(value, 38, bold=True).getlength(value) for value in values)
-    beside += font_for(per, 28).getlength(per)
-    scale = (WIDTH - _EDGE - _BAR_START - beside) / max(result.latencies.values())
-    rows = zip(result.latencies.items(), values, (392, 454), (EAGER, COMPILED), strict=True)
-    for (variant, seconds), value, top, colour in rows:
+    scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
+    for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
         _line(pen, _EDGE, top + 36, ENGLISH.plain(f"variant_{variant}"), 34)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
-        taken = _line(pen, end + 18, top + 38, value, 38, bold=True)
+        taken = _line(pen, end + 18, top + 38, fmt.latency(seconds), 38, bold=True)
+        per = ENGLISH.plain("per_token" if one else "per_call")
         _line(pen, end + 18 + taken + 18, top + 38, per, 28, colour=PAGE_MUTED)
 
 
 def _failure(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     """How the run ended, and the failure's sentences."""
     _line(pen, _EDGE, 306, sentences.status(result, ENGLISH), 112, bold=True)
-    message = result.failure.message if result.failure else ENGLISH.plain("no_figures")
-    lines = _paragraph(pen, 384, message, 38, most=3, colour=PAGE_INK)
-    if result.failure and result.failure.remedy:
-        _paragraph(pen, 390 + 48 * lines, result.failure.remedy, 32, most=1 if lines == 3 else 2, colour=PAGE_MUTED)
+    failed = result.failure
+    told = f"{failed.message} {failed.remedy}" if failed else ENGLISH.plain("no_figures")
+    lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
+    for number, line in enumerate(lines):
+        _line(pen, _EDGE, 384 + 48 * number, line, 38)
 
 
 def _foot(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
@@ -121,18 +119,10 @@ def _line(
 
     A text that is wider than `room` shrinks to letters of `least` pixels, then it is cut.
     """
-    width = font_for(text, size, bold).getlength(text)
+    width = font_for(size, bold).getlength(text)
     if width > room:
         size = max(least, int(size * room / width))
-    font = font_for(text, size, bold)
+    font = font_for(size, bold)
     text = cut(text, font, room)
     pen.text((x, y), text, colour, font, anchor)
     return font.getlength(text)
-
-
-def _paragraph(pen: ImageDraw.ImageDraw, y: float, text: str, size: int, most: int, colour: str) -> int:
-    """Writes at most `most` lines, the first with its baseline at `y`, and returns their number."""
-    lines = textwrap.wrap(printable_label(text, _MAX_TEXT), 2 * _ROOM // size, max_lines=most, placeholder="…")
-    for number, line in enumerate(lines):
-        _line(pen, _EDGE, y + round(1.26 * size) * number, line, size, colour=colour)
-    return len(lines)

@@ -73,7 +73,7 @@ def badge_text(result: RunResult) -> str:
 def badge(result: RunResult) -> str:
     """An SVG of two fields, `badge_text` in the colour of the faster variant; grey where neither is."""
     answer = badge_text(result)
-    left, right = (round(font_for(text, _LETTERS).getlength(text)) + 12 for text in (_ABOUT, answer))
+    left, right = (round(font_for(_LETTERS).getlength(text)) + 12 for text in (_ABOUT, answer))
     return _TEMPLATES.get_template("badge.svg").render(
         name=f"{printable_label(model(result))}: {_ABOUT} {answer}",
         about=_ABOUT,

@@ -24,7 +24,7 @@ INK = "#000000"
 PAGE_INK, PAGE_PAPER, PAGE_SOFT, PAGE_LINE, PAGE_MUTED = "#15181d", "#f4f3ee", "#ebe9e1", "#d5d2c8", "#565b64"
 """Colours of the page in its light theme."""
 PAD = "#6B7280"
-"""Bands beside a picture that is too narrow to hold a caption."""
+"""Grey of a badge whose answer is neither faster nor slower."""
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:

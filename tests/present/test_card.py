@@ -1,4 +1,4 @@
-"""The card of a run, drawn: its size, that nothing runs over its edge, and what it falls back to."""
+"""The card of a run, drawn: its size, and that nothing runs over its edge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import io
 
 import numpy as np
-import pytest
 from page_support import HOSTILE, noisy_result, stored
 from PIL import Image
 from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
@@ -14,7 +13,7 @@ from samples import ENVIRONMENT, failed_result, full_result, measurement, ok_res
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
 from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
-from demo.present import canvas, card, sentences
+from demo.present import card, sentences
 from demo.present.palette import PAGE_PAPER, rgb
 
 LONG = RunSpec(
@@ -74,10 +73,3 @@ def test_no_line_of_a_card_lies_over_another() -> None:
         bars = next(place for place, (top, _) in enumerate(bands) if top == 392)
         assert bands[bars].tolist() == [392, 440] and bands[bars + 1].tolist() == [454, 502]
         assert len(bands) - bars == 5  # interval, foot, and the line at the edge
-
-
-def test_without_the_page_s_typeface_a_card_is_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canvas, "_page_font", lambda bold: "/nowhere/font.woff2")
-    canvas.font_for.cache_clear()
-    assert drawn(full_result()).shape == (630, 1200, 3)
-    canvas.font_for.cache_clear()

@@ -169,7 +169,7 @@ def draw_labels(
     preview: Image.Image, predictions: Mapping[str, Predictions], variant: Variant, count: int = 3
 ) -> Image.Image:
     """The `count` likeliest labels in the lower left corner, the first one larger."""
-    canvas = Canvas.of(preview)
+    canvas = Canvas(preview)
     labels = sorted(predictions[variant].labels or (), key=lambda label: -_sort_key(label.score))[:count]
     if not labels:
         canvas.note("nothing recognised")
@@ -190,7 +190,7 @@ def draw_boxes(
 
     A box that is not finite, or lies outside the picture, is left out.
     """
-    canvas = Canvas.of(preview)
+    canvas = Canvas(preview)
     colours = label_colours(box.label for side in predictions.values() for box in side.boxes or ())
     boxes = sorted(predictions[variant].boxes or (), key=lambda box: -_sort_key(box.score))
     placed = [(box, rect) for box in boxes if (rect := canvas.rect(box, info)) is not None]
@@ -210,7 +210,7 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
 
     Segments named in `UNTINTED` stay as they are.
     """
-    canvas = Canvas.of(preview)
+    canvas = Canvas(preview)
     colours = label_colours(segment.label for side in predictions.values() for segment in side.segments or ())
     segments = sorted(predictions[variant].segments or (), key=lambda segment: -segment.area)
     masks = [(segment, canvas.mask(segment)) for segment in segments if segment.label.lower() not in UNTINTED]
@@ -221,9 +221,7 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
     size = canvas.caption_size(len(masks))
     for segment, mask in masks:
         chip = canvas.chip(_first_name(segment.label), segment.score, size)
-        x, y = thickest_point(mask)
-        middle = canvas.frame[0] + x, canvas.frame[1] + y
-        canvas.caption(chip, around_point(middle, chip), colours[segment.label])
+        canvas.caption(chip, around_point(thickest_point(mask), chip), colours[segment.label])
     return canvas.image
 
 
@@ -234,7 +232,7 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
     colour. Segments: every pixel whose label changed, widened so that a single one can be seen. Not compared: scores,
     and which objects of one label a pixel belongs to.
     """
-    canvas = Canvas.of(preview, faded=True)
+    canvas = Canvas(preview, faded=True)
     if eager.segments is not None and compiled.segments is not None:
         changed = agreement.changed_pixels(eager.segments, compiled.segments)
         if not changed.any():

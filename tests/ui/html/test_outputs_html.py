@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from PIL import Image
 from demo.core.images import encode_mask
 from demo.core.outputs import Box, ImageInfo, Label, Predictions, Segment
 from demo.present import canvas, palette
-from demo.present.canvas import MAX_ASPECT, MIN_SIDE
+from demo.present.canvas import MIN_SIDE
 from demo.present.palette import CHANGED, COMPILED, EAGER, PALETTE, contrast, label_colours, rgb, text_on
 from demo.ui.html.outputs_html import difference, draw, draw_boxes, draw_labels, draw_segments
 
@@ -123,7 +122,6 @@ def test_every_shape_of_picture_can_be_drawn_on() -> None:
         ):
             image = draw(preview(*shape), info(*shape), {"eager": seen}, "eager")
             assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
-            assert max(image.size) <= MAX_ASPECT * min(image.size)
 
 
 # Labels
@@ -167,14 +165,6 @@ def test_captions_stay_inside_the_picture(written: list[Written]) -> None:
 def test_control_characters_of_a_label_are_not_drawn(written: list[Written]) -> None:
     draw_boxes(preview(), info(), {"eager": boxes(box("a\x00b\n\u202ec\ud800\td", 9, 90, 300, 300))}, "eager")
     assert any(mark.text == "a b c d 90 %" for mark in written)
-
-
-def test_a_label_in_another_script_is_not_drawn_as_empty_boxes() -> None:
-    if not any(Path("/usr/share/fonts").rglob("NotoSansCJK-Regular.ttc")):
-        pytest.skip("this machine has no font for it")
-    for label in ["кошка", "猫"]:
-        font = canvas.font_for(label, 24)
-        assert all(bytes(font.getmask(letter)) != bytes(font.getmask(canvas._NO_LETTER)) for letter in label)
 
 
 # Segments
