@@ -23,13 +23,12 @@ from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, RunSpec
 from demo.present import sentences
 
 KINDS = {
-    "image-classification": ("AutoModelForImageClassification",),
-    "image-segmentation": ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation"),
-    TEXT_GENERATION: ("AutoModelForCausalLM",),
+    "image-classification": "AutoModelForImageClassification",
+    "image-segmentation": "AutoModelForSemanticSegmentation",
+    "object-detection": "AutoModelForObjectDetection",
+    TEXT_GENERATION: "AutoModelForCausalLM",
 }
-"""Classes for a checkpoint of which only the task is given: the first that supports its config is taken."""
-
-
+"""The class for a checkpoint of which only the task is given."""
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "attention", "threads"),
     *("graph_break", "compiler", "scope", "freezing", "dynamic", "prompt", "tokens"),
@@ -42,15 +41,9 @@ class Code(str):
 
 
 def literal(value: Any) -> str:
-    """`repr` as ruff formats it: with double quotes, unless the text has one."""
-    if isinstance(value, Code):
-        return value
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{literal(key)}: {literal(item)}' for key, item in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(literal, value))}]"
-    text = repr(value)
-    return f'"{text[1:-1]}"' if isinstance(value, str) and text[0] == "'" and '"' not in text else text
+    """`repr` with double quotes, unless a text in it has one."""
+    text = value if isinstance(value, Code) else repr(value)
+    return text if isinstance(value, Code) or '"' in text else text.replace("'", '"')
 
 
 _TEMPLATES = jinja2.Environment(
@@ -187,8 +180,11 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         source = folder
     elif not catalog.is_folder(source):
         files["revision"] = (checkpoint.revision if checkpoint else None) or "main"
-    kinds, keys = _kinds(spec, checkpoint), None if random else KEY_MAPPINGS.get(spec.checkpoint)
-    config = Code("source") if random or kinds[1:] else folder if _has_own_config(spec, checkpoint) else None
+    kind = checkpoint.auto_class if checkpoint is not None else KINDS[spec.task]
+    if spec.text:
+        kind = "AutoModelForZeroShotObjectDetection"
+    keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
+    config = Code("source") if random else folder if _has_own_config(spec, checkpoint) else None
     if config:
         options["config"] = Code("config")
     if not random:
@@ -202,22 +198,12 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "needs_folder": needs_folder(spec),
         "config": config,
         "keys": keys,
-        "kinds": Code(f"({', '.join(f'transformers.{kind}' for kind in kinds)})") if kinds[1:] else None,
-        "kind": Code(kinds[0]),
+        "kind": Code(kind),
         "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
         "place": place,
-        "zero_shot": "ZeroShot" in kinds[0],
+        "zero_shot": bool(spec.text),
         "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
     }
-
-
-def _kinds(spec: RunSpec, checkpoint: Checkpoint | None) -> tuple[str, ...]:
-    """The class that loads the model; of a checkpoint that somebody named those of which one supports its config."""
-    if checkpoint is not None:
-        return (checkpoint.auto_class,)
-    if spec.task == "object-detection":
-        return (f"AutoModelFor{'ZeroShot' if spec.text else ''}ObjectDetection",)
-    return KINDS[spec.task]
 
 
 def _picture(result: RunResult) -> dict[str, Any]:

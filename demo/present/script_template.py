@@ -60,19 +60,13 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 config = transformers.AutoConfig.from_pretrained(fill("config"), **files)
 # {% endif %}
 # {% if keys %}
-keys = fill("keys")  # fmt: skip
-# {% endif %}
-# {% if kinds %}
-kinds = fill("kinds")
-kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
-# {% else %}
-kind = transformers.fill("kind")
+keys = fill("keys")
 # {% endif %}
 # {% if random %}
 torch.manual_seed(0)
-model = kind.from_config(fill("arguments")).to(DTYPE)
+model = transformers.fill("kind").from_config(fill("arguments")).to(DTYPE)
 # {% else %}
-model = kind.from_pretrained(source, fill("arguments"), **files)
+model = transformers.fill("kind").from_pretrained(source, fill("arguments"), **files)
 # {% endif %}
 # {% endif %}
 model = model.to(fill("place")).eval()
@@ -97,7 +91,7 @@ def run(one):
 # {% if random %}
 ids = torch.randint(model.config.get_text_config(decoder=True).vocab_size, (1, fill("prompt_tokens")))
 # {% else %}
-ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]  # fmt: skip
+ids = tokenizer(fill("spec.prompt"), return_tensors="pt")["input_ids"]
 # {% endif %}
 prompt = ids.repeat(BATCH_SIZE, 1).to(DEVICE)
 length = prompt.shape[1] + fill("spec.tokens")
@@ -126,7 +120,7 @@ picture = Image.new("RGB", fill("size"), "grey")  # yours: Image.open("...")
 picture = ImageOps.exif_transpose(picture).convert("RGB")
 inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
 # {% if zero_shot %}
-queries = fill("queries")  # fmt: skip
+queries = fill("queries")
 # {% if random %}
 inputs["input_ids"] = torch.randint(model.config.text_config.vocab_size, (len(queries), 16))
 inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
@@ -183,7 +177,7 @@ while len(times["compiled"]) < 10 or timeit.default_timer() < end:
         times[name] += timeit.repeat(call, number=1, repeat=count + count // 2)[count // 2 :]
 slow, fast = (1000 * statistics.median(seconds) for seconds in times.values())
 print(f"Eager {slow:.3g} ms, compiled {fast:.3g} ms a call, ratio {slow / fast:.2f}. The run said:")
-print(fill("then"))  # fmt: skip
+print(fill("then"))
 # {% if not text %}
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
