@@ -7,7 +7,6 @@ are the parts on what compiling costs; `why_parts` has those that explain the an
 from __future__ import annotations
 
 from demo.core import format as fmt
-from demo.core import stats
 from demo.core.languages import Language
 from demo.core.measurement import AnotherSize
 from demo.core.result import RunResult
@@ -36,9 +35,6 @@ def pays(result: RunResult, lang: Language) -> Part | None:
     rows = []
     if found.package_bytes is not None:
         rows.append(row("row_package", lang.plain_value(fmt.size(found.package_bytes)), lang))
-    if result.compiled is not None and len(result.compiled.warmup_seconds) >= 3:
-        three = lang.listed([lang.plain_value(fmt.latency(seconds)) for seconds in result.compiled.warmup_seconds[:3]])
-        rows.append(row("row_first_three", three, lang))
     return Part(lang.plain("section_pays"), when_it_pays(result, lang), (heads, lines) if lines else None, rows)
 
 
@@ -146,17 +142,9 @@ def request(result: RunResult, lang: Language) -> Part | None:
     table = [[lang.plain(key), *(lang.plain_value(fmt.latency(time)) for time in both)] for key, both in lines.items()]
     heads = ["", *(name for _, name, _ in variants(result, lang))]
     certain = outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
-    answer = _faster(requests[0] / requests[1], lang) if certain else speedup(result, lang)
+    answer = lang.plain_value(fmt.ratio(requests[0] / requests[1])) if certain else speedup(result, lang)
     share = lang.composed("request_share", share=lang.plain_value(fmt.percent(model[0] / requests[0])))
     return Part(lang.composed("section_request", answer=answer), [share], (heads, table))
-
-
-def _faster(ratio: float, lang: Language) -> str:
-    """'2.00× faster', 'no difference'."""
-    size = max(ratio, 1 / ratio)
-    if size - 1 < stats.SMALLEST_DIFFERENCE:
-        return lang.plain("answer_same")
-    return lang.plain("answer_faster" if ratio > 1 else "answer_slower", ratio=fmt.ratio(size))
 
 
 FOLDS = {

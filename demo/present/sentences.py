@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from demo.core import format as fmt
 from demo.core import stats
@@ -16,8 +16,6 @@ from demo.core.measurement import BreakEven, Compilation, CompiledFirst, GraphBr
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.core.speedup import Speedup
-
-Timed = TypeVar("Timed")
 
 
 def headline(result: RunResult) -> str:
@@ -126,8 +124,13 @@ def speedup_in_full(result: RunResult, lang: Language) -> str:
     interval = _decided_speedup(result)
     if interval is None:
         return ""
+    return with_ends(speedup(result, lang), interval, lang)
+
+
+def with_ends(told: str, interval: stats.Interval, lang: Language) -> str:
+    """'1.44× (1.41 to 1.45×)'."""
     low, high = map(lang.plain_value, ends(interval.low, interval.high))
-    return lang.composed("row_speedup_value", ratio=speedup(result, lang), low=low, high=high)
+    return lang.composed("row_speedup_value", ratio=told, low=low, high=high)
 
 
 def summary(result: RunResult) -> str:
@@ -287,8 +290,7 @@ def break_cost(result: RunResult, lang: Language) -> str:
     parts, cost = break_parts(result, lang), result.break_cost
     if parts is None or cost is None:
         return ""
-    low, high = map(lang.plain_value, ends(cost.low, cost.high))
-    return lang.composed("row_speedup_value", ratio=" ".join(filter(None, parts)), low=low, high=high)
+    return with_ends(" ".join(filter(None, parts)), cost, lang)
 
 
 def compiled_first(result: RunResult, lang: Language) -> list[str]:
@@ -369,21 +371,16 @@ def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
     return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
 
 
-def by_variant(eager: Timed, compiled: Timed, with_break: Timed, graph_break: bool) -> dict[str, Timed]:
-    """One value for each timed variant, by its name. With added graph breaks there are two compiled models."""
-    known = {"eager": eager, "compiled": compiled}
-    return known | {"with_break": with_break} if graph_break else known
-
-
 def timed(result: RunResult) -> dict[str, Measurement | None]:
-    """`by_variant` of a result. An older one may have asked for a graph break and was not timed without it."""
-    return by_variant(result.eager, result.compiled, result.with_break, result.with_break is not None)
+    """Each timed variant by its name. With an added graph break there are two compiled models."""
+    broken = {"with_break": result.with_break} if result.with_break is not None else {}
+    return {"eager": result.eager, "compiled": result.compiled, **broken}
 
 
 def latencies(result: RunResult) -> dict[str, float | None]:
     """Seconds of one call by the same names as `timed`: `RunResult.latencies`, and that with added breaks."""
-    both = result.latencies
-    return by_variant(both.get("eager"), both.get("compiled"), result.with_break_latency, result.with_break is not None)
+    known = {**result.latencies, "with_break": result.with_break_latency}
+    return {name: known.get(name) for name in timed(result)}
 
 
 def variants(result: RunResult, lang: Language) -> list[tuple[str, str, Measurement]]:

@@ -135,22 +135,16 @@ def told(first: RunResult, second: RunResult, names: tuple[str, str], lang: Lang
     return f"{verdict} {figures}"
 
 
-def _versions(environment: Environment) -> tuple[str | None, ...]:
-    known = (environment.torch, environment.transformers, environment.python, environment.triton)
-    return (*known, environment.interpreter)
+def _versions(environment: Environment) -> dict[str, str]:
+    known = {"torch": environment.torch, "transformers": environment.transformers, "Python": environment.python}
+    return {**known, "triton": environment.triton or "–", "environment": environment.interpreter or "–"}
 
 
 def _apart(first: RunResult, second: RunResult) -> list[str]:
-    """The versions of each as far as they differ; torch's always, and the environment's name where it has one."""
-    sides = [one.environment for one in (first, second) if one.environment is not None]
-    told = []
-    for one in sides:
-        parts = [f"torch {one.torch}"]
-        parts += [f"transformers {one.transformers}"] if len({side.transformers for side in sides}) > 1 else []
-        parts += [f"Python {one.python}"] if len({side.python for side in sides}) > 1 else []
-        parts += [f"triton {one.triton or '–'}"] if len({side.triton for side in sides}) > 1 else []
-        told.append(", ".join([*parts, *filter(None, [one.interpreter])]))
-    return told
+    """The versions of each as far as they differ; torch's always."""
+    sides = [_versions(one.environment) for one in (first, second) if one.environment is not None]
+    names = [name for name in sides[0] if name == "torch" or len({side[name] for side in sides}) > 1]
+    return [", ".join(f"{name} {side[name]}" for name in names) for side in sides]
 
 
 def _outputs(first: RunResult, second: RunResult) -> Literal["match", "differ", "not comparable"]:
@@ -184,14 +178,7 @@ def _ratio(interval: stats.Interval | None, lang: Language) -> str:
     if interval is None:
         return "–"
     verdict = stats.verdict(interval, None)
+    answer = lang.composed(f"answer_{verdict}", ratio=lang.plain_value(sentences.figure(interval)))
     if verdict == "slower":
         interval = stats.Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
-    ratio = lang.plain_value(fmt.estimate(interval.ratio, interval.low, interval.high))
-    words = {
-        "faster": lang.composed("answer_faster", ratio=ratio),
-        "slower": lang.composed("answer_slower", ratio=ratio),
-        "same": lang.plain("answer_same"),
-        "unsure": lang.plain("answer_unsure"),
-    }
-    low, high = map(lang.plain_value, sentences.ends(interval.low, interval.high))
-    return lang.composed("row_speedup_value", ratio=words[verdict], low=low, high=high)
+    return sentences.with_ends(answer, interval, lang)

@@ -21,11 +21,11 @@ from demo.present.sentences import (
     break_reason,
     compiled_first,
     count,
-    ends,
     grouped,
     timed,
     times_of,
     variants,
+    with_ends,
     worker_word,
 )
 
@@ -103,8 +103,7 @@ def _of_text(result: RunResult, lang: Language) -> list[Row]:
     if first is not None and asked is not None:
         values = [lang.plain_value(times_of(first))]
         if (known := result.prefill_speedup) is not None:
-            low, high = ends(known.low, known.high)
-            values.append(lang.plain("row_speedup_value", ratio=fmt.ratio(known.ratio), low=low, high=high))
+            values.append(with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang))
         found.append(row("row_first_token", lang.listed(values), lang, tokens=asked.prompt_tokens))
     if answer is not None:
         found.append(row("row_answer", lang.plain_value(times_of(answer)), lang, steps=result.spec.tokens - 1))
@@ -126,11 +125,10 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
     return [
         (
             lang.plain("row_process", number=number),
-            lang.plain("row_speedup_value", ratio=fmt.ratio(one.within.ratio), low=low, high=high),
+            with_ends(lang.plain_value(fmt.ratio(one.within.ratio)), one.within, lang),
             lang.plain("row_process_why", id=one.id),
         )
         for number, one in enumerate(repeats, 1)
-        for low, high in [ends(one.within.low, one.within.high)]
     ]
 
 

@@ -187,7 +187,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "Fallback to eager 1 file.py:5 in g too often",
         "Recompile 1 file.py:4 in f a guard",
         "Whole request 16.1 ms 11.1 ms",
-        "A whole request: 1.45× faster",
+        "A whole request: 1.45×",
         "Other processes 5.0 % to 15 %",
         "GPU clock 1500 MHz",
         "GPU temperature 60 °C",

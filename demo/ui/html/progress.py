@@ -74,9 +74,9 @@ def _lanes(progress: Progress, spec: RunSpec) -> dict[str, tuple[float, str, str
 
     The fastest bar shows how far the timing is; the others are shorter by their ratio so far.
     """
-    seen = sentences.by_variant(
-        progress.eager_seconds, progress.compiled_seconds, progress.with_break_seconds, spec.graph_break
-    )
+    seen = {"eager": progress.eager_seconds, "compiled": progress.compiled_seconds}
+    if spec.graph_break:
+        seen["with_break"] = progress.with_break_seconds
     fastest = min((seconds for seconds in seen.values() if seconds), default=0.0)
     done = 1.0 if progress.phase in ("check", "done") else progress.timing_done or 0.0
     return {
