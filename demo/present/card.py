@@ -27,47 +27,33 @@ _BAR_START, _BESIDE = _EDGE + 170, 330
 
 
 def draw(result: RunResult) -> bytes:
-    """A PNG of `WIDTH` x `HEIGHT` pixels."""
+    """A PNG of `WIDTH` x `HEIGHT` pixels: what was asked, on which machine, the answer, and what it rests on."""
     image = Image.new("RGB", (WIDTH, HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
-    _head(result, pen)
+    pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
+    pen.rectangle((_EDGE, 56, _EDGE + 27, 71), COMPILED)
+    pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
+    pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), PAGE_LINE)
+    torch = f"torch {result.environment.torch}" if result.environment is not None else ""
+    where = " · ".join(filter(None, (link_preview.device(result), torch, result.started_at[:10])))
+    _line(pen, 66, ENGLISH.plain("title"), 36, bold=True, x=_EDGE + 66)
+    _line(pen, 141, link_preview.model(result), 38, bold=True)
+    _line(pen, 182, sentences.settings(result.spec, ENGLISH), 30, colour=PAGE_MUTED)
+    _line(pen, 222, where, 28, colour=PAGE_MUTED)
+    _line(pen, 350, ENGLISH.capital(link_preview.answer(result, ENGLISH)), 130, bold=True)
     if sentences.outcome(result) is None:
-        _failure(result, pen)
+        failed = result.failure
+        told = f"{failed.message} {failed.remedy}" if failed else ENGLISH.plain("no_figures")
+        lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
+        for number, line in enumerate(lines):
+            _line(pen, 414 + 48 * number, line, 38)
     else:
-        _headline(result, pen)
         _bars(result, pen)
-        _line(pen, _EDGE, 553, ENGLISH.capital(sentences.interval_alone(result, ENGLISH)), 32)
-    _foot(result, pen)
+        _line(pen, 553, ENGLISH.capital(sentences.interval_alone(result, ENGLISH)), 32)
+        _line(pen, 598, ENGLISH.capital(sentences.basis(result, ENGLISH)), 28, colour=PAGE_MUTED)
     file = io.BytesIO()
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
     return file.getvalue()
-
-
-def _head(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """The page's name, the device, and below a line what was asked."""
-    pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
-    pen.rectangle((_EDGE, 56, _EDGE + 27, 71), COMPILED)
-    _line(pen, _EDGE + 66, 66, ENGLISH.plain("title"), 36, bold=True)
-    device = printable_label(link_preview.device(result))
-    _line(pen, WIDTH - _EDGE, 66, device, 32, bold=True, room=_ROOM - 402, anchor="rs")
-    pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
-    model = printable_label(link_preview.model(result), 120)
-    _line(pen, _EDGE, 141, model, 38, bold=True)
-    _line(pen, _EDGE, 182, sentences.settings(result.spec, ENGLISH), 30, colour=PAGE_MUTED)
-
-
-def _headline(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """The answer, as large as it fits: a figure with a word and an arrow, or a phrase."""
-    outcome = sentences.outcome(result)
-    _, figure, after = sentences.headline_parts(result, ENGLISH) or ("", "", "")  # no word stands before the figure
-    if outcome not in ("faster", "slower"):
-        phrase = ENGLISH.plain("answer_same") if outcome == "same" else f"{figure} {after}"
-        _line(pen, _EDGE, 346, ENGLISH.capital(phrase), 116, bold=True)
-        return
-    x = _EDGE + _line(pen, _EDGE - 8, 350, figure, 170, bold=True) + 24
-    x += _line(pen, x, 350, after, 88, bold=True, room=WIDTH - _EDGE - x - 74) + 28
-    foot, tip = (349, 304) if outcome == "faster" else (304, 349)
-    pen.polygon([(x, foot), (x + 46, foot), (x + 23, tip)], PAGE_INK)
 
 
 def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
@@ -76,53 +62,31 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
     scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
-        _line(pen, _EDGE, top + 36, ENGLISH.plain(f"variant_{variant}"), 34)
+        _line(pen, top + 36, ENGLISH.plain(f"variant_{variant}"), 34)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
-        taken = _line(pen, end + 18, top + 38, fmt.latency(seconds), 38, bold=True)
+        taken = _line(pen, top + 38, fmt.latency(seconds), 38, bold=True, x=end + 18)
         per = ENGLISH.plain("per_token" if one else "per_call")
-        _line(pen, end + 18 + taken + 18, top + 38, per, 28, colour=PAGE_MUTED)
-
-
-def _failure(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """How the run ended, and the failure's sentences."""
-    _line(pen, _EDGE, 306, sentences.status(result, ENGLISH), 112, bold=True)
-    failed = result.failure
-    told = f"{failed.message} {failed.remedy}" if failed else ENGLISH.plain("no_figures")
-    lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
-    for number, line in enumerate(lines):
-        _line(pen, _EDGE, 384 + 48 * number, line, 38)
-
-
-def _foot(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """What the interval rests on, and the torch version with the date."""
-    pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), PAGE_LINE)
-    known = [f"torch {result.environment.torch}"] if result.environment is not None else []
-    when = " · ".join(printable_label(text, 40) for text in (*known, result.started_at[:10]))
-    taken = _line(pen, WIDTH - _EDGE, 598, when, 28, colour=PAGE_MUTED, anchor="rs")
-    basis = ENGLISH.capital(sentences.basis(result, ENGLISH)) if sentences.outcome(result) is not None else ""
-    _line(pen, _EDGE, 598, basis, 28, colour=PAGE_MUTED, room=_ROOM - taken - 40, least=24)
+        _line(pen, top + 38, per, 28, colour=PAGE_MUTED, x=end + 36 + taken)
 
 
 def _line(
     pen: ImageDraw.ImageDraw,
-    x: float,
     y: float,
     text: str,
     size: int,
     bold: bool = False,
     colour: str = PAGE_INK,
-    room: float = _ROOM,
-    least: int = 26,
-    anchor: str = "ls",
+    x: float = _EDGE,
 ) -> float:
     """Writes one line with its baseline at `y` and returns its width in pixels.
 
-    A text that is wider than `room` shrinks to letters of `least` pixels, then it is cut.
+    A text that is wider than the card shrinks to letters of 24 pixels, then it is cut.
     """
+    text, room = printable_label(text, 120), WIDTH - _EDGE - x
     width = font_for(size, bold).getlength(text)
     if width > room:
-        size = max(least, int(size * room / width))
+        size = max(24, int(size * room / width))
     font = font_for(size, bold)
     text = cut(text, font, room)
-    pen.text((x, y), text, colour, font, anchor)
+    pen.text((x, y), text, colour, font, "ls")
     return font.getlength(text)

@@ -38,8 +38,6 @@ SLOWEST_SHOWN = 3.0
 """The scale of `trace` ends at this multiple of the slower median."""
 _DOTS = {"eager": (EAGER, "circle", "●"), "compiled": (COMPILED, "diamond", "◆")}
 """Colour, shape and sign of the calls of `trace`: the colour never stands alone."""
-NO_TIMES = ("ok", "failed")
-"""Statuses that give no reason why a variant has no times."""
 
 
 def latency_bars(result: RunResult, lang: Language) -> go.Figure:
@@ -47,12 +45,12 @@ def latency_bars(result: RunResult, lang: Language) -> go.Figure:
     nine calls in ten. With added graph breaks compiled is shown without them and with them.
 
     The line on each bar goes from the 5th to the 95th percentile of the timed calls; it is not the uncertainty of the
-    speed-up, whose interval is in the headline. A variant without times has a word instead of a bar.
+    speed-up, whose interval is in the headline. A variant without times has a word or a dash instead of a bar.
     """
     timed, latencies = sentences.timed(result), list(sentences.latencies(result).values())
     sides = [side if side and side.wall_seconds else None for side in timed.values()]
     ranges = [tuple(np.quantile(side.wall_seconds, (0.05, 0.95)).tolist()) if side else None for side in sides]
-    missing = lang.plain("chart_not_timed" if result.status in NO_TIMES else f"status_{result.status}").lower()
+    missing = "–" if result.status in ("ok", "failed") else sentences.status(result, lang).lower()
     batch = result.spec.batch_size
     title = "chart_latency_token" if result.spec.unit == "token" else "chart_latency"
     names = [sentences.variant(variant, lang) for variant in timed]

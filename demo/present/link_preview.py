@@ -23,11 +23,11 @@ _TEMPLATES.filters["text_on"] = palette.text_on
 
 def title(result: RunResult, lang: Language) -> str:
     """'shapes-vit 1.14× faster', 'shapes-vit: Too noisy to tell', 'shapes-vit: Out of memory'; without tags."""
-    model, answer = lang.plain_value(_clean(sentences.short(result.spec.checkpoint))), _answer(result, lang)
-    return f"{model} {answer}" if sentences.outcome(result) in ("faster", "slower") else f"{model}: {answer}"
+    model, told = lang.plain_value(_clean(sentences.short(result.spec.checkpoint))), answer(result, lang)
+    return f"{model} {told}" if sentences.outcome(result) in ("faster", "slower") else f"{model}: {told}"
 
 
-def _answer(result: RunResult, lang: Language) -> str:
+def answer(result: RunResult, lang: Language) -> str:
     """'1.14× faster', '2.00× slower', 'no difference', 'too noisy to tell', 'Out of memory'."""
     return sentences.answer(result, lang) or sentences.status(result, lang)
 
@@ -66,18 +66,18 @@ def device(result: RunResult) -> str:
 
 def badge_text(result: RunResult) -> str:
     """'1.45× faster on Tesla T4', in English."""
-    answer, where = _answer(result, ENGLISH), device(result)
-    return printable_label(f"{answer[:1].lower()}{answer[1:]}{f' on {where}' if where else ''}")
+    told, where = answer(result, ENGLISH), device(result)
+    return printable_label(f"{told[:1].lower()}{told[1:]}{f' on {where}' if where else ''}")
 
 
 def badge(result: RunResult) -> str:
     """An SVG of two fields, `badge_text` in the colour of the faster variant; grey where neither is."""
-    answer = badge_text(result)
-    left, right = (round(font_for(_LETTERS).getlength(text)) + 12 for text in (_ABOUT, answer))
+    told = badge_text(result)
+    left, right = (round(font_for(_LETTERS).getlength(text)) + 12 for text in (_ABOUT, told))
     return _TEMPLATES.get_template("badge.svg").render(
-        name=f"{printable_label(model(result))}: {_ABOUT} {answer}",
+        name=f"{printable_label(model(result))}: {_ABOUT} {told}",
         about=_ABOUT,
-        answer=answer,
+        answer=told,
         left=left,
         right=right,
         ink=palette.PAGE_INK,

@@ -6,7 +6,6 @@ variants.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from typing import Literal
 
@@ -28,19 +27,8 @@ PAD = "#6B7280"
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """A colour of `PALETTE` for each label: the same whatever their order, and different while there are enough.
-
-    A label's colour is chosen by a checksum of its text; where two collide, the later in the alphabet gets another.
-    """
-    colours: dict[str, str] = {}
-    for label in sorted(set(labels)):
-        wish = zlib.crc32(label.encode("utf-8", "replace"))
-        free = [place for place in range(len(PALETTE)) if PALETTE[place] not in colours.values()]
-        place = wish % len(PALETTE)
-        if free and place not in free:
-            place = free[wish % len(free)]
-        colours[label] = PALETTE[place]
-    return colours
+    """A colour of `PALETTE` for each label: the same whatever their order, and different while there are enough."""
+    return {label: PALETTE[place % len(PALETTE)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:

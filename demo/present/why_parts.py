@@ -57,7 +57,7 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     if result.speedup is None:
         return None
     sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
-    batch, rate = result.spec.batch_size, lang.plain(f"head_rate_{result.spec.unit}")
+    batch, rate = result.spec.batch_size, lang.plain(f"rate_{result.spec.unit}", rate="").strip()
     queued = [side.back_to_back for side in sides.values()]
     joules = [run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued]
     clocks = [side.median_device_seconds for side in sides.values()]
@@ -245,7 +245,7 @@ def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]
     """Where and why, in torch's words; below, what torch says may help, once where several have the same hints."""
     rows, helped = [], set()
     for number, one in enumerate(places, 1):
-        where = lang.plain_quoted(one.location) or lang.plain("row_break_nowhere")
+        where = lang.plain_quoted(one.location) or "–"
         rows.append((lang.plain(key, number=number), where, lang.plain_quoted(break_reason(one))))
         if one.hints and one.hints not in helped:
             helped.add(one.hints)

@@ -83,7 +83,7 @@ def test_the_bars_are_medians_with_the_5th_to_the_95th_percentile_eager_above_co
 
 
 def test_a_variant_without_times_has_a_word_instead_of_a_bar() -> None:
-    for status, word in [("out_of_memory", "out of memory"), ("failed", "not timed")]:
+    for status, word in [("out_of_memory", "out of memory"), ("failed", "–")]:
         for missing in (None, measured()):
             figure = latency_bars(result(measured(0.02), missing, status=status), ENGLISH)
             assert texts(figure)[:2] == ["20.0 ms", word] and figure.data[0].x[1] == 0

@@ -179,7 +179,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
     told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result, ENGLISH)).split())
     for text in (
         "Launching kernels takes this share of a call: Eager 58 %; Compiled 50 %. CUDA graphs spare most of it.",
-        "images a second, back to back 200 –",
+        "images/s, back to back 200 –",
         "energy for each 0.5 J –",
         "filled cache, by run earlier",
         "Graph break 1 file.py:3 a reason",
@@ -188,7 +188,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
         "Recompile 1 file.py:4 in f a guard",
         "Whole request 16.1 ms 11.1 ms",
         "A whole request: 1.45×",
-        "Other processes 5.0 % to 15 %",
+        "Processor kept busy by others 5.0 % to 15 %",
         "GPU clock 1500 MHz",
         "GPU temperature 60 °C",
         "GPU power 250 W",
