@@ -371,8 +371,9 @@ def _reasons(book: Book) -> str:
     lines = []
     for record in book.of("table"):
         result = result_of(record)
-        told = "; ".join(filter(None, (why_parts.bound(result, ENGLISH), why_parts.ceiling(result, ENGLISH))))
-        if told:
+        why = why_parts.why(result, ENGLISH)
+        if why is not None and why.table is not None:
+            told = "; ".join(f"{name} {' → '.join(values)}" for name, *values in why.table[1])
             lines.append(f"- {result.spec.checkpoint}, batch {result.spec.batch_size}, {result.spec.mode}: {told}")
     return "\n".join(["## Why\n", *sorted(lines)]) if lines else ""
 

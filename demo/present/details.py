@@ -13,7 +13,7 @@ from demo.core.result import RunResult
 from demo.core.spec import OWN_MODEL
 from demo.present import why_parts
 from demo.present.sentences import calls_to_pay, cost_key, count, outcome, speedup, times_of, variants, worker_word
-from demo.present.why_parts import Part, Row, row
+from demo.present.why_parts import Part, Row, row, table_of
 
 
 def pays(result: RunResult, lang: Language) -> Part | None:
@@ -23,19 +23,18 @@ def pays(result: RunResult, lang: Language) -> Part | None:
         return None
     costs = {"cold": found.cold, "warm": found.warm}
     measured = {cache: cost for cache, cost in costs.items() if cost is not None and cost.parts}
-    heads = [""]
+    heads = []
     for cache, cost in measured.items():
         head = lang.plain(f"head_{cost_key(found, cache)}")
         heads.append(lang.listed([head, lang.plain("by_run", id=cost.run_id)]) if cost.run_id else head)
-    lines = []
+    lines = {}
     for name in dict.fromkeys(name for cost in measured.values() for name in cost.parts):
         seconds = [cost.parts.get(name) for cost in measured.values()]
-        cells = [lang.plain_value(fmt.start_time(one) if one is not None else "") for one in seconds]
-        lines.append([worker_word("part", name, lang), *cells])
+        lines[worker_word("part", name, lang)] = [fmt.start_time(one) if one is not None else "" for one in seconds]
     rows = []
     if found.package_bytes is not None:
         rows.append(row("row_package", lang.plain_value(fmt.size(found.package_bytes)), lang))
-    return Part(lang.plain("section_pays"), when_it_pays(result, lang), (heads, lines) if lines else None, rows)
+    return Part(lang.plain("section_pays"), when_it_pays(result, lang), table_of(heads, lines, lang), rows)
 
 
 def when_it_pays(result: RunResult, lang: Language) -> list[str]:
@@ -114,15 +113,15 @@ def memory(result: RunResult, lang: Language) -> Part | None:
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
     if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):
         return None
-    lines = [[lang.plain("head_peak"), *(lang.plain_value(fmt.size(peak)) for peak in peaks)]]
+    lines = {lang.plain("head_peak"): list(map(fmt.size, peaks))}
     reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
     if all(reserved):
-        lines.append([lang.plain("head_reserved"), *(lang.plain_value(fmt.size(held)) for held in reserved)])
+        lines[lang.plain("head_reserved")] = list(map(fmt.size, reserved))
     title = lang.composed(
         "setting", name=lang.plain("row_memory"), value=lang.plain_value(" → ".join(map(fmt.size, peaks)))
     )
     meaning = lang.plain("memory_of_gpu" if result.spec.device == "cuda" else "memory_of_process")
-    return Part(title, [meaning], (["", *(name for name, _ in sides)], lines))
+    return Part(title, [meaning], table_of((name for name, _ in sides), lines, lang))
 
 
 def request(result: RunResult, lang: Language) -> Part | None:
@@ -139,12 +138,12 @@ def request(result: RunResult, lang: Language) -> Part | None:
         "request_decode": (after, after),
         "request_whole": requests,
     }
-    table = [[lang.plain(key), *(lang.plain_value(fmt.latency(time)) for time in both)] for key, both in lines.items()]
-    heads = ["", *(name for _, name, _ in variants(result, lang))]
+    times = {lang.plain(key): list(map(fmt.latency, both)) for key, both in lines.items()}
+    table = table_of((name for _, name, _ in variants(result, lang)), times, lang)
     certain = outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
     answer = lang.plain_value(fmt.ratio(requests[0] / requests[1])) if certain else speedup(result, lang)
     share = lang.composed("request_share", share=lang.plain_value(fmt.percent(model[0] / requests[0])))
-    return Part(lang.composed("section_request", answer=answer), [share], (heads, table))
+    return Part(lang.composed("section_request", answer=answer), [share], table)
 
 
 FOLDS = {

@@ -20,12 +20,9 @@ def of_run(result: RunResult) -> str:
     timed = why_parts.calls(result, ENGLISH)
     if timed is None or timed.table is None:
         raise ValueError("only a run with figures has a table")
-    answers = {"first token": result.prefill_latencies, "whole answer": result.answer_seconds}
     heads, lines = timed.table
     latencies = [seconds for seconds in sentences.latencies(result).values() if seconds is not None]
     rows = [("latency", *map(fmt.latency, latencies)), *lines]
-    if result.with_break is None:  # with an added graph break there are three columns
-        rows += [(name, *map(fmt.latency, both)) for name, both in answers.items() if both is not None]
     notes = [
         sentences.noise_floor(result, ENGLISH),
         *details.when_it_pays(result, ENGLISH),

@@ -6,15 +6,14 @@ that does not report it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from demo.core import format as fmt
 from demo.core.agreement import same_tokens
 from demo.core.languages import Language
 from demo.core.machine import Environment
-from demo.core.measurement import Compilation, GraphBreak, Measurement
+from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
 from demo.present.sentences import (
     break_cost,
@@ -49,6 +48,13 @@ def row(key: str, value: str, lang: Language, **why: object) -> Row:
     return lang.plain(key), value, lang.plain(f"{key}_why", **why) if f"{key}_why" in lang.texts else ""
 
 
+def table_of(heads: Iterable[str], lines: Mapping[str, Sequence[object]], lang: Language) -> Table | None:
+    """The lines in which something is known, by their names; None without one."""
+    known = {name: values for name, values in lines.items() if any(values)}
+    cells = [[name, *(lang.plain_value(one or "–") for one in values)] for name, values in known.items()]
+    return (["", *heads], cells) if cells else None
+
+
 # The timed calls
 
 
@@ -59,58 +65,37 @@ def calls(result: RunResult, lang: Language) -> Part | None:
     sides = {name: side for name, side in timed(result).items() if side is not None and side.wall_seconds}
     batch, rate = result.spec.batch_size, lang.plain(f"rate_{result.spec.unit}", rate="").strip()
     queued = [side.back_to_back for side in sides.values()]
-    joules = [run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued]
     clocks = [side.median_device_seconds for side in sides.values()]
-    lines: dict[str, list[Any]] = {
+    lines: dict[str, list[object]] = {
         lang.plain("head_median"): [fmt.latency(side.median_seconds) for side in sides.values()],
         lang.plain("head_p95"): [fmt.latency(side.p95_seconds) for side in sides.values()],
         lang.plain("head_fastest"): [fmt.latency(min(side.wall_seconds)) for side in sides.values()],
         lang.plain("head_slowest"): [fmt.latency(max(side.wall_seconds)) for side in sides.values()],
         rate: [fmt.rate(batch / side.median_seconds) for side in sides.values()],
         lang.composed("head_queue", rate=rate): [run and fmt.rate(run.calls * batch / run.seconds) for run in queued],
-        lang.plain("head_energy"): joules,
-        lang.plain("head_gpu"): [fmt.latency(seconds) if seconds else "" for seconds in clocks],
+        lang.plain("head_energy"): [
+            run and run.energy_joules and f"{run.energy_joules / (run.calls * batch):.3g} J" for run in queued
+        ],
+        lang.plain("head_gpu"): [seconds and fmt.latency(seconds) for seconds in clocks],
     }
-    heads = ["", *(lang.plain(f"variant_{name}") for name in sides)]
+    for key, both in (("row_first_token", result.prefill_latencies), ("row_answer", result.answer_seconds)):
+        known = dict(zip(("eager", "compiled"), both or (), strict=False))
+        lines[lang.plain(key)] = [fmt.latency(known[name]) if name in known else "" for name in sides]
     number = lang.plain_value(grouped(max(len(side.wall_seconds) for side in sides.values())))
+    table = table_of((lang.plain(f"variant_{name}") for name in sides), lines, lang)
     rows = [*_of_text(result, lang), *_processes(result, lang)]
-    table = [[name, *(lang.plain_value(one or "–") for one in ones)] for name, ones in lines.items() if any(ones)]
-    return Part(lang.composed("section_calls", calls=number), [launch_overhead(result, lang)], (heads, table), rows)
-
-
-def launch_overhead(result: RunResult, lang: Language) -> str:
-    """The share of a call of each variant that is launching kernels; '' without the GPU's own clock."""
-
-    def share(measured: Measurement) -> list[str]:
-        launching = measured.launch_seconds
-        return [] if launching is None else [fmt.percent(launching / measured.median_seconds)]
-
-    shares = _each(result, share, lang)
-    return shares and lang.composed("launch_shares", shares=shares)
-
-
-def _each(result: RunResult, figures: Callable[[Measurement], list[str]], lang: Language) -> str:
-    """'Eager 58 %, Compiled 50 %': the figures of each variant that has them."""
-    found = [(name, figures(measured)) for _, name, measured in variants(result, lang)]
-    named = [f"{name} {lang.listed([lang.plain_value(value) for value in values])}" for name, values in found if values]
-    return lang.texts["semicolon"].join(named)
+    return Part(lang.composed("section_calls", calls=number), (), table, rows)
 
 
 def _of_text(result: RunResult, lang: Language) -> list[Row]:
-    """What a text model's run tells beside the time of a token: first token, whole answer, generate(), the cache."""
-    first, answer, asked = result.prefill_latencies, result.answer_seconds, result.generation
-    found: list[Row] = []
-    if first is not None and asked is not None:
-        values = [lang.plain_value(times_of(first))]
-        if (known := result.prefill_speedup) is not None:
-            values.append(with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang))
-        found.append(row("row_first_token", lang.listed(values), lang, tokens=asked.prompt_tokens))
-    if answer is not None:
-        found.append(row("row_answer", lang.plain_value(times_of(answer)), lang, steps=result.spec.tokens - 1))
+    """What a text model's run tells beside its times: the speed-up of the first token, the cache, generate()."""
+    known, asked = result.prefill_speedup, result.generation
     if asked is None:
-        return found
-    size = lang.plain_value(fmt.size(asked.cache_bytes))
-    found.append(row("row_key_values", size, lang, places=asked.cache_tokens))
+        return []
+    found = [row("row_key_values", lang.plain_value(fmt.size(asked.cache_bytes)), lang, places=asked.cache_tokens)]
+    if known is not None:
+        gained = with_ends(lang.plain_value(fmt.ratio(known.ratio)), known, lang)
+        found.insert(0, row("row_first_token", gained, lang, tokens=asked.prompt_tokens))
     if asked.generate_seconds is not None:
         seconds = [one for one in (asked.generate_seconds, asked.automatic_seconds) if one is not None]
         found.append(row("row_generate", lang.plain_value(times_of(seconds)), lang))
@@ -136,9 +121,20 @@ def _processes(result: RunResult, lang: Language) -> list[Row]:
 
 
 def why(result: RunResult, lang: Language) -> Part | None:
-    """The profiler's kernels or operators, and the roofline."""
-    phrases = [phrase for phrase in (bound(result, lang), ceiling(result, lang)) if phrase]
-    if not phrases:
+    """The share of launching kernels, the profiler's kernels or operators, and the roofline."""
+    sides = variants(result, lang)
+    measured = [side for _, _, side in sides]
+    busy = [side.busy_share for side in measured]
+    launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
+    counted = [side.profile and grouped(round(side.profile.kernels)) for side in measured]
+    lines = {
+        lang.plain("head_launching"): list(map(_share, launching)),
+        lang.plain("head_operators" if not any(busy) else "head_kernels"): counted,
+        lang.plain("head_busy"): list(map(_share, busy)),
+        lang.plain("head_roofline"): [_share(result.roofline_share(side)) for side in measured],
+    }
+    table = table_of((name for _, name, _ in sides), lines, lang)
+    if table is None:
         return None
     rows = [
         (
@@ -146,9 +142,9 @@ def why(result: RunResult, lang: Language) -> Part | None:
             lang.listed([lang.plain_value(fmt.latency(kernel.seconds)), lang.plain_value(fmt.percent(kernel.share))]),
             lang.plain("row_longest_why", kernel=kernel.name, launches=grouped(round(kernel.launches))),
         )
-        for _, variant, measured in variants(result, lang)
-        if measured.profile is not None
-        for number, kernel in enumerate(measured.profile.longest, 1)
+        for _, variant, side in sides
+        if side.profile is not None
+        for number, kernel in enumerate(side.profile.longest, 1)
     ]
     if roofline := result.roofline:
         figures = {
@@ -158,37 +154,11 @@ def why(result: RunResult, lang: Language) -> Part | None:
             "copied": fmt.size(roofline.copy_rate),
         }
         rows.append(row("row_roofline", lang.plain_value(fmt.latency(roofline.least_seconds)), lang, **figures))
-    return Part(lang.plain("section_why"), list(map(lang.sentence, phrases)), rows=rows)
+    return Part(lang.plain("section_why"), (), table, rows)
 
 
-def bound(result: RunResult, lang: Language) -> str:
-    """'kernels a call, and how busy the GPU is: Eager 412, 31 %; Compiled 96, 94 %'; on a CPU the number of operators.
-
-    '' without a profile.
-    """
-
-    def figures(measured: Measurement) -> list[str]:
-        busy = [] if measured.busy_share is None else [fmt.percent(measured.busy_share)]
-        return [] if measured.profile is None else [grouped(round(measured.profile.kernels)), *busy]
-
-    on_gpu = any(measured.busy_share is not None for _, _, measured in variants(result, lang))
-    told = _each(result, figures, lang)
-    return told and lang.composed("why_kernels" if on_gpu else "why_operators", figures=told)
-
-
-def ceiling(result: RunResult, lang: Language) -> str:
-    """'at least 1.2 ms a call here for the matrix products: Eager 12 %; Compiled 31 % of that speed'."""
-    roofline = result.roofline
-    if roofline is None:
-        return ""
-
-    def reached(measured: Measurement) -> list[str]:
-        share = result.roofline_share(measured)
-        return [] if share is None else [fmt.percent(share)]
-
-    key = "ceiling_products" if roofline.compute_seconds >= roofline.memory_seconds else "ceiling_weights"
-    needed, shares = lang.plain(key, time=fmt.latency(roofline.least_seconds)), _each(result, reached, lang)
-    return lang.composed("ceiling_shares", ceiling=needed, shares=shares) if shares else needed
+def _share(share: float | None) -> str:
+    return "" if share is None else fmt.percent(share)
 
 
 # What torch.compile made of the model

@@ -22,7 +22,8 @@ from demo.backend.run_steps import Run
 from demo.backend.workload import Eager, Variant, Variants
 from demo.core import format as fmt
 from demo.core.languages import ENGLISH
-from demo.core.measurement import Kernel, Profile, Roofline
+from demo.core.measurement import Kernel, Measurement, Profile, Roofline
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.present import why_parts
 
@@ -196,14 +197,25 @@ def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest
 # Told
 
 
-def test_a_gpu_that_always_works_is_called_the_limit_and_on_a_cpu_only_operators_are_told() -> None:
-    result = full_result()
-    busy = on_gpu(0.012, result.eager.median_seconds, 1, 150)
-    told = why_parts.bound(dataclasses.replace(result, eager=busy), ENGLISH)
-    assert told.startswith("bound by the GPU's work: 360 kernels")
+def lines(result: RunResult) -> dict[str, list[str]]:
+    part = why_parts.why(result, ENGLISH)
+    assert part is not None and part.table is not None
+    return {name: values for name, *values in part.table[1]}
+
+
+def test_kernels_are_told_with_how_busy_the_gpu_is_and_on_a_cpu_operators() -> None:
+    told = lines(dataclasses.replace(full_result(), eager=on_gpu(0.012, 0.012, 1, 150)))
+    assert told["kernels a call"][0] == "360" and told["GPU busy"][0] == "100 %"
     eager, compiled = (dataclasses.replace(measurement(0.01), profile=Profile(calls, None, ())) for calls in (326, 41))
-    told = why_parts.bound(ok_result(eager=eager, compiled=compiled), ENGLISH)
-    assert told == "326 operators a call; compiled 41, not counting what inductor fused"
+    told = lines(ok_result(eager=eager, compiled=compiled))
+    assert told == {"operators a call, fused ones not counted": ["326", "41"]}
+
+
+def test_the_share_of_launching_kernels_is_told_of_each_variant() -> None:
+    eager, compiled = (
+        Measurement((wall,) * 8, (work,) * 3, (1.0,), 4) for wall, work in ((0.01, 0.0042), (0.005, 0.0025))
+    )
+    assert lines(ok_result(eager=eager, compiled=compiled))["launching kernels"] == ["58 %", "50 %"]
 
 
 def test_the_roofline_is_the_slower_of_computing_and_reading_and_each_variant_reaches_a_share_of_it() -> None:
@@ -211,6 +223,5 @@ def test_the_roofline_is_the_slower_of_computing_and_reading_and_each_variant_re
     assert roofline.least_seconds == roofline.compute_seconds == pytest.approx(2e-4)
     assert dataclasses.replace(roofline, least_bytes=int(4e9)).least_seconds == pytest.approx(1e-3)
     result = dataclasses.replace(full_result(), roofline=roofline)
-    told = why_parts.ceiling(result, ENGLISH)
-    assert "for the matrix products" in told
-    assert f"eager reaches {fmt.percent(2e-4 / result.eager.median_seconds)}" in told
+    told = lines(result)["of the roofline's speed"]
+    assert told[0] == fmt.percent(2e-4 / result.eager.median_seconds)
