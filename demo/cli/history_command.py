@@ -16,7 +16,7 @@ from demo.core.files import replacing
 from demo.core.languages import ENGLISH
 from demo.core.numbers import number, whole_number
 from demo.core.result import RunResult
-from demo.present import advice, card, link_preview, markdown, sentences, upgrade
+from demo.present import advice, link_preview, markdown, sentences, upgrade
 from demo.store import export, hub_dataset
 from demo.store.history import History
 from demo.store.journal import Journal
@@ -157,7 +157,7 @@ def _card(result: RunResult, file: Path) -> int:
     kind = file.suffix.lower()
     if kind not in (".png", ".svg"):
         raise BadInput(f"The file's name says what to draw: a card (.png) or a badge (.svg). Given: {str(file)!r}.")
-    drawn = card.draw(result) if kind == ".png" else link_preview.badge(result).encode()
+    drawn = link_preview.card(result) if kind == ".png" else link_preview.badge(result).encode()
     with _written(file) as draft:
         draft.write(drawn)
     print(f"{link_preview.title(result, ENGLISH)}: written to {file}.", file=sys.stderr)

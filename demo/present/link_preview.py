@@ -1,22 +1,34 @@
-"""What is told of a run where its link is shared: a title, a sentence, and a badge for a README."""
+"""What is told of a run where its link is shared: a title, a sentence, a card, and a badge for a README."""
 
 from __future__ import annotations
 
+import io
+import textwrap
 from pathlib import Path
 
 import jinja2
+from PIL import Image, ImageDraw
 
 from demo.core import catalog
+from demo.core import format as fmt
 from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import palette, sentences
-from demo.present.canvas import font_for, printable_label
+from demo.present.canvas import cut, font_for, printable_label
+from demo.present.palette import COMPILED, EAGER, PAD, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 
 MAX_SENTENCE = 300
 """Characters. Programs that show previews cut longer descriptions."""
 _ABOUT = "torch.compile"
 _LETTERS = 11
 """Height of a badge's letters in pixels, as in `badge.svg`."""
+WIDTH, HEIGHT = 1200, 630
+_EDGE = 48
+_ROOM = WIDTH - 2 * _EDGE
+_MAX_TEXT = 400
+"""Letters of a failure's message that are laid out."""
+_BAR_START, _BESIDE = _EDGE + 170, 330
+"""Where the bars begin, and the room for the texts beside the longer one."""
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True)
 _TEMPLATES.filters["text_on"] = palette.text_on
 
@@ -64,6 +76,75 @@ def device(result: RunResult) -> str:
     return "" if result.spec.device == "auto" else result.spec.device
 
 
+def card(result: RunResult) -> bytes:
+    """A PNG of `WIDTH` x `HEIGHT` pixels, in English: what was asked, on which machine, the answer, what it rests on.
+
+    Readable at a third of its size, in which chats show it: the smallest letters are 24 pixels high.
+    """
+    image = Image.new("RGB", (WIDTH, HEIGHT), PAGE_PAPER)
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
+    pen.rectangle((_EDGE, 56, _EDGE + 27, 71), COMPILED)
+    pen.rectangle((_EDGE, 92, WIDTH - _EDGE - 1, 94), PAGE_INK)
+    pen.rectangle((0, HEIGHT - 10, WIDTH, HEIGHT), PAGE_LINE)
+    torch = f"torch {result.environment.torch}" if result.environment is not None else ""
+    where = " · ".join(filter(None, (device(result), torch, result.started_at[:10])))
+    _line(pen, 66, ENGLISH.plain("title"), 36, bold=True, x=_EDGE + 66)
+    _line(pen, 141, model(result), 38, bold=True)
+    _line(pen, 182, sentences.settings(result.spec, ENGLISH), 30, colour=PAGE_MUTED)
+    _line(pen, 222, where, 28, colour=PAGE_MUTED)
+    _line(pen, 350, ENGLISH.capital(answer(result, ENGLISH)), 130, bold=True)
+    if sentences.outcome(result) is None:
+        failed = result.failure
+        told = f"{failed.message} {failed.remedy}" if failed else ENGLISH.plain("no_figures")
+        lines = textwrap.wrap(printable_label(told, _MAX_TEXT), 2 * _ROOM // 38, max_lines=4, placeholder="…")
+        for number, line in enumerate(lines):
+            _line(pen, 414 + 48 * number, line, 38)
+    else:
+        _bars(result, pen)
+        _line(pen, 553, ENGLISH.capital(sentences.interval_alone(result, ENGLISH)), 32)
+        _line(pen, 598, ENGLISH.capital(sentences.basis(result, ENGLISH)), 28, colour=PAGE_MUTED)
+    file = io.BytesIO()
+    image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes, in the same time
+    return file.getvalue()
+
+
+def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
+    """Eager and compiled from zero, on one scale, with their latencies."""
+    one = result.spec.unit == "token" and result.spec.batch_size == 1
+    scale = (WIDTH - _EDGE - _BAR_START - _BESIDE) / max(result.latencies.values())
+    for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
+        end = _BAR_START + max(4, round(scale * seconds))
+        _line(pen, top + 36, ENGLISH.plain(f"variant_{variant}"), 34)
+        pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
+        taken = _line(pen, top + 38, fmt.latency(seconds), 38, bold=True, x=end + 18)
+        per = ENGLISH.plain("per_token" if one else "per_call")
+        _line(pen, top + 38, per, 28, colour=PAGE_MUTED, x=end + 36 + taken)
+
+
+def _line(
+    pen: ImageDraw.ImageDraw,
+    y: float,
+    text: str,
+    size: int,
+    bold: bool = False,
+    colour: str = PAGE_INK,
+    x: float = _EDGE,
+) -> float:
+    """Writes one line with its baseline at `y` and returns its width in pixels.
+
+    A text that is wider than the card shrinks to letters of 24 pixels, then it is cut.
+    """
+    text, room = printable_label(text, 120), WIDTH - _EDGE - x
+    width = font_for(size, bold).getlength(text)
+    if width > room:
+        size = max(24, int(size * room / width))
+    font = font_for(size, bold)
+    text = cut(text, font, room)
+    pen.text((x, y), text, colour, font, "ls")
+    return font.getlength(text)
+
+
 def badge_text(result: RunResult) -> str:
     """'1.45× faster on Tesla T4', in English."""
     told, where = answer(result, ENGLISH), device(result)
@@ -80,6 +161,6 @@ def badge(result: RunResult) -> str:
         answer=told,
         left=left,
         right=right,
-        ink=palette.PAGE_INK,
-        colour={"faster": palette.COMPILED, "slower": palette.EAGER}.get(sentences.outcome(result) or "", palette.PAD),
+        ink=PAGE_INK,
+        colour={"faster": COMPILED, "slower": EAGER}.get(sentences.outcome(result) or "", PAD),
     )

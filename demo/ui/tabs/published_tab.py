@@ -13,7 +13,7 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION
-from demo.present import guide_charts, sentences
+from demo.present import charts, sentences
 from demo.store import published
 from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
@@ -73,8 +73,8 @@ def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request
         refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
         return [*lists, refusal, nothing, nothing, _table([], every, lang)]
     one = one_setting(rows)
-    comparable = guide_charts.comparable_rows(one[0], lines) if one else []
-    figures = [guide_charts.durations(one, lang), guide_charts.by_batch(comparable, lang)]
+    comparable = charts.comparable_rows(one[0], lines) if one else []
+    figures = [charts.durations(one, lang), charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
     return [*lists, _scope(rows, one, lang), *plots, _table(rows, every, lang)]
 

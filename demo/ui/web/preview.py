@@ -26,7 +26,7 @@ from starlette.types import Scope
 
 from demo.core.languages import Language
 from demo.core.result import RunResult
-from demo.present import card, link_preview
+from demo.present import link_preview
 from demo.store.history import History, HistoryError
 from demo.ui.html.elements import drawn
 
@@ -103,7 +103,7 @@ class Previews:
             if result.id not in self._cards:
                 await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
                 begun = time.monotonic()
-                self._cards[result.id] = await asyncio.to_thread(card.draw, result)
+                self._cards[result.id] = await asyncio.to_thread(link_preview.card, result)
                 self._rested = time.monotonic() + REST * (time.monotonic() - begun)
                 while len(self._cards) > KEPT:
                     del self._cards[next(iter(self._cards))]
@@ -140,8 +140,8 @@ class Previews:
             title, told = of_run
             picture = {
                 "og:image": root + CARD.format(run=quote(asked["run"], safe="")),
-                "og:image:width": str(card.WIDTH),
-                "og:image:height": str(card.HEIGHT),
+                "og:image:width": str(link_preview.WIDTH),
+                "og:image:height": str(link_preview.HEIGHT),
                 "og:image:alt": title,
             }
         tab = language.plain(f"tab_{asked['tab']}") if asked.get("tab") in TABS else ""

@@ -25,7 +25,7 @@ from starlette.routing import Router
 
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
-from demo.present import card, link_preview
+from demo.present import link_preview
 from demo.store.history import History
 from demo.ui.page import build, launch
 from demo.ui.web import preview
@@ -72,7 +72,7 @@ def of(id: str) -> Any:
 def test_a_card_and_a_badge_are_given_with_what_lets_them_be_kept(history: History) -> None:
     previews = Previews(history)
     status, headers, body = asked(previews, f"/card/{RUN.id}.png")
-    assert status == 200 and headers["content-type"] == "image/png" and body == card.draw(RUN)
+    assert status == 200 and headers["content-type"] == "image/png" and body == link_preview.card(RUN)
     assert headers["content-length"] == str(len(body)) and "max-age" in headers["cache-control"]
     assert asked(previews, f"/card/{RUN.id}.png", "HEAD")[:2] == (200, headers)
     status, headers, body = asked(previews, f"/badge/{RUN.id}.svg")
@@ -110,7 +110,7 @@ def test_a_crowd_has_one_card_drawn_at_a_time_with_rests_and_the_rest_is_sent_aw
         drawing.append((begun, time.monotonic()))
         return b"drawn"
 
-    monkeypatch.setattr(card, "draw", draw)
+    monkeypatch.setattr(link_preview, "card", draw)
     monkeypatch.setattr(preview, "MAX_WAITING", 6)
     monkeypatch.setattr(preview, "KEPT", 1)
     previews = Previews(history)
@@ -137,7 +137,7 @@ def test_what_needs_no_drawing_waits_for_no_card(history: History, monkeypatch: 
         go_on.wait(30)
         return b"drawn"
 
-    monkeypatch.setattr(card, "draw", draw)
+    monkeypatch.setattr(link_preview, "card", draw)
     previews._rested = 0.0
 
     async def meanwhile() -> list[Any]:
