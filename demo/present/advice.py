@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from demo.core import format as fmt
 from demo.core import refusals
@@ -57,14 +56,11 @@ CANDIDATES = {
 """Ways to compile, by device, to be tried where nothing is known of them."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """Something to try next: an option, and why, as a sentence."""
 
     option: str
     value: Any
-    setting: str
-    """'Freezing: on'."""
     words: str
 
 
@@ -77,7 +73,7 @@ def next_steps(result: RunResult, lang: Language) -> list[Step]:
 
     def step(key: str, option: str, value: Any, **phrases: str) -> Step:
         setting = named_setting(option, value, lang)
-        return Step(option, value, setting, lang.composed(key, setting=setting, **phrases))
+        return Step(option, value, lang.composed(key, setting=setting, **phrases))
 
     steps = []
     for gain in sorted(result.gains, key=lambda gain: -gain.ratio):

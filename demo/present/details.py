@@ -59,11 +59,7 @@ def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
         return cost
     if even.calls is None or outcome(result) != "faster":
         return lang.composed("paid_never", cost=cost)
-    paid = lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
-    if even.answers is not None:
-        answers = count(fmt.two_digits(even.answers), "answer", lang)
-        return lang.listed([paid, lang.composed("about", value=answers)])
-    return paid
+    return lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
 
 
 def another_size(result: RunResult, lang: Language) -> Part | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from demo.core import format as fmt
 from demo.core import stats
 from demo.core.languages import ENGLISH, Language
-from demo.core.measurement import BreakEven, Compilation, CompiledFirst, GraphBreak, Measurement
+from demo.core.measurement import BreakEven, Compilation, Measurement
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, RunSpec
 from demo.core.speedup import Speedup
@@ -42,29 +42,19 @@ WIDE = 0.1
 """From this half-width of the interval on the figure is told as 'about', and an open verdict as noise."""
 Three = tuple[str, str, str]
 """The text before a large figure, the figure, and the text after it."""
-_TEXTS = {
-    "faster": ("headline_faster", "answer_faster"),
-    "slower": ("headline_slower", "answer_slower"),
-    "same": ("headline_same", "answer_same"),
-    "narrow": ("headline_narrow", "answer_narrow"),
-    "unsure": ("headline_unsure", "answer_unsure"),
-    "busy": ("headline_busy", "answer_busy"),
-    "void": ("headline_void", "answer_void"),
-}
-"""By `_kind`, the keys of the headline and of the answer in short."""
 
 
 def headline_parts(result: RunResult, lang: Language) -> Three | None:
     """The headline as (text before, the figure, text after); None for a run without a speed-up."""
-    speedup, verdict = _decided_speedup(result), outcome(result)
+    speedup = _decided_speedup(result)
     if speedup is None:
         return None
-    key = _TEXTS[_kind(speedup)][0]
-    if verdict in ("faster", "slower") and speedup.half_width > WIDE:
-        key += "_about"
-    before, shown, after = _three(key, figure(speedup), lang)
-    rough = result.rough and verdict in ("faster", "slower", "same")
-    return before, shown, " ".join(filter(None, [after, lang.plain("rough") if rough else ""]))
+    kind = _kind(speedup)
+    about = "_about" if kind in ("faster", "slower") and speedup.half_width > WIDE else ""
+    before, shown, after = _three(f"headline_{kind}{about}", figure(speedup), lang)
+    if result.rough and kind in ("faster", "slower", "same"):
+        after = f"{after} {lang.plain('rough')}".strip()
+    return before, shown, after
 
 
 def _three(key: str, ratio: str, lang: Language) -> Three:
@@ -86,7 +76,7 @@ def figure(speedup: stats.Interval) -> str:
 
 
 def _kind(speedup: Speedup) -> str:
-    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'."""
+    """The verdict; of an open one what it tells: 'narrow', 'unsure', 'busy' or 'void'. The end of the texts' keys."""
     if speedup.open_because == "recompiled":
         return "void"
     if speedup.verdict != "unsure":
@@ -98,14 +88,14 @@ def _kind(speedup: Speedup) -> str:
 
 def answer(result: RunResult, lang: Language) -> str:
     """The answer in short: 'about 1.5× faster (rough)', 'no difference', 'too noisy to tell'; '' without one."""
-    speedup, verdict = _decided_speedup(result), outcome(result)
+    speedup = _decided_speedup(result)
     if speedup is None:
         return ""
-    ratio = lang.plain_value(figure(speedup))
+    kind, ratio = _kind(speedup), lang.plain_value(figure(speedup))
     if speedup.half_width > WIDE:
         ratio = lang.composed("about", value=ratio)
-    told = lang.composed(_TEXTS[_kind(speedup)][1], ratio=ratio)
-    return f"{told} {lang.plain('rough')}" if result.rough and verdict in ("faster", "slower") else told
+    told = lang.composed(f"answer_{kind}", ratio=ratio)
+    return f"{told} {lang.plain('rough')}" if result.rough and kind in ("faster", "slower") else told
 
 
 def speedup(result: RunResult, lang: Language) -> str:
@@ -122,9 +112,7 @@ def speedup(result: RunResult, lang: Language) -> str:
 def speedup_in_full(result: RunResult, lang: Language) -> str:
     """'1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'; '' without one."""
     interval = _decided_speedup(result)
-    if interval is None:
-        return ""
-    return with_ends(speedup(result, lang), interval, lang)
+    return "" if interval is None else with_ends(speedup(result, lang), interval, lang)
 
 
 def with_ends(told: str, interval: stats.Interval, lang: Language) -> str:
@@ -288,9 +276,7 @@ def noise_floor(result: RunResult, lang: Language) -> str:
 def break_cost(result: RunResult, lang: Language) -> str:
     """What the added graph break costs a compiled call; '' where none was added or the cost was not measured."""
     parts, cost = break_parts(result, lang), result.break_cost
-    if parts is None or cost is None:
-        return ""
-    return with_ends(" ".join(filter(None, parts)), cost, lang)
+    return with_ends(" ".join(filter(None, parts)), cost, lang) if parts and cost else ""
 
 
 def compiled_first(result: RunResult, lang: Language) -> list[str]:
@@ -298,7 +284,8 @@ def compiled_first(result: RunResult, lang: Language) -> list[str]:
     here = result.compilation
     if here is None or (first := here.compiled_first) is None:
         return []
-    texts = [lang.composed("compiled_first", found=captured(first, lang))]
+    found = [count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)]
+    texts = [lang.composed("compiled_first", found=lang.listed(found))]
     if (len(first.graph_breaks), first.graphs) > (len(here.graph_breaks), here.graphs):
         texts.append(lang.plain("compiled_first_advice"))
     return [lang.sentence(text) for text in texts]
@@ -323,7 +310,7 @@ def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
         return lang.composed("at_least", low=count(low, thing, lang))
     high = fmt.two_digits(even.high * each)
     if low == high:
-        return lang.composed("about", value=count(low, thing, lang)) if low >= 100 else count(low, thing, lang)
+        return lang.composed("about", value=count(low, thing, lang))
     return lang.composed("between", low=lang.plain_value(grouped(low)), high=count(high, thing, lang))
 
 
@@ -361,11 +348,6 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def break_reason(graph_break: GraphBreak) -> str:
-    """torch's reason, without the empty message that dynamo prints for a graph break inserted by hand."""
-    return graph_break.reason.replace(" Message: None", "")
-
-
 def rate(per_second: float, spec: RunSpec, lang: Language) -> str:
     """'694 images/s'."""
     return lang.plain(f"rate_{spec.unit}", rate=fmt.rate(per_second))
@@ -398,10 +380,6 @@ def worker_word(kind: str, word: str, lang: Language) -> str:
 def cost_key(compiled: Compilation, cache: str) -> str:
     """The end of a text's key about a first call: 'cold' or 'warm'; 'built' or 'loaded' where it is of a package."""
     return {"cold": "built", "warm": "loaded"}.get(cache, cache) if compiled.package_bytes is not None else cache
-
-
-def captured(first: CompiledFirst, lang: Language) -> str:
-    return lang.listed([count(first.graphs, "graph", lang), count(len(first.graph_breaks), "break", lang)])
 
 
 def rounded_duration(seconds: float) -> str:

@@ -17,7 +17,6 @@ from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
 from demo.present.sentences import (
     break_cost,
-    break_reason,
     compiled_first,
     count,
     grouped,
@@ -212,11 +211,16 @@ def _really_compiled(result: RunResult, compiled: Compilation, lang: Language) -
 
 
 def _places(key: str, places: Iterable[GraphBreak], lang: Language) -> list[Row]:
-    """Where and why, in torch's words; below, what torch says may help, once where several have the same hints."""
+    """Where and why, in torch's words; below, what torch says may help, once where several have the same hints.
+
+    Of a break inserted by hand dynamo prints an empty message, which is left out.
+    """
     rows, helped = [], set()
     for number, one in enumerate(places, 1):
         where = lang.plain_quoted(one.location) or "–"
-        rows.append((lang.plain(key, number=number), where, lang.plain_quoted(break_reason(one))))
+        rows.append(
+            (lang.plain(key, number=number), where, lang.plain_quoted(one.reason.replace(" Message: None", "")))
+        )
         if one.hints and one.hints not in helped:
             helped.add(one.hints)
             rows.append((lang.plain("row_break_help"), one.page, lang.plain_quoted(" ".join(one.hints))))
