@@ -399,4 +399,4 @@ def _models_counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches
 
 def _name(name: str, most: int) -> str:
     """Shortened to `most` letters and escaped for a figure."""
-    return html.escape(name if len(name) <= most else f"{name[: most - 1]}…", quote=False)
+    return html.escape(fmt.shortened(name, most), quote=False)

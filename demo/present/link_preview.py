@@ -46,16 +46,15 @@ def answer(result: RunResult, lang: Language) -> str:
 
 def description(result: RunResult, lang: Language) -> str:
     """One sentence: the answer with its interval, or the failure; then device and versions."""
-    parts, machine = sentences.headline_parts(result, lang), result.environment
+    parts = sentences.headline_parts(result, lang)
     if parts is not None:
         told = [" ".join(filter(None, parts)), sentences.interval(result, lang)]
     else:
         told = [sentences.status(result, lang)]
         told += [lang.plain_quoted(_clean(result.failure.message).rstrip("."))] if result.failure is not None else []
-    known = (machine.device_name, f"torch {machine.torch}", f"transformers {machine.transformers}") if machine else ()
-    where = [lang.plain_value(_clean(value)) for value in known]
+    where = [lang.plain_value(_clean(value)) for value in sentences.machine(result)]
     text = lang.sentence(lang.texts["semicolon"].join([*told, *([lang.listed(where)] if where else [])]))
-    return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 1].rstrip()}…"
+    return fmt.shortened(text, MAX_SENTENCE)
 
 
 def _clean(text: str) -> str:

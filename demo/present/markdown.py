@@ -42,9 +42,8 @@ def of_run(result: RunResult) -> str:
 
 def belongs_to(result: RunResult) -> str:
     """Checkpoint, settings, machine, versions and date in one line."""
-    machine = result.environment
-    where = [machine.device_name, f"torch {machine.torch}", f"transformers {machine.transformers}"] if machine else []
-    return ", ".join(map(escaped, [sentences.settings_line(result.spec, ENGLISH), *where, result.started_at[:10]]))
+    settings = sentences.settings_line(result.spec, ENGLISH)
+    return ", ".join(map(escaped, [settings, *sentences.machine(result), result.started_at[:10]]))
 
 
 def speedup(result: RunResult) -> str:
@@ -65,9 +64,8 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
         answer = speedup(figures) if figures else escaped(value)
         rows.append((escaped(spec.checkpoint), escaped(sentences.settings(spec, ENGLISH)), *times, answer))
-        if result is not None and (machine := result.environment) is not None:
-            day = result.started_at[:10]
-            places.append(f"{machine.device_name}, torch {machine.torch}, transformers {machine.transformers}, {day}")
+        if result is not None and (machine := sentences.machine(result)):
+            places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escaped(place)}." for place in dict.fromkeys(places)]
     return "\n".join([*_table(head, rows, "llrrr"), "", *below, ""])
 

@@ -63,12 +63,9 @@ def script(result: RunResult) -> str:
     """The program that times the model of `result` again, in turns, and prints medians, their ratio, and how far the
     outputs lie apart, or the text that both write.
 
-    It has no interval and no noise floor, times whole answers of a text model, and takes a grey picture for one of the
-    user's own. A folder of this project is named relative to the project's root. With random weights the tokens of a
-    text are drawn at random. A failed run has a script too: it fails the same way, for a report.
-
-    Raises BadInput where the two variants did not fit in memory together, and for an option that a script does not
-    apply.
+    A failed run has a script, too: it fails the same way, for a report. What a script leaves out stands in
+    docs/command-line.md. Raises BadInput where the two variants did not fit in memory together, and for an option that
+    a script does not apply.
     """
     if not result.interleaved and result.spec.protocol == "interleaved":
         raise BadInput(
@@ -96,24 +93,22 @@ def loading_lines(package: Path) -> str:
 
 def short_starts(spec: RunSpec) -> str:
     """Shell commands that spare the next process of a spec the compile. A text model has no package."""
-    given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
-    if spec.weights != "pretrained":
-        given += f" --weights {spec.weights}"
-    lines = [
-        "# Keep the compile cache: give every process the same folder, which outlives them.",
-        "export TORCHINDUCTOR_CACHE_DIR=/path/that/stays",
-        "",
-        "# Carry it to another machine with the same versions and device.",
-        f"python -m demo cache save compiled.cache {given}",
-        "python -m demo cache load compiled.cache  # over there",
-    ]
-    if spec.task != TEXT_GENERATION:
-        lines += [
-            "",
-            "# Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.",
-            f"python -m demo run --package model.pt2 {given}",
-        ]
-    return "\n".join([*lines, ""])
+    weights = f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
+    given = (
+        f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}{weights}"
+    )
+    cache = f"""# Keep the compile cache: give every process the same folder, which outlives them.
+export TORCHINDUCTOR_CACHE_DIR=/path/that/stays
+
+# Carry it to another machine with the same versions and device.
+python -m demo cache save compiled.cache {given}
+python -m demo cache load compiled.cache  # over there
+"""
+    package = f"""
+# Load a package, on a machine without a compiler, too: this builds it and prints the lines that load it.
+python -m demo run --package model.pt2 {given}
+"""
+    return cache + ("" if spec.task == TEXT_GENERATION else package)
 
 
 def needs_folder(spec: RunSpec) -> bool:

@@ -151,6 +151,12 @@ def where(result: RunResult) -> str:
     return result.environment.device_name if result.environment else result.spec.device
 
 
+def machine(result: RunResult) -> list[str]:
+    """The device, torch and transformers with their versions; nothing where the run did not get so far."""
+    known = result.environment
+    return [known.device_name, f"torch {known.torch}", f"transformers {known.transformers}"] if known else []
+
+
 def status(result: RunResult, lang: Language) -> str:
     """'Finished', 'Out of memory'."""
     return lang.plain(f"status_{result.status}")

@@ -74,15 +74,10 @@ def compare(first: RunResult, second: RunResult) -> Upgrade | None:
 
     eager, compiled = ratio("eager_seconds"), ratio("compiled_seconds")
     found = {stats.verdict(one, None) for one in (eager, compiled)}
-    verdict: Verdict
     if outputs == "differ":
-        verdict = "differs"
-    elif {"faster", "slower"} <= found:
-        verdict = "mixed"
-    elif "faster" in found or "slower" in found:
-        verdict = "faster" if "faster" in found else "slower"
-    else:
-        verdict = "unsure" if "unsure" in found else "same"
+        return Upgrade("differs", eager, compiled, outputs)
+    order: tuple[Verdict, ...] = ("faster", "slower", "unsure", "same")
+    verdict = "mixed" if {"faster", "slower"} <= found else next(one for one in order if one in found)
     return Upgrade(verdict, eager, compiled, outputs)
 
 
