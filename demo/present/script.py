@@ -30,8 +30,8 @@ KINDS = {
 }
 """The class for a checkpoint of which only the task is given."""
 APPLIED = (
-    *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "attention", "threads"),
-    *("graph_break", "compiler", "scope", "freezing", "dynamic", "prompt", "tokens"),
+    *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
+    *("graph_break", "compiler", "scope", "freezing", "prompt", "tokens"),
 )
 """The options that a program applies, or that it may leave out: an added graph break is not part of the model."""
 
@@ -72,15 +72,27 @@ def script(result: RunResult) -> str:
             "Eager and compiled did not fit in memory together and were timed one after the other, which no script "
             "does. Choose a run with a smaller batch."
         )
-    for name in result.spec.departures():
-        if not (name in APPLIED or OPTIONS[name].timing):
-            raise BadInput(f"A script does not apply the option {name}, so none repeats this run.")
+    if refused := _refused(result.spec):
+        raise BadInput(refused)
     return _program(result, timed=True)
 
 
 def snippet(result: RunResult) -> str:
-    """The program that loads the model of `result`, compiles it with the run's settings and calls it once."""
-    return _program(result, timed=False)
+    """The program that loads the model of `result`, compiles it with the run's settings and calls it once.
+
+    Where no program can, a comment that says why.
+    """
+    refused = _refused(result.spec)
+    return f"# {refused}\n" if refused else _program(result, timed=False)
+
+
+def _refused(spec: RunSpec) -> str:
+    for name in spec.departures():
+        if not (name in APPLIED or OPTIONS[name].timing):
+            return f"A program does not apply the option {name}, so none repeats this run."
+    if spec.text and spec.weights == "random":
+        return "A program that looks for texts needs trained weights, so none repeats this run."
+    return ""
 
 
 def loading_lines(package: Path) -> str:
@@ -93,10 +105,8 @@ def loading_lines(package: Path) -> str:
 
 def short_starts(spec: RunSpec) -> str:
     """Shell commands that spare the next process of a spec the compile. A text model has no package."""
-    weights = f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
-    given = (
-        f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}{weights}"
-    )
+    given = f"--checkpoint {shlex.quote(spec.checkpoint)} --batch-size {spec.batch_size} --device {spec.device}"
+    given += f" --weights {spec.weights}" if spec.weights != "pretrained" else ""
     cache = f"""# Keep the compile cache: give every process the same folder, which outlives them.
 export TORCHINDUCTOR_CACHE_DIR=/path/that/stays
 
@@ -132,24 +142,15 @@ def device(spec: RunSpec) -> str:
 
 
 def _program(result: RunResult, timed: bool) -> str:
-    facts = {"spec": result.spec, "timed": timed, **_settings(result, timed)}
-    facts |= _model(result.spec) | _compiling(result)
-    if result.spec.task == TEXT_GENERATION:
-        # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
-        words = len(result.spec.prompt.split())
-        facts["prompt_tokens"] = result.generation.prompt_tokens if result.generation else words
-    elif result.spec.sees_picture:
-        facts |= _picture(result)
-    return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
-
-
-def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
-    """What is set before a model is loaded, and what the run's own answer was."""
-    spec, machine = result.spec, result.environment
+    spec, machine, compilation = result.spec, result.environment, result.compilation
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
-    return {
+    # With random weights the prompt has as many tokens as the run's, or one a word where the run did not get there.
+    tokens = result.generation.prompt_tokens if result.generation else len(spec.prompt.split())
+    facts = {
+        "spec": spec,
+        "timed": timed,
         "device": device(spec),
         "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
         "waiting": re.findall(r"(OMP_WAIT_POLICY|GOMP_SPINCOUNT)=(\w+)", spinning) if timed else [],
@@ -158,7 +159,14 @@ def _settings(result: RunResult, timed: bool) -> dict[str, Any]:
         "own": spec.task == OWN_MODEL,
         "text": spec.task == TEXT_GENERATION,
         "random": spec.weights == "random",
+        "prompt_tokens": tokens,
+        "aot": spec.compiler == "aot",
+        "layers": spec.compiler == "jit" and spec.scope == "layers",
+        "warm": spec.cached and compilation is not None and "warm" in compilation.known_costs,
+        **_model(spec),
+        **(_picture(result) if spec.sees_picture else {}),
     }
+    return _TEMPLATES.get_template("script_template.py").render(**facts).strip() + "\n"
 
 
 def _model(spec: RunSpec) -> dict[str, Any]:
@@ -185,8 +193,6 @@ def _model(spec: RunSpec) -> dict[str, Any]:
     if not random:
         options = {"dtype": Code("DTYPE")} | options | ({"key_mapping": Code("keys")} if keys else {})
         options |= {} if checkpoint is not None and checkpoint.revision else {"use_safetensors": True}
-    if spec.attention != "auto":
-        options["attn_implementation"] = spec.attention
     return {
         "source": source,
         "files": files,
@@ -196,7 +202,6 @@ def _model(spec: RunSpec) -> dict[str, Any]:
         "kind": Code(kind),
         "arguments": Code(", ".join(f"{name}={literal(value)}" for name, value in options.items())),
         "place": place,
-        "zero_shot": bool(spec.text),
         "reads_text": bool(spec.text) or spec.task == TEXT_GENERATION,
     }
 
@@ -210,23 +215,4 @@ def _picture(result: RunResult) -> dict[str, Any]:
         "size": (image.width, image.height) if image else (640, 480),
         "queries": list(spec.text),
         "converted": Code("DTYPE, memory_format=torch.channels_last" if spec.channels_last else "DTYPE"),
-    }
-
-
-def _compiling(result: RunResult) -> dict[str, Any]:
-    """How the model is compiled, as `demo.backend.compile_model` does."""
-    spec, compilation = result.spec, result.compilation
-    dynamic = "" if spec.dynamic == "auto" else f", dynamic={spec.dynamic == 'on'}"
-    options = f"torch._inductor.list_mode_options({literal(spec.mode)})"
-    exported = f"{'arguments' if spec.task == OWN_MODEL else '()'}, kwargs=inputs"
-    if spec.dynamic == "on":
-        options += ' | {"aot_inductor.check_lowerbound": False}'  # else the check of inputs refuses a batch of 1
-        exported += ", dynamic_shapes=shapes"
-    return {
-        "aot": spec.compiler == "aot",
-        "layers": spec.compiler == "jit" and spec.scope == "layers",
-        "compile_arguments": Code(f"mode={literal(spec.mode)}, fullgraph={spec.fullgraph}{dynamic}"),
-        "package_options": Code(options),
-        "exported": Code(exported),
-        "warm": spec.cached and compilation is not None and "warm" in compilation.known_costs,
     }

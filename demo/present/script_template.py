@@ -35,9 +35,6 @@ torch.set_num_threads(fill("threads"))
 # {% if spec.freezing %}
 torch._inductor.config.freezing = True
 # {% endif %}
-# {% if spec.dynamic == "on" and not aot %}
-torch.fx.experimental._config.use_duck_shape = False
-# {% endif %}
 # {% if spec.dtype == "tf32" %}
 torch.set_float32_matmul_precision("high")
 # {% elif device == "cuda" %}
@@ -119,14 +116,8 @@ picture = Image.new("RGB", fill("size"), "grey")  # yours: Image.open("...")
 # {% endif %}
 picture = ImageOps.exif_transpose(picture).convert("RGB")
 inputs = {name: value for name, value in processor(images=[picture], return_tensors="pt").items() if "pixel" in name}
-# {% if zero_shot %}
-queries = fill("queries")
-# {% if random %}
-inputs["input_ids"] = torch.randint(model.config.text_config.vocab_size, (len(queries), 16))
-inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-# {% else %}
-inputs |= tokenizer(queries, padding="max_length", truncation=True, max_length=16, return_tensors="pt")
-# {% endif %}
+# {% if queries %}
+inputs |= tokenizer(fill("queries"), padding="max_length", truncation=True, max_length=16, return_tensors="pt")
 # {% endif %}
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
 inputs["pixel_values"] = inputs["pixel_values"].to(fill("converted"))
@@ -142,11 +133,12 @@ run(model)  # eager first: compiled first, a model may become other graphs
 start = timeit.default_timer()
 # {% endif %}
 # {% if aot %}
-options = fill("package_options")
-# {% if spec.dynamic == "on" %}
-shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for name, value in inputs.items()}
+options = torch._inductor.list_mode_options(fill("spec.mode"))
+# {% if own %}
+program = torch.export.export(model, arguments, kwargs=inputs)
+# {% else %}
+program = torch.export.export(model, (), kwargs=inputs)
 # {% endif %}
-program = torch.export.export(model, fill("exported"))
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
 compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process
@@ -158,9 +150,9 @@ compiled = model  # its layers are compiled in place
 # {% endif %}
 marked = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
 for layer in [one for one in marked if not any(inner in marked for inner in one.modules() if inner is not one)]:
-    layer.compile(fill("compile_arguments"))
+    layer.compile(mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% else %}
-compiled = torch.compile(model, fill("compile_arguments"))
+compiled = torch.compile(model, mode=fill("spec.mode"), fullgraph=fill("spec.fullgraph"))
 # {% endif %}
 # {% if timed %}
 run(compiled)
