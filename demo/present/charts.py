@@ -23,12 +23,11 @@ from demo.present.figure import (
     LINE,
     NAMES,
     PLOT_HEIGHT,
-    TEXT,
     Pair,
     bars,
     directed,
     dressed,
-    error_bar,
+    mark_crossing,
     names_at_end,
     paired_bars,
     provenance,
@@ -177,12 +176,6 @@ def trace(result: RunResult, lang: Language) -> go.Figure:
     return dressed(figure, titled("chart_trace", unit, lang), source, told, left=44, right=right, plot=PLOT_HEIGHT)
 
 
-GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
-"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
-SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
-_SIGNS = ("●", "◆", "■", "▲", "✕")
-_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
-_LINES_HEIGHT = 300
 _LINES = {"eager": (EAGER, "solid", "━"), "cold": (COMPILED, "solid", "━"), "warm": (COMPILED, "dash", "┄")}
 """Colour, dashes and sign of a line of `break_even`."""
 
@@ -208,14 +201,12 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
     ends = {"eager": calls * eager} | {cache: cost + calls * compiled for cache, cost in costs.items()}
     scale, unit = scale_of(ends.values())
     high = max(ends.values()) * scale
-    packaged = compilation.package_bytes is not None
-    compiled_name = lang.plain("row_package").lower() if packaged else sentences.variant("compiled", lang)
     figure, named, told = go.Figure(), [], []
     for line, end in ends.items():
         colour, dash, sign = _LINES[line]
-        name = sentences.variant("eager", lang)
+        name = sentences.variant("eager" if line == "eager" else "compiled", lang)
         if line != "eager":
-            name = lang.listed([compiled_name, lang.plain(f"head_{sentences.cost_key(compilation, line)}")])
+            name = lang.listed([name, lang.plain(f"head_{sentences.cost_key(compilation, line)}")])
         figure.add_trace(
             go.Scatter(
                 name=name,
@@ -230,23 +221,13 @@ def break_even(result: RunResult, lang: Language) -> go.Figure | None:
         told.append(name)
     for even in crossings.values():
         at = even.calls or 0
-        last = calls if even.high is None else min(calls, even.high)
-        figure.add_trace(
-            go.Scatter(
-                name="break-even",
-                x=[at],
-                y=[(even.seconds or 0.0) * scale],
-                mode="markers",
-                marker={"color": TEXT, "size": 11, "line": {"width": 0}},
-                error_x=error_bar([max(0.0, last - at)], [max(0, at - (even.low or at))]),
-                hoverinfo="skip",
-            )
-        )
+        height = (even.seconds or 0.0) * scale
+        mark_crossing(figure, at, height, even.low or at, even.high, calls)
         told.append(sentences.calls_to_pay(even, lang))
         near = at < 0.3 * calls  # too near the axis for a name on its left
         figure.add_annotation(
             x=0 if near else at,
-            y=(even.seconds or 0.0) * scale,
+            y=height,
             text=directed(told[-1]),
             xanchor="left" if near else "right",
             xshift=6 if near else -10,
@@ -268,6 +249,13 @@ def _counted(sides: Iterable[Measurement | None], lang: Language) -> str:
 
 
 # The published tables
+
+GPU_COLOURS = ("#009E73", "#AA4499", "#6B7280", "#C0392B", "#8C6D1F")
+"""Contrast at least 3:1 on both backgrounds. With colour blindness they need `SHAPES` to be told apart."""
+SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
+_SIGNS = ("●", "◆", "■", "▲", "✕")
+_OPEN_SIGNS = ("○", "◇", "□", "△", "✕")
+_LINES_HEIGHT = 300
 
 
 def durations(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:

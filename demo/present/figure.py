@@ -147,6 +147,21 @@ def error_bar(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": list(above), "arrayminus": list(below), **line}
 
 
+def mark_crossing(figure: go.Figure, x: float, y: float, low: float, high: float | None, most: float) -> None:
+    """A point with the interval of its x; the line ends at `most`, also where `high` is not known."""
+    last = most if high is None else min(most, high)
+    figure.add_trace(
+        go.Scatter(
+            x=[x],
+            y=[y],
+            mode="markers",
+            marker={"color": TEXT, "size": 11},
+            error_x=error_bar([max(0.0, last - x)], [max(0.0, x - low)]),
+            hoverinfo="skip",
+        )
+    )
+
+
 def spread(heights: Sequence[float]) -> list[float]:
     """Pixels by which texts at these heights, each 20 pixels high, move up or down so that none overlap."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])

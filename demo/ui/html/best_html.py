@@ -14,7 +14,7 @@ from demo.core import format as fmt
 from demo.core.languages import Language
 from demo.core.spec import RunSpec
 from demo.present import sentences
-from demo.present.figure import LINE, TEXT, directed, dressed, error_bar, provenance, scale_of, titled
+from demo.present.figure import LINE, TEXT, directed, dressed, mark_crossing, provenance, scale_of, titled
 from demo.present.palette import COMPILED, EAGER
 from demo.sweep import best_words
 from demo.sweep.best_table import BestTable, Row
@@ -177,17 +177,8 @@ def _mark(figure: go.Figure, table: BestTable, most: float) -> bool:
     start = winner.first_answer("next") if winner is not None else None
     if crossed is None or winner is None or winner.seconds is None or start is None:
         return False
-    high = most if crossed.high is None else min(most, crossed.high)
-    figure.add_trace(
-        go.Scatter(
-            x=[crossed.calls],
-            y=[start + crossed.calls * winner.seconds],
-            mode="markers",
-            marker={"color": TEXT, "size": 11, "line": {"width": 0}},
-            error_x=error_bar([high - crossed.calls], [crossed.calls - crossed.low]),
-            hoverinfo="skip",
-        )
-    )
+    height = start + crossed.calls * winner.seconds
+    mark_crossing(figure, crossed.calls, height, crossed.low, crossed.high, most)
     return True
 
 
