@@ -44,22 +44,15 @@ def when_it_pays(result: RunResult, lang: Language) -> list[str]:
     if compiled is None:
         return []
     *others, _ = compiled.known_costs.items()
-    return [
-        lang.sentence(
-            _paid(result, seconds, lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds)), lang)
-        )
-        for cache, seconds in others
-    ]
-
-
-def _paid(result: RunResult, seconds: float, cost: str, lang: Language) -> str:
-    """`cost`, the text about a first call that takes `seconds`, and when it has paid for itself."""
-    even = result.break_even(seconds)
-    if even is None or outcome(result) in (None, "void", "unsure"):
-        return cost
-    if even.calls is None or outcome(result) != "faster":
-        return lang.composed("paid_never", cost=cost)
-    return lang.composed("paid_after", cost=cost, calls=calls_to_pay(even, lang))
+    texts, verdict = [], outcome(result)
+    for cache, seconds in others:
+        cost = lang.plain(f"cost_{cost_key(compiled, cache)}", time=fmt.start_time(seconds))
+        even = result.break_even(seconds)
+        if even is not None and verdict in ("faster", "slower", "same"):
+            pays = even.calls is not None and verdict == "faster"
+            cost = lang.composed("paid_after" if pays else "paid_never", cost=cost, calls=calls_to_pay(even, lang))
+        texts.append(lang.sentence(cost))
+    return texts
 
 
 def another_size(result: RunResult, lang: Language) -> Part | None:
@@ -99,15 +92,11 @@ def _size(inputs: AnotherSize, lang: Language) -> str:
     return lang.listed([batch, lang.plain_value(f"{inputs.width} × {inputs.height}")])
 
 
-MEMORY_DIFFERENCE = 0.02
-"""Peaks that differ by a smaller share are not shown."""
-
-
 def memory(result: RunResult, lang: Language) -> Part | None:
-    """The peaks of both variants; where the allocator held more of the GPU than it gave out, that as well."""
+    """The peaks of both variants, with what the allocator held of the GPU; None where they differ by less than 2 %."""
     sides = [(name, side) for _, name, side in variants(result, lang) if side.peak_memory_bytes]
     peaks = [side.peak_memory_bytes or 0 for _, side in sides]
-    if len(peaks) < 2 or max(peaks) <= (1 + MEMORY_DIFFERENCE) * min(peaks):
+    if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     lines = {lang.plain("head_peak"): list(map(fmt.size, peaks))}
     reserved = [side.peak_reserved_bytes or 0 for _, side in sides]
