@@ -1,9 +1,8 @@
-"""What Pillow draws: the typeface, a picture with boxes, masks and captions, and where captions overlap least."""
+"""What Pillow draws: the typeface, and a picture with boxes, masks and captions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -118,20 +117,16 @@ class Canvas:
         width = math.ceil(font.getlength(text)) + 2 * padding
         return _Chip(text, font, min(width, self.image.width), min(round(size * 1.4), self.image.height), padding)
 
-    def caption(self, chip: _Chip, places: Iterable[tuple[int, int]], colour: str) -> None:
-        """Draws the caption at the first place that overlaps no other, else where it overlaps least."""
-        best: tuple[int, Rect] | None = None
-        for x, y in places:
-            x = max(0, min(x, self.image.width - chip.width))
-            y = max(0, min(y, self.image.height - chip.height))
+    def caption(self, chip: _Chip, at: tuple[int, int], colour: str) -> None:
+        """Draws the caption at `at`, or as little below as lets it cover no other; over one where there is no room."""
+        width, height = self.image.size
+        x, first = max(0, min(at[0], width - chip.width)), max(0, min(at[1], height - chip.height))
+        for y in range(first, height - chip.height + 1, max(1, chip.height // 2)):
             rect = (x, y, x + chip.width, y + chip.height)
-            hidden = sum(overlap(rect, other) for other in self.taken)
-            if best is None or hidden < best[0]:
-                best = (hidden, rect)
-            if hidden == 0:
-                break
-        if best is not None and (best[0] == 0 or len(self.taken) < CAPTIONS):
-            self.paste(chip, best[1][:2], colour)
+            if not any(overlap(rect, other) for other in self.taken):
+                return self.paste(chip, (x, y), colour)
+        if len(self.taken) < CAPTIONS:
+            self.paste(chip, (x, first), colour)
 
     def paste(self, chip: _Chip, at: tuple[int, int], colour: str) -> None:
         pen = ImageDraw.Draw(self.image)
@@ -145,25 +140,6 @@ class Canvas:
     def note(self, text: str, colour: str = INK) -> None:
         chip = self.chip(text, None, self.font_size)
         self.paste(chip, (self.line, self.image.height - chip.height - self.line), colour)
-
-
-def around_box(rect: Rect, chip: _Chip) -> Iterator[tuple[int, int]]:
-    """Places for a box's caption, best first: on its upper edge, inside, at the other edges, then further down."""
-    left, top, right, bottom = rect[0], rect[1], rect[2] - chip.width + 1, rect[3] + 1
-    above, below = top - chip.height, bottom - chip.height
-    yield from ((left, above), (left, top), (right, above), (right, top))
-    yield from ((left, bottom), (left, below), (right, bottom), (right, below))
-    for step in range(1, 12):
-        yield from ((left, top + step * chip.height // 2), (right, top + step * chip.height // 2))
-        yield from ((left, above - step * chip.height // 2), (left, bottom + step * chip.height // 2))
-
-
-def around_point(point: tuple[int, int], chip: _Chip) -> Iterator[tuple[int, int]]:
-    """Places for a caption around a point, the nearest first."""
-    left, top = point[0] - chip.width // 2, point[1] - chip.height // 2
-    steps = [(x * chip.width // 4, y * chip.height // 2) for x in range(-8, 9) for y in range(-10, 11)]
-    for x, y in sorted(steps, key=lambda step: (math.hypot(*step), step)):
-        yield left + x, top + y
 
 
 def thickest_point(mask: np.ndarray) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from demo.core.languages import Language
 from demo.core.outputs import Box, ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.present import sentences, why_parts
-from demo.present.canvas import Canvas, around_box, around_point, thickest_point
+from demo.present.canvas import Canvas, thickest_point
 from demo.present.palette import CHANGED, INK, VARIANTS, Variant, label_colours
 from demo.ui.html.elements import drawn
 from demo.ui.look import source
@@ -201,7 +201,7 @@ def draw_boxes(
     size = canvas.caption_size(len(placed))
     for box, rect in placed:
         chip = canvas.chip(box.label, box.score, size)
-        canvas.caption(chip, around_box(rect, chip), colours[box.label])
+        canvas.caption(chip, (rect[0], rect[1] - chip.height), colours[box.label])
     return canvas.image
 
 
@@ -221,7 +221,8 @@ def draw_segments(preview: Image.Image, predictions: Mapping[str, Predictions], 
     size = canvas.caption_size(len(masks))
     for segment, mask in masks:
         chip = canvas.chip(_first_name(segment.label), segment.score, size)
-        canvas.caption(chip, around_point(thickest_point(mask), chip), colours[segment.label])
+        x, y = thickest_point(mask)
+        canvas.caption(chip, (x - chip.width // 2, y - chip.height // 2), colours[segment.label])
     return canvas.image
 
 
@@ -251,7 +252,7 @@ def difference(preview: Image.Image, info: ImageInfo, eager: Predictions, compil
     size = canvas.caption_size(len(placed))
     for name, box, rect in placed:
         chip = canvas.chip(f"only {name}: {box.label}", box.score, size)
-        canvas.caption(chip, around_box(rect, chip), VARIANTS[name])
+        canvas.caption(chip, (rect[0], rect[1] - chip.height), VARIANTS[name])
     return canvas.image
 
 
