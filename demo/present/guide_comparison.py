@@ -28,7 +28,7 @@ class GuideComparison:
 
     rows: tuple[PublishedRow, ...]
     sentences: tuple[str, ...]
-    """'On an A100 with torch 2.0.1 the guide saw 1.52×; here 1.61×.', one for each row."""
+    """'On an A100 with torch 2.0.1 the guide saw 1.52×.', one for each row."""
     ratio: float | None
     """This run's speed-up; None where none may be stated: out of memory, void, too noisy to tell, or no difference."""
     here: str
@@ -46,8 +46,7 @@ def compare_with_guide(result: RunResult, rows: Iterable[PublishedRow], lang: La
     if not answered or not nearest:
         return None
     ratio = result.speedup.ratio if result.speedup and sentences.outcome(result) in ("faster", "slower") else None
-    here = "" if result.void else sentences.speedup(result, lang)
-    texts = tuple(_sentence(row, result.spec, here, lang) for row in nearest)
+    texts = tuple(_sentence(row, result.spec, lang) for row in nearest)
     return GuideComparison(nearest, texts, ratio, _here(result, lang), tuple(_differences(result, nearest, lang)))
 
 
@@ -80,7 +79,7 @@ def _here(result: RunResult, lang: Language) -> str:
     return lang.sentence(lang.composed("chart_here_setting", setting=setting))
 
 
-def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> str:
+def _sentence(row: PublishedRow, spec: RunSpec, lang: Language) -> str:
     setting = [lang.plain("asked_batch", size=row.batch_size)] if row.batch_size != spec.batch_size else []
     setting += [lang.plain("beside_mode", mode=row.mode)] if row.mode != spec.mode else []
     return lang.composed(
@@ -89,7 +88,6 @@ def _sentence(row: PublishedRow, spec: RunSpec, here: str, lang: Language) -> st
         torch=lang.plain_value(row.torch),
         setting=lang.composed("beside_setting", setting=lang.listed(setting)) if setting else "",
         saw=sentences.out_of_memory(lang) if row.speedup is None else lang.plain_value(fmt.ratio(row.speedup)),
-        here=lang.composed("beside_saw_here", ratio=here) if here else "",
     )
 
 

@@ -48,7 +48,8 @@ def test_the_mode_is_taken_where_a_gpu_has_it_and_default_elsewhere() -> None:
 
 def test_words_name_gpu_and_version_and_both_speed_ups() -> None:
     sentences = found(run()).sentences
-    assert sentences[0] == "On the A100 with torch 2.0.1 the guide saw 1.23×; here 2.00×."
+    assert found(run()).here.startswith("Here: 2.00× (")
+    assert sentences[0] == "On the A100 with torch 2.0.1 the guide saw 1.23×."
     assert sentences[1].startswith("On the V100 with torch 2.0.1 the guide saw 1.75×")
 
 
@@ -56,7 +57,6 @@ def test_a_void_run_is_called_one_and_gives_no_ratio() -> None:
     result = run()
     void = found(ok_result(spec=result.spec, compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=2)))
     assert void.ratio is None and "recompiled while timed" in void.here
-    assert not any("here" in sentence for sentence in void.sentences)
 
 
 def test_where_there_is_nothing_to_compare_nothing_is_said() -> None:
