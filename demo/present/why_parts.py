@@ -126,9 +126,9 @@ def why(result: RunResult, lang: Language) -> Part | None:
     busy = [side.busy_share for side in measured]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in measured]
     counted = [side.profile and grouped(round(side.profile.kernels)) for side in measured]
-    lines = {
+    lines: dict[str, list[object]] = {
         lang.plain("head_launching"): list(map(_share, launching)),
-        lang.plain("head_operators" if not any(busy) else "head_kernels"): counted,
+        lang.plain("head_operators" if not any(busy) else "head_kernels"): list(counted),
         lang.plain("head_busy"): list(map(_share, busy)),
         lang.plain("head_roofline"): [_share(result.roofline_share(side)) for side in measured],
     }

@@ -145,7 +145,10 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
     cost = CompileCost(12.0, {"dynamo": 1.0, "inductor": 11.0})
     gpu = GpuSample(1.5e9, 1.9e9, 60.0, 250.0)
     throughput = BackToBack(100, 0.5, 50.0)
-    result = ok_result(eager=Measurement((0.01,) * 8, (0.0042,) * 3, (1.0,), 4), compiled=measurement(0.005))
+    eager, compiled = (
+        Measurement((wall,) * 8, (gpu,) * 3, (1.0,), 4) for wall, gpu in ((0.01, 0.0042), (0.005, 0.0025))
+    )
+    result = ok_result(eager=eager, compiled=compiled)
     result = dataclasses.replace(
         result,
         eager=dataclasses.replace(
@@ -169,7 +172,7 @@ def test_every_figure_of_a_full_result_has_its_line() -> None:
     )
     told = " ".join(re.sub(r"<[^>]+>", " ", results.whole(result, ENGLISH)).split())
     for text in (
-        "launching kernels 58 % –",
+        "launching kernels 58 % 50 %",
         "images/s, back to back 200 –",
         "energy for each 0.5 J –",
         "filled cache, by run earlier",

@@ -308,7 +308,7 @@ def test_a_crossing_carries_its_interval() -> None:
     times = tuple(0.006 * (1 + 0.1 * (place // 4 % 4)) for place in range(48))
     result = full_result(compiled=dataclasses.replace(measurement(0.006), wall_seconds=times))
     even = result.break_even(31.2)
-    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.name == "break-even")
+    mark = next(part for part in charts.break_even(result, ENGLISH).data if part.mode == "markers")
     assert even is not None and None not in (even.low, even.high, even.calls)
     assert (mark.x[0] - mark.error_x.arrayminus[0], mark.x[0] + mark.error_x.array[0]) == (even.low, even.high)
 
