@@ -259,7 +259,7 @@ def test_a_core_that_is_busy_from_the_start_gets_no_thread_unless_asked_for(
 ) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    monkeypatch.setattr(machine_probe, "usable_cores", lambda: 2)
+    monkeypatch.setattr("demo.core.machine.usable_cores", lambda: 2)
     result = result_of(**asked)
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     told = "Cores that others keep busy: 1 of 2. Threads used for the timing: 1." in result.warnings
