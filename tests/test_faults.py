@@ -444,15 +444,6 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(
     assert history.count() == stored
 
 
-def test_a_full_disk_under_the_hub_cache_is_told_with_the_way_out() -> None:
-    from demo.backend import load_errors
-
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/blob")
-    told = str(load_errors.refusal("stub/good", full))
-    assert "The Hugging Face cache cannot take stub/good: No space left on device" in told
-    assert "HF_HOME" in told and "secret" not in told
-
-
 def test_a_damaged_bundled_checkpoint_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 

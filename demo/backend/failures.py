@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import torch
 
 from demo.backend import compilation, own_model
-from demo.backend.load_errors import NOT_WRITTEN
 from demo.core import format as fmt
 from demo.core import refusals
 from demo.core.catalog import own_model_parts
+from demo.core.errors import NO_ROOM
 from demo.core.languages import ENGLISH
 from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
@@ -25,6 +26,7 @@ REMEDIES = {
     "time": AGAIN,
     "check": AGAIN,
 }
+NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
 convolution whose workspace does not fit."""

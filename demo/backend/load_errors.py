@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +16,13 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
-from safetensors import SafetensorError
 
 from demo.core import catalog
 from demo.core import format as fmt
-from demo.core.errors import NO_ROOM, BadInput
+from demo.core.errors import BadInput
 
 OTHER = "choose another checkpoint"
-NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 NO_ANSWER = (TimeoutError, ConnectionError, LocalEntryNotFoundError)
-DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 
 
 class CannotLoad(BadInput):
@@ -69,33 +63,23 @@ def refusal(checkpoint: str, error: BaseException) -> BadInput:
         what = f"A file of {name}, which ships with this project, is damaged or missing."
         return CannotLoad(what, "Get the project's folder assets again.")
     causes = tuple(_causes(error))
+    # The catalogue has a config for each of its checkpoints.
+    other = f"or {OTHER}." if entry is None else "or choose weights: random, which times its architecture all the same."
+    change = {} if entry is None else {"weights": "random"}
+    if any(isinstance(cause, GatedRepoError) for cause in causes):
+        login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
+        return CannotLoad(f"{name} is gated on the Hub.", f"{login}, {other}", **change)
+    if any(isinstance(cause, RepositoryNotFoundError) for cause in causes):
+        what = f"{name} was not found on the Hub, or is private."
+        return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
     for cause in causes:
-        if isinstance(cause, GatedRepoError):
-            login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
-            return _or_random_weights(f"{name} is gated on the Hub.", f"{login}, or", checkpoint)
-        if isinstance(cause, RepositoryNotFoundError):
-            what = f"{name} was not found on the Hub, or is private."
-            return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
         if isinstance(cause, HfHubHTTPError) and not isinstance(cause, EntryNotFoundError):
-            status = cause.response.status_code if cause.response is not None else "an error"
-            return CannotLoad(f"The Hub answered {status} for {name}.", f"Try again later, log in, or {OTHER}.")
-        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and not catalog.is_folder(checkpoint):
-            what = f"The Hugging Face cache cannot take {checkpoint}: {os.strerror(cause.errno)}."
-            return CannotLoad(what, "Make room and allow writing there, or set HF_HOME to another folder.")
+            what = f"The Hub answered {cause.response.status_code} for {name}."
+            return CannotLoad(what, f"Try again later, log in, or {OTHER}.")
     if any(isinstance(cause, NO_ANSWER) or type(cause).__module__.startswith("http") for cause in causes):
         what = f"The Hub cannot be reached and {name} is not complete in the local cache."
-        return _or_random_weights(what, "Try again later, or", checkpoint)
-    if any(isinstance(cause, DAMAGED) for cause in causes):
-        return CannotLoad(f"A file of {name} is damaged and cannot be read.", "Download or write the checkpoint again.")
+        return CannotLoad(what, f"Try again later, {other}", **change)
     return BadInput(f"{name} could not be loaded: {_reason(error)}. {OTHER.capitalize()}.")
-
-
-def _or_random_weights(what: str, remedy: str, checkpoint: str) -> CannotLoad:
-    """A refusal that offers random weights, where the config ships with the project."""
-    if catalog.find(checkpoint) is None:
-        return CannotLoad(what, f"{remedy} {OTHER}.")
-    timed = "choose weights: random, which times its architecture all the same."
-    return CannotLoad(what, f"{remedy} {timed}", weights="random")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import torch
 import transformers
 
-from demo.backend import model_config, model_limits, model_task, settings
+from demo.backend import model_config, model_limits, settings
 from demo.backend.load_errors import OTHER, in_sentences, named
-from demo.backend.model_config import Source
+from demo.backend.model_config import MAX_LABEL, Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
@@ -23,6 +24,20 @@ SEED = 0
 """Random weights are the same in every run."""
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that no prediction depends on: Mask2Former's backbone norms its stages instead."""
+CANDIDATES = {
+    "image-classification": (transformers.AutoModelForImageClassification,),
+    "object-detection": (
+        transformers.AutoModelForObjectDetection,
+        transformers.AutoModelForZeroShotObjectDetection,
+    ),
+    TEXT_GENERATION: (transformers.AutoModelForCausalLM,),
+    "image-segmentation": (
+        transformers.AutoModelForSemanticSegmentation,
+        transformers.AutoModelForUniversalSegmentation,
+    ),
+}
+TEXT_MODELS = ("owlvit", "owlv2")
+"""Zero-shot detectors whose queries are a list of short texts; other ones join the queries in their own ways."""
 
 
 @dataclass
@@ -50,21 +65,67 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
             model_limits.refuse_large_files(source)
             model_limits.refuse_pickled_parts(source)
         config = model_config.read(source)
-        checkpoint = entry or model_task.describe(spec, config)
+        checkpoint = entry or _described(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
         if entry is None:
             model_limits.refuse_large_model(kind, config, spec.checkpoint)
         model, missing = _model(spec, kind, source, config)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
-        tokenizer = _tokenizer(source, config) if reads_text and _has_tokenizer(spec, entry) else None
+        # A bundled checkpoint's tokenizer lies at hand with random weights, too.
+        has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
+        tokenizer = _tokenizer(source, config) if reads_text and has_tokenizer else None
         processor = _processor(source, config) if spec.sees_picture else None
         model_limits.refuse_large_inputs(processor, spec.checkpoint)
-        warnings = _missing_weights(missing)
+        # What a checkpoint lacks, transformers initialises at random.
+        names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
+        warnings = [ENGLISH.plain("caveat_missing_weights", count=len(names), first=names[0])] if names else []
         if spec.task == "image-segmentation" and checkpoint.segmentation is None:
             checkpoint = dataclasses.replace(checkpoint, segmentation="semantic")
             warnings.append(ENGLISH.plain("caveat_segmentation", checkpoint=named(spec.checkpoint)))
     model = model.to(device, memory_format=settings.memory_format_of(spec)).eval()
     return Loaded(model, processor, tokenizer, checkpoint, warnings)
+
+
+def _described(spec: RunSpec, config: Any) -> Checkpoint:
+    """A catalogue entry for a checkpoint that somebody named, from its config.
+
+    Raises BadInput for another task, and where the checkpoint was saved from another class, so that its head for this
+    task would be random.
+    """
+    architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
+    for candidate in CANDIDATES[spec.task]:
+        auto_class, classes = candidate.__name__, candidate._model_mapping.get(type(config), ())
+        classes = classes if isinstance(classes, tuple) else (classes,)
+        fits = bool(classes) if not architectures else any(one.__name__ in architectures for one in classes)
+        if fits and ("ZeroShot" not in auto_class or config.model_type in TEXT_MODELS):
+            break
+    else:
+        what = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
+        raise BadInput(
+            f"{named(spec.checkpoint)} is a {what}, which does not do {spec.task.replace('-', ' ')} here. "
+            "Choose another task, or a checkpoint of this task."
+        )
+    segmentation = None
+    if spec.task == "image-segmentation":
+        # A universal model does all three; its config does not say for which it was trained, its name often does.
+        name = re.split(r"[/\\]", spec.checkpoint)[-1]
+        segmentation = catalog.segmentation_in(name) if "Universal" in auto_class else "semantic"
+    takes_text = config.model_type in TEXT_MODELS
+    if takes_text and not spec.text:
+        raise BadInput(catalog.TEXT_MISSING.format(checkpoint=spec.checkpoint))
+    return Checkpoint(
+        id=spec.checkpoint,
+        task=spec.task,
+        family=config.model_type,
+        title=spec.checkpoint,
+        revision=None,
+        input_size=catalog.NO_PICTURE,
+        parameters=0,
+        licence="unknown",
+        auto_class=auto_class,
+        segmentation=segmentation,
+        takes_text=takes_text,
+    )
 
 
 def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, Iterable[str]]:
@@ -86,19 +147,6 @@ def _model(spec: RunSpec, kind: Any, source: Source, config: Any) -> tuple[Any, 
         **source.options,
     )
     return model, report["missing_keys"]
-
-
-def _missing_weights(missing: Iterable[str]) -> list[str]:
-    """A warning where the checkpoint lacks weights, which transformers then initialises at random."""
-    names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
-    if not names:
-        return []
-    return [ENGLISH.plain("caveat_missing_weights", count=len(names), first=names[0])]
-
-
-def _has_tokenizer(spec: RunSpec, entry: Checkpoint | None) -> bool:
-    """A bundled checkpoint's lies at hand with random weights, too."""
-    return spec.weights == "pretrained" or (entry is not None and entry.bundled)
 
 
 def _tokenizer(source: Source, config: Any) -> Any:
