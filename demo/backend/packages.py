@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,47 +22,14 @@ from torch._inductor import cpp_builder
 from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 
-from demo.backend import compilation, timing
-from demo.backend.workload import Variant, Workload
-from demo.core.measurement import Compilation, CompileCost
+from demo.backend.workload import Workload
 
 
-@dataclass(frozen=True)
-class Package:
-    """A .pt2 file, and what building it cost."""
-
-    path: Path
-    export_seconds: float
-    """torch.export: the model to a graph."""
-    build_seconds: float
-    """AOTInductor: the graph to a library, with the weights beside it."""
-
-
-def variant(
-    workload: Workload, path: Path, folder: Path, warm_up: Callable[[timing.Call], list[float]]
-) -> tuple[Variant, Compilation]:
-    """Builds a package at `path`, loads it and warms it up; and what that cost.
-
-    The seconds are those of a machine that has built nothing like it before: `folder` becomes the compile cache, in
-    which AOTInductor looks for nothing and leaves the weights.
-    """
-    compilation.use_empty_cache(folder)
-    built = build(workload, path)
-    started = time.perf_counter()
-    model = load(path)
-    loaded = time.perf_counter() - started
-    call = workload.call(model)
-    first_run, *more = warm_up(call)
-    parts = {"export": built.export_seconds, "build": built.build_seconds, "load": loaded, "first run": first_run}
-    cost = CompileCost(sum(parts.values()), parts)
-    told = Compilation(cost.first_call_seconds, "cold", graphs=1, cold=cost, package_bytes=path.stat().st_size)
-    return Variant(call, [cost.first_call_seconds, *more], model), told
-
-
-def build(workload: Workload, path: Path) -> Package:
+def build(workload: Workload, path: Path) -> dict[str, float]:
     """Exports the model for this batch and builds a package of it at `path`. Raises what torch.export raises.
 
-    With dynamic "on" every dimension of the inputs may change where the model allows it.
+    With dynamic "on" every dimension of the inputs may change where the model allows it. Returns the seconds of torch's
+    two steps: 'export', the model to a graph, and 'build', that to a library with the weights beside it.
     """
     spec, batch, shapes = workload.spec, workload.batch, None
     if spec.dynamic == "on":
@@ -78,7 +44,7 @@ def build(workload: Workload, path: Path) -> Package:
     configs = {**torch._inductor.list_mode_options(spec.mode), "aot_inductor.metadata": noted, **checks}
     with _no_executable_stack():
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
-    return Package(path, exported - started, time.perf_counter() - exported)
+    return {"export": exported - started, "build": time.perf_counter() - exported}
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from demo.backend import models, predictions, timing
-from demo.backend.workload import Change, OtherSize, Workload
+from demo.backend.workload import Workload
 from demo.core import images
 from demo.core.errors import BadInput
 from demo.core.outputs import EndToEnd, Predictions
@@ -46,16 +46,14 @@ class PictureWorkload(Workload):
         """The inputs repeated to a batch, on the device."""
         return predictions.to_batch(self.inputs, self.spec, self.device)
 
-    def of_other_sizes(self) -> Iterator[OtherSize]:
+    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
         """Another batch size and, where the model's input follows the picture, the picture in other proportions."""
-        others: list[tuple[Change, PictureWorkload]] = [
-            ("batch size", replace(self, spec=self.with_other_batch)),
-            ("picture", replace(self, picture=in_other_proportions(self.picture))),
-        ]
-        for changed, other in others:
-            height, width = other.inputs["pixel_values"].shape[-2:]
-            if changed == "batch size" or (height, width) != self.inputs["pixel_values"].shape[-2:]:
-                yield OtherSize(changed, other, height=height, width=width)
+        own = self.inputs["pixel_values"].shape[-2:]
+        yield replace(self, spec=self.with_other_batch), {"changed": "batch size", "height": own[0], "width": own[1]}
+        other = replace(self, picture=in_other_proportions(self.picture))
+        height, width = other.inputs["pixel_values"].shape[-2:]
+        if (height, width) != own:
+            yield other, {"changed": "picture", "height": height, "width": width}
 
     def find(self, outputs: Any) -> Any:
         """What the outputs show of the first picture of the batch: a tuple of Label, Box or Mask."""

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from torch.profiler import ProfilerActivity, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend import compilation, timing
-from demo.backend.workload import Variants, Workload, tensors
-from demo.core.measurement import Kernel, Measurement, Profile, Roofline
-from demo.core.result import RunResult
+from demo.backend import timing
+from demo.backend.workload import Workload, tensors
+from demo.core.measurement import Kernel, Profile, Roofline
 from demo.core.spec import RunSpec
 
 Call = Callable[[], Any]
@@ -49,32 +47,6 @@ as many: launch and wait take some 10 us."""
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
     return spec.profile == "on" or (spec.profile == "auto" and device.type == "cuda")
-
-
-def explained(
-    result: RunResult, workload: Workload, variants: Variants, trace: Path | None
-) -> tuple[RunResult, list[str]]:
-    """The result with its profiles and its roofline, and warnings: what fails here costs no other figure.
-
-    `trace` is as in `profiles`.
-    """
-    warnings = []
-    calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
-    try:
-        found = profiles(calls, workload.device, trace)
-        eager = _profiled(result.eager, found["eager"])
-        result = replace(result, eager=eager, compiled=_profiled(result.compiled, found["compiled"]))
-    except Exception as error:
-        warnings.append(f"The profiler gave nothing: {compilation.first_line(error)}.")
-    try:
-        result = replace(result, roofline=roofline(workload))
-    except Exception as error:
-        warnings.append(f"The roofline could not be measured: {compilation.first_line(error)}.")
-    return result, warnings
-
-
-def _profiled(timed: Measurement | None, profile: Profile) -> Measurement | None:
-    return None if timed is None else replace(timed, profile=profile)
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:

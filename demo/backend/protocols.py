@@ -1,20 +1,23 @@
 """A run's two protocols around the functions of `timing`: what is told and looked at between the timed calls.
 
-`both_timed` is the interleaved protocol for what is timed after them: a text model's prompt, another input size.
+`both_timed` is the interleaved protocol for what is timed after them: a text model's prompt, other input sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from demo.backend import failures, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.monitor import Observer
 from demo.backend.workload import Variants, Workload
-from demo.core.measurement import Measurement
+from demo.core.measurement import AnotherSize, Measurement
 from demo.core.spec import PUBLISHED_CALLS, RunSpec
 
+OTHER_SIZE_CALLS = 24
+"""Timed calls of each variant with another size."""
 Look = Callable[[], None]
 """Looks at the machine between two timed calls; raises `CoreTaken` to break the timing off."""
 
@@ -97,3 +100,26 @@ def both_timed(
     samples = timing.time_interleaved(eager, compiled, workload.clock, plan, half, lambda _: None)
     control = samples.measurement("control") if samples.control else None
     return samples.measurement("eager", eager_warmup), samples.measurement("compiled", warmup), control
+
+
+def other_sizes(workload: Workload, variants: Variants, log: CompileLog) -> Iterator[AnotherSize]:
+    """Both variants called with inputs of other sizes, after the timing: one at a time, as it is measured.
+
+    Covered: the first call, which may compile again, and the steady latencies. Not covered: a third size, which needs
+    no further compile where dynamo took the second as a reason to compile for any size.
+    """
+    plan = timing.Plan(iterations=OTHER_SIZE_CALLS)
+    for other, size in workload.of_other_sizes():
+        compiled, eager = other.call(variants.compiled.model), other.call(workload.model)
+        recompiles, fallbacks = len(log.recompiles), len(log.fallbacks)
+        first = workload.clock.time(compiled)
+        eager_times, compiled_times, _ = both_timed(workload, eager, compiled, log, plan)
+        yield AnotherSize(
+            batch_size=other.spec.batch_size,
+            first_call_seconds=first,
+            recompiles=len(log.recompiles) - recompiles,
+            fallbacks=len(log.fallbacks) - fallbacks,
+            eager=eager_times,
+            compiled=replace(compiled_times, warmup_seconds=(first, *compiled_times.warmup_seconds)),
+            **size,
+        )

@@ -12,13 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from demo.backend import (
-    another_size,
     caveats,
     compilation,
     compile_model,
@@ -42,7 +41,7 @@ from demo.backend.workload import Eager, Variant, Variants, Workload
 from demo.core import cores, images, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
-from demo.core.measurement import Compilation, Measurement, StartUp
+from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import RunSpec
 
@@ -50,16 +49,6 @@ SECONDS_A_TENSOR = 0.08
 """Rough cost of a cold compile by the number of a model's parameter tensors, only for the time left."""
 MAX_RESTARTS = 2
 """Times that a timing is begun anew because other programs took a core."""
-
-
-class CompiledVariants(NamedTuple):
-    """What the phase 'compile' makes."""
-
-    compiled: Variant
-    compilation: Compilation | None = None
-    """What was compiled, where the log will not tell it."""
-    with_break: Variant | None = None
-    """The compiled model with added graph breaks, where the spec asks for it."""
 
 
 class Run:
@@ -99,7 +88,7 @@ class Run:
                 together = lost_outputs is None
                 if together:
                     with self.figures_kept():
-                        self.result = workload.time_more(variants, self.result, self.log, self.events)
+                        self.keep(**workload.time_more(variants, self.log, self.events))
                 with self.figures_kept():
                     self.examine(workload, variants, observer, together)
                 with self.figures_kept():
@@ -111,7 +100,7 @@ class Run:
                     with self.figures_kept():
                         self.try_another_size(workload, variants)
                 with self.figures_kept():
-                    self.result = workload.time_last(self.result, self.events)
+                    self.keep(**workload.time_last(self.result, self.events))
                 with self.figures_kept():
                     self.capture_before_eager(workload, eager)
                 self.compile_again(workload)
@@ -134,9 +123,10 @@ class Run:
         """Adds what is known now to the result."""
         self.result = replace(self.result, **known)
 
-    def keep_environment(self, **known: Any) -> None:
-        if self.result.environment is not None:
-            self.keep(environment=replace(self.result.environment, **known))
+    def add_to(self, part: str, **known: Any) -> None:
+        """Adds what is known now to a part of the result, such as its environment, where there is one."""
+        if (found := getattr(self.result, part)) is not None:
+            self.keep(**{part: replace(found, **known)})
 
     def fail(self, status: Status, failure: Failure) -> None:
         self.keep(status=status, failure=failure)
@@ -156,7 +146,7 @@ class Run:
         workload = self.load()
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
-        self.keep_environment(settings=settings.in_force(workload.model, workload.batch))
+        self.add_to("environment", settings=settings.in_force(workload.model, workload.batch))
         if self.import_seconds is not None:
             self.keep(start_up=StartUp(self.import_seconds, time.perf_counter() - started))
         if workload.device.type == "cpu":
@@ -178,7 +168,7 @@ class Run:
 
     def give_way(self, workload: Workload, free_cores: int | None) -> None:
         gave_way = settings.give_way(self.spec, workload.device, free_cores)
-        self.keep_environment(threads=torch.get_num_threads(), free_cores=free_cores)
+        self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
         if gave_way and self.result.environment is not None and self.result.environment.gave_way:
             self.disturbed = True
             self.warnings.append(caveats.of_cores(self.result.environment))
@@ -218,24 +208,40 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compilation.remove_unfinished(Path(cache_dir()))
-        made = self.build(workload) if self.spec.compiler == "aot" else self.compile_in_process(workload)
+        told = with_break = None
+        if self.spec.compiler == "aot":
+            compiled, told = self.build(workload)
+        else:
+            compiled, with_break = self.compile_in_process(workload)
         again, fit_together = eager.warmup, True
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         except Exception as error:
             fit_together = failures.raised_unless_out_of_memory(error)
-        return Variants(eager, made.compiled, again, fit_together, made.compilation, made.with_break)
+        return Variants(eager, compiled, again, fit_together, told, with_break)
 
-    def build(self, workload: Workload) -> CompiledVariants:
+    def build(self, workload: Workload) -> tuple[Variant, Compilation]:
+        """Builds a package, loads it and warms it up; and what that cost.
+
+        The seconds are those of a machine that has built nothing like it before: its folder becomes the compile cache,
+        in which AOTInductor looks for nothing and leaves the weights.
+        """
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         self.package = Path(self.job.package or folder / "model.pt2")
+        compilation.use_empty_cache(folder)
+        parts = packages.build(workload, self.package)
+        started = time.perf_counter()
+        model = packages.load(self.package)
+        parts["load"] = time.perf_counter() - started
+        call = workload.call(model)
+        times = self.warm_up("compiled", call, workload, first_call_ended=self.log.first_call_ended)
+        parts["first run"] = times[0]
+        cost = CompileCost(sum(parts.values()), parts)
+        size = self.package.stat().st_size
+        told = Compilation(cost.first_call_seconds, "cold", graphs=1, cold=cost, package_bytes=size)
+        return Variant(call, [cost.first_call_seconds, *times[1:]], model), told
 
-        def warm_up(call: timing.Call) -> list[float]:
-            return self.warm_up("compiled", call, workload, first_call_ended=self.log.first_call_ended)
-
-        return CompiledVariants(*packages.variant(workload, self.package, folder, warm_up))
-
-    def compile_in_process(self, workload: Workload) -> CompiledVariants:
+    def compile_in_process(self, workload: Workload) -> tuple[Variant, Variant | None]:
         """With added graph breaks first the model with them, then the one without.
 
         The other way round dynamo would compile the model without them again in the timing. So its first call comes
@@ -256,10 +262,11 @@ class Run:
             self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
-        return CompiledVariants(compiled, with_break=with_break)
+        return compiled, with_break
 
-    def compilation(self, workload: Workload, compiled: Variant) -> Compilation:
-        return self.log.compilation(self.spec, workload.device, compiled.warmup[0])
+    def compilation(self, workload: Workload, variants: Variants) -> Compilation:
+        first_call = variants.compiled.warmup[0]
+        return variants.compilation or self.log.compilation(self.spec, workload.device, first_call)
 
     # Time
 
@@ -321,9 +328,9 @@ class Run:
 
         What is told of the compile, its cost included, stays that of the first one.
         """
-        first = variants.compilation or self.compilation(workload, variants.compiled)
+        first = self.compilation(workload, variants)
         settings.give_way(self.spec, workload.device, threads)
-        self.keep_environment(threads=threads, free_cores=threads)
+        self.add_to("environment", threads=threads, free_cores=threads)
         self.disturbed = True
         self.warnings.append(caveats.timed_again(threads))
         self.events.doing("fewer_threads", 0.5, phase="time")
@@ -334,7 +341,7 @@ class Run:
 
         aot, with_break = self.spec.compiler == "aot", variants.with_break
         with_break = with_break and again("compiled with the added graph break", with_break)  # first, as above
-        compiled = self.build(workload).compiled if aot else again("compiled", variants.compiled)
+        compiled = self.build(workload)[0] if aot else again("compiled", variants.compiled)
         eager = self.warm_up("eager", variants.eager.call, workload)
         return replace(variants, compilation=first, compiled=compiled, with_break=with_break, eager_warmup_again=eager)
 
@@ -366,12 +373,11 @@ class Run:
             self.keep(with_break=samples.measurement("with_break", variants.with_break.warmup))
 
     def keep_compiled(self, workload: Workload, variants: Variants, samples: timing.Samples) -> None:
-        compiled = variants.compilation or self.compilation(workload, variants.compiled)
-        recompiles = self.log.events() - self.events_before_timing
         self.keep(
-            compilation=replace(compiled, recompiles_while_timing=recompiles),
+            compilation=self.compilation(workload, variants),
             compiled=samples.measurement("compiled", variants.compiled.warmup),
         )
+        self.add_to("compilation", recompiles_while_timing=self.log.events() - self.events_before_timing)
 
     # Examine and check
 
@@ -411,15 +417,19 @@ class Run:
         if not profiling.wanted(self.spec, workload.device):
             return
         self.events.doing("explain", 0.94)
-        trace = Path(self.job.trace) if self.job.trace else None
-        self.result, warnings = profiling.explained(self.result, workload, variants, trace)
-        self.warnings += warnings
+        calls = {"eager": variants.eager.call, "compiled": variants.compiled.call}
+        with self.figures_kept("The profiler gave nothing"):
+            trace = Path(self.job.trace) if self.job.trace else None
+            for name, profile in profiling.profiles(calls, workload.device, trace).items():
+                self.add_to(name, profile=profile)
+        with self.figures_kept("The roofline could not be measured"):
+            self.keep(roofline=profiling.roofline(workload))
 
     def try_another_size(self, workload: Workload, variants: Variants) -> None:
         if not self.spec.another_size:
             return
         self.events.doing("another_size", 0.945)
-        for one in another_size.measured(workload, variants, self.log):
+        for one in protocols.other_sizes(workload, variants, self.log):
             self.keep(another_sizes=(*self.result.another_sizes, one))
 
     def capture_before_eager(self, workload: Workload, eager: Eager) -> None:
@@ -430,7 +440,7 @@ class Run:
             return
         self.events.doing("capture", 0.95)
         first = graph_breaks.captured_otherwise(eager.untouched, workload, self.log.first_capture)
-        self.keep(compilation=replace(compiled, compiled_first=first))
+        self.add_to("compilation", compiled_first=first)
 
     def compile_again(self, workload: Workload) -> None:
         """The first call once more in a further process: from the cache of this run's own, or from its package."""
@@ -442,7 +452,7 @@ class Run:
         spec = replace(self.spec, threads=known.threads) if workload.device.type == "cpu" else self.spec
         try:
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
-            self.keep(compilation=replace(compiled, warm=warm))
+            self.add_to("compilation", warm=warm)
         except (RuntimeError, OSError, ValueError) as error:
             source = "the package" if self.package is not None else "the filled cache"
             self.warnings.append(f"The first call from {source} could not be measured: {error}.")

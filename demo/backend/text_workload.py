@@ -1,7 +1,7 @@
 """A causal language model that answers a prompt over a static cache, token by token.
 
 A call is one step of the decoding: a token in, the next one out, greedily. Eager and compiled take turns over one cache
-and one place in it. The prompt's own call, the prefill, is timed apart: see `demo.backend.prefill`.
+and one place in it. The prompt's own call, the prefill, is timed apart, and so is the whole answer by generate().
 
 Covered: one prompt, repeated to a batch; keys and values of full and of sliding attention whose window holds prompt and
 answer. Not covered: models that keep another state, padding, sampling, and an answer that ends before its last token.
@@ -9,6 +9,7 @@ answer. Not covered: models that keep another state, padding, sampling, and an a
 
 from __future__ import annotations
 
+import functools
 import re
 import zlib
 from collections.abc import Iterator
@@ -21,21 +22,25 @@ import torch._inductor.config
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
-from demo.backend import compilation, failures, models, prefill, timing
+from demo.backend import compilation, failures, models, protocols, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
 from demo.backend.load_errors import OTHER, named
 from demo.backend.picture_workload import CPU_CLOCK
-from demo.backend.workload import Batch, Change, OtherSize, Variants, Workload
+from demo.backend.workload import Batch, Variant, Variants, Workload
 from demo.core.errors import BadInput
-from demo.core.measurement import Generation
+from demo.core.measurement import Generation, Prefill
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import MAX_TOKENS, MIN_TOKENS, RunSpec
 
 COMPARED_TOKENS = 64
 """Tokens of an answer whose logits are compared. A vocabulary has up to some 260,000 words, each with a logit."""
-KEY_VALUE_LAYERS = ("full_attention", "sliding_attention", "chunked_attention")
+SHARE = 0.25
+"""The prefill's share of the time for the steps, which are what most of an answer's time goes into."""
+LONGEST_ANSWER = 10.0
+"""Seconds of eager's answer beyond which generate() is left out: it takes as long, three times over."""
+GENERATE_CALLS = 3
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far a step over the cache may be from a call without one, as a share of the largest logit."""
 
@@ -216,18 +221,49 @@ class TextWorkload(Workload):
             postprocess_seconds=timing.median_of_few(lambda: tokenizer.decode(outputs["tokens"]), CPU_CLOCK),
         )
 
-    def time_more(self, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
-        """The result with the prompt's figures, and what is known of the cache."""
+    def time_more(self, variants: Variants, log: CompileLog, events: Events) -> dict[str, Any]:
+        """The prefill of both variants in turns, and what is known of the cache. They are compiled by now."""
         events.doing("prefill", 0.85, phase="time")
+
+        def call(variant: Variant) -> timing.Call:
+            return lambda: self.decoding.prefill(variant.model)
+
+        plan = timing.Plan.of(self.spec, variants.compiled.warmup[0])
+        plan = replace(plan, max_seconds=plan.max_seconds * SHARE, longest_seconds=plan.longest_seconds * SHARE)
+        both = protocols.both_timed(self, call(variants.eager), call(variants.compiled), log, plan)
         tokens = self.ids.shape[1]
         asked = Generation(tokens, tokens + self.spec.tokens, self.decoding.bytes())
-        both = prefill.timed(self, self.decoding.prefill, variants, log)
-        return replace(result, prefill=both, generation=asked)
+        return {"prefill": Prefill(*both), "generation": asked}
 
-    def time_last(self, result: RunResult, events: Events) -> RunResult:
-        return prefill.with_generate(self, self.decoding.prompt, result, events)
+    def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
+        """transformers' own generate(), where its answer does not take too long.
 
-    def of_other_sizes(self) -> Iterator[OtherSize]:
+        The compile that it does by itself, on a GPU, stays in the process, so nothing is measured in it afterwards.
+        """
+        answer = result.answer_seconds
+        if result.generation is None or answer is None or answer[0] > LONGEST_ANSWER:
+            return {}
+        events.doing("generate", 0.948)
+        plain = self.generate_seconds(disable_compile=True)
+        automatic = self.generate_seconds(disable_compile=False) if self.device.type == "cuda" else None
+        return {"generation": replace(result.generation, generate_seconds=plain, automatic_seconds=automatic)}
+
+    def generate_seconds(self, disable_compile: bool) -> float:
+        """Median seconds of generate() for the whole answer, after a call that is not counted."""
+        generate = functools.partial(
+            self.model.generate,
+            self.decoding.prompt,
+            attention_mask=torch.ones_like(self.decoding.prompt),
+            max_new_tokens=self.spec.tokens,
+            min_new_tokens=self.spec.tokens,
+            do_sample=False,
+            cache_implementation="static",
+            disable_compile=disable_compile,
+        )
+        generate()
+        return timing.median_of_few(generate, self.clock, GENERATE_CALLS, seconds=LONGEST_ANSWER)
+
+    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
         """A longer prompt in a cache of the same length, a cache twice as long, and another batch size."""
         spec, prompt = self.spec, self.ids.shape[1]
         places = prompt + spec.tokens
@@ -239,29 +275,21 @@ class TextWorkload(Workload):
             yield self._sized("cache", replace(spec, tokens=2 * spec.tokens), prompt)
         yield self._sized("batch size", self.with_other_batch, prompt)
 
-    def _sized(self, changed: Change, spec: RunSpec, prompt_tokens: int) -> OtherSize:
+    def _sized(self, changed: str, spec: RunSpec, prompt_tokens: int) -> tuple[Workload, dict[str, Any]]:
         ids = self.ids.repeat(1, -(-prompt_tokens // self.ids.shape[1]))[:, :prompt_tokens]
-        other = replace(self, spec=spec, ids=ids)
-        return OtherSize(changed, other, prompt_tokens=prompt_tokens, cache_tokens=prompt_tokens + spec.tokens)
+        tokens = {"prompt_tokens": prompt_tokens, "cache_tokens": prompt_tokens + spec.tokens}
+        return replace(self, spec=spec, ids=ids), {"changed": changed, "height": 0, "width": 0, **tokens}
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     """Raises BadInput for a model that does not decode over a static cache, and for a prompt that does not fit."""
     loaded = models.load(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
-    kinds = set(getattr(config, "layer_types", None) or KEY_VALUE_LAYERS)
-    if others := kinds - set(KEY_VALUE_LAYERS):
-        raise BadInput(
-            f"{named(spec.checkpoint)} keeps a state that is no cache of keys and values "
-            f"({', '.join(sorted(others))}), which is not timed here; {OTHER}."
-        )
     if loaded.tokenizer is not None:
         ids = tokenized(loaded.tokenizer, spec)
     else:
         ids = _made_up(spec.prompt, config.vocab_size)
     _check_length(config, ids.shape[1], spec)
-    if not 0 <= int(ids.min()) <= int(ids.max()) < config.vocab_size:
-        raise BadInput(f"The tokenizer of {named(spec.checkpoint)} knows words that its model lacks; {OTHER}.")
     workload = TextWorkload(spec, device, loaded.model, loaded, ids)
     _check_cache(workload)
     return workload
@@ -270,8 +298,9 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 def _check_cache(workload: TextWorkload) -> None:
     """Raises BadInput where the first step over the cache differs from a call without a cache.
 
-    So it does with an encoder, whose tokens see the later ones, with a model that ignores the cache, and with one whose
-    masks do not fit a cache that is longer than the text.
+    So it does with an encoder, whose tokens see the later ones, with a model that ignores the cache or keeps another
+    state, with one whose masks do not fit a cache that is longer than the text, and where it lacks the tokenizer's
+    words.
     """
     model, why = workload.model, ""
     try:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -69,20 +69,6 @@ class Variants:
     """What was compiled, where it had to be read before it was compiled again for fewer threads."""
     with_break: Variant | None = None
     """The compiled model with added graph breaks."""
-
-
-Change = Literal["batch size", "picture", "prompt", "cache"]
-
-
-@dataclass(frozen=True)
-class OtherSize:
-    changed: Change
-    workload: Workload
-    height: int = 0
-    width: int = 0
-    """Pixels of the model's input; 0 where it is no picture."""
-    prompt_tokens: int = 0
-    cache_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,14 +140,14 @@ class Workload(ABC):
         )
         return exact(**double)
 
-    def time_more(self, variants: Variants, result: RunResult, log: CompileLog, events: Events) -> RunResult:
-        """The result with further figures of eager and compiled, timed after their calls."""
-        return result
+    def time_more(self, variants: Variants, log: CompileLog, events: Events) -> dict[str, Any]:
+        """Further figures of eager and compiled for the result, timed after their calls."""
+        return {}
 
-    def time_last(self, result: RunResult, events: Events) -> RunResult:
-        """The result with what has to be timed after everything else, because it changes the process."""
-        return result
+    def time_last(self, result: RunResult, events: Events) -> dict[str, Any]:
+        """Figures for the result that have to be timed after everything else, because that changes the process."""
+        return {}
 
-    def of_other_sizes(self) -> Iterator[OtherSize]:
-        """Workloads over the same model whose inputs have other sizes."""
+    def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
+        """Workloads over the same model with inputs of other sizes, each with the size as fields of `AnotherSize`."""
         return iter(())

@@ -11,7 +11,7 @@ import tiny_vit
 import torch
 from PIL import Image
 
-from demo.backend import another_size, compile_model, predictions
+from demo.backend import compile_model, predictions, protocols
 from demo.backend.events import Events, Job
 from demo.backend.picture_workload import in_other_proportions
 from demo.backend.run_steps import Run
@@ -52,7 +52,7 @@ def test_another_size_is_called_after_the_timing_and_changes_no_other_figure(
     assert (picture.changed, picture.batch_size, picture.width, picture.height) == ("picture", 1, 32, batch.height)
     assert (batch.recompiles, picture.recompiles, batch.fallbacks) == (1, 1, 0)
     assert batch.first_call_seconds > batch.compiled.median_seconds
-    assert len(batch.eager.wall_seconds) == len(batch.compiled.wall_seconds) == another_size.ITERATIONS
+    assert len(batch.eager.wall_seconds) == len(batch.compiled.wall_seconds) == protocols.OTHER_SIZE_CALLS
     assert batch.eager.wall_seconds != batch.compiled.wall_seconds
     data = result.to_json()
     assert data["another_sizes"][0]["speedup"]["ratio"] == pytest.approx(batch.speedup.ratio)
