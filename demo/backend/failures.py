@@ -19,13 +19,6 @@ from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 
-REMEDIES = {
-    "load": ENGLISH.plain("remedy_checkpoint"),
-    "prepare": "Choose another image or checkpoint: the processor of this one could not prepare the picture.",
-    "warm up": ENGLISH.plain("remedy_eager"),
-    "time": AGAIN,
-    "check": AGAIN,
-}
 NOT_WRITTEN = (*NO_ROOM, errno.EACCES, errno.EPERM)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """In lower case: what allocators say, CUDA's and C++'s, Linux's, and that of cuBLAS and cuDNN; and what cuDNN says of a
@@ -34,29 +27,33 @@ convolution whose workspace does not fit."""
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
     """`result` is what is known so far: its spec, and its environment where the model was loaded."""
+    spec = result.spec
     if is_out_of_memory(error):
         return "out_of_memory", _out_of_memory(phase, result)
-    own = result.spec.task == OWN_MODEL
-    text = own_model.where(error, own_model_parts(result.spec.checkpoint)[0]) if own else compilation.first_line(error)
+    own = spec.task == OWN_MODEL
+    text = own_model.where(error, own_model_parts(spec.checkpoint)[0]) if own else compilation.first_line(error)
     if phase == "compile":
-        return "compile_failed", _compile_failed(text, result.spec)
-    remedy = REMEDIES[phase]
-    change: dict[str, Any] = {}
-    if phase == "time":
-        other, change = other_way_to_compile(result.spec)
-        remedy = f"{remedy} {other}"
-    elif own:
-        remedy = "The module must run eagerly with the inputs that your function returns: fix it, and run it again."
-        change = {} if result.spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
-    elif phase == "prepare" and not result.spec.sees_picture:
-        remedy = REMEDIES["load"]
-    elif phase == "warm up":
-        if result.spec.dtype in ("float32", "tf32"):
-            fits = ", or one whose preprocessor_config.json fits its config.json" if result.spec.sees_picture else ""
-            remedy = f"Choose another checkpoint{fits}."
-        else:
-            change = {"dtype": "float32"}
+        return "compile_failed", _compile_failed(text, spec)
+    remedy, change = _remedy(phase, spec)
     return "failed", Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}", remedy, change)
+
+
+def _remedy(phase: str, spec: RunSpec) -> tuple[str, dict[str, Any]]:
+    """What to do where a phase but the compile failed, and the settings that this names."""
+    if phase == "time":
+        other, change = other_way_to_compile(spec)
+        return f"{AGAIN} {other}", change
+    exact: dict[str, Any] = {} if spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
+    if spec.task == OWN_MODEL:
+        return (
+            "The module must run eagerly with the inputs that your function returns: fix it, and run it again.",
+            exact,
+        )
+    if phase == "warm up":
+        if exact:
+            return ENGLISH.plain("remedy_eager"), exact
+        return "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json.", {}
+    return AGAIN if phase == "check" else ENGLISH.plain("remedy_checkpoint"), {}
 
 
 def recompiled(events: int) -> Failure:
@@ -74,23 +71,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
-def raised_unless_out_of_memory(error: Exception) -> bool:
-    """False where memory ran out; raises every other error."""
-    if not is_out_of_memory(error):
-        raise error
-    return False
-
-
 def _out_of_memory(phase: str, result: RunResult) -> Failure:
     spec, environment = result.spec, result.environment
-    smaller = max(1, spec.batch_size // 4)
     where = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
-    own = spec.task == OWN_MODEL
-    change: dict[str, Any] = {"batch_size": smaller} if spec.batch_size > 1 else {}
-    if change:
-        remedy = ENGLISH.plain("remedy_batch", size=smaller)
-    else:
-        remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
+    own, change = spec.task == OWN_MODEL, dict[str, Any]()
+    remedy = ENGLISH.plain("remedy_inputs" if own else "remedy_smaller")
+    if spec.batch_size > 1:
+        change["batch_size"] = max(1, spec.batch_size // 4)
+        remedy = ENGLISH.plain("remedy_batch", size=change["batch_size"])
     if narrower := _narrower_dtype(result):
         change["dtype"], remedy = narrower, f"{remedy} {ENGLISH.plain('remedy_dtype', dtype=narrower)}"
     asked = "The model" if own else f"Batch size {spec.batch_size}"
@@ -108,18 +96,12 @@ def _narrower_dtype(result: RunResult) -> str:
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
-    other, change = other_way_to_compile(spec)
-    if any(os.strerror(number) in text for number in NOT_WRITTEN):
-        remedy = (
-            "Make room and allow writing in the compile cache and the folder for temporary files, or set "
-            "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other ones."
-        )
-        change = {}
-    else:
-        remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
-        if spec.compiler == "aot":
-            remedy += " " + ENGLISH.plain("remedy_jit")
-        if spec.fullgraph:
-            remedy += " " + ENGLISH.plain("remedy_fullgraph")
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
+    if any(os.strerror(number) in text for number in NOT_WRITTEN):
+        remedy, change = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR.", {}
+    else:
+        other, change = other_way_to_compile(spec)
+        remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
+        remedy += " " + ENGLISH.plain("remedy_jit") if spec.compiler == "aot" else ""
+        remedy += " " + ENGLISH.plain("remedy_fullgraph") if spec.fullgraph else ""
     return Failure("compile", f"{what} failed: {text}", remedy, change)

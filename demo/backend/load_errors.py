@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -17,6 +16,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
+from demo.backend import failures
 from demo.core import catalog
 from demo.core import format as fmt
 from demo.core.errors import BadInput
@@ -46,10 +46,8 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
     """Turns what is raised inside into BadInput, except for memory that ran out."""
     try:
         yield
-    except (BadInput, torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as error:
-        if "out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower():
+        if isinstance(error, BadInput) or failures.is_out_of_memory(error):
             raise
         raise refusal(checkpoint, error) from error
 

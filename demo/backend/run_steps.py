@@ -217,7 +217,9 @@ class Run:
         try:
             again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         except Exception as error:
-            fit_together = failures.raised_unless_out_of_memory(error)
+            if not failures.is_out_of_memory(error):
+                raise
+            fit_together = False
         return Variants(eager, compiled, again, fit_together, told, with_break)
 
     def build(self, workload: Workload) -> tuple[Variant, Compilation]:
