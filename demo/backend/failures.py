@@ -45,13 +45,10 @@ def _remedy(phase: str, spec: RunSpec) -> tuple[str, dict[str, Any]]:
         return f"{AGAIN} {other}", change
     exact: dict[str, Any] = {} if spec.dtype in ("float32", "tf32") else {"dtype": "float32"}
     if spec.task == OWN_MODEL:
-        return (
-            "The module must run eagerly with the inputs that your function returns: fix it, and run it again.",
-            exact,
-        )
-    if phase == "warm up":
-        if exact:
-            return ENGLISH.plain("remedy_eager"), exact
+        return "The module must run eagerly with the inputs that your function returns: fix it and run again.", exact
+    if phase == "warm up" and exact:
+        return ENGLISH.plain("remedy_eager"), exact
+    if phase == "warm up" and spec.sees_picture:
         return "Choose another checkpoint, or one whose preprocessor_config.json fits its config.json.", {}
     return AGAIN if phase == "check" else ENGLISH.plain("remedy_checkpoint"), {}
 
