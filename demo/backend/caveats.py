@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -17,20 +16,14 @@ from demo.core.cores import BUSY_CPU
 from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
-PUBLISHED = Caveat.of("caveat_published")
-SEPARATE = Caveat.of("caveat_separate")
-SEPARATE_WITH_BREAK = Caveat.of("caveat_separate_with_break")
-COMPILES_ITSELF = Caveat.of("caveat_compiles_itself")
-OFTEN_TAKEN = Caveat.of("caveat_often_taken")
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
 """nvbench sets aside what was measured under three quarters of the largest clock."""
 
 
-def joined(result: RunResult, told: Iterable[str | Caveat]) -> RunResult:
+def joined(result: RunResult, told: Sequence[str | Caveat]) -> RunResult:
     """The result with these warnings."""
-    told = list(told)
     warnings = tuple(one.text if isinstance(one, Caveat) else one for one in told)
     return replace(result, warnings=warnings, caveats=tuple(one for one in told if isinstance(one, Caveat)))
 
@@ -54,15 +47,10 @@ def of_cores(environment: Environment) -> Caveat:
     return Caveat.of("caveat_busy_cores", busy=busy, cores=cores, threads=environment.threads)
 
 
-def timed_again(threads: int) -> Caveat:
-    """Why a timing was broken off and begun anew."""
-    return Caveat.of("caveat_timed_again", threads=threads)
-
-
 def of_timing(result: RunResult) -> list[Caveat]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    found = [OFTEN_TAKEN] if result.oversubscribed else []
+    found = [Caveat.of("caveat_often_taken")] if result.oversubscribed else []
     if compiled is not None:
         if compiled.graphs == 0:
             found.append(Caveat.of("caveat_no_graph"))
@@ -82,17 +70,12 @@ def of_timing(result: RunResult) -> list[Caveat]:
             found.append(Caveat.of("caveat_imprecise_by_far", target=target))
         elif width > spec.precision:
             found.append(Caveat.of("caveat_imprecise", reached=f"±{fmt.percent(width)}", target=target))
-    return found + _of_tail(result)
-
-
-def _of_tail(result: RunResult) -> list[Caveat]:
-    """Tells where a faster model has slower slowest calls. As in the verdict, under 1 % is no difference."""
-    eager, compiled = result.eager, result.compiled
-    if eager is None or compiled is None or result.speedup is None or result.speedup.verdict != "faster":
-        return []
-    if compiled.p95_seconds <= eager.p95_seconds * (1 + stats.SMALLEST_DIFFERENCE):
-        return []
-    return [Caveat.of("caveat_tail", slow=fmt.latency(compiled.p95_seconds), usual=fmt.latency(eager.p95_seconds))]
+    if result.eager is not None and result.compiled is not None and result.speedup is not None:
+        slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
+        # As in the verdict, under 1 % is no difference.
+        if result.speedup.verdict == "faster" and slow > usual * (1 + stats.SMALLEST_DIFFERENCE):
+            found.append(Caveat.of("caveat_tail", slow=fmt.latency(slow), usual=fmt.latency(usual)))
+    return found
 
 
 def wide_spreads(result: RunResult) -> dict[str, float]:
@@ -100,40 +83,34 @@ def wide_spreads(result: RunResult) -> dict[str, float]:
     if result.timing_seconds is None:
         return {}
     sides = {"eager": result.eager, "compiled": result.compiled}
-    spreads = {name: quartile_spread(side.wall_seconds) for name, side in sides.items() if side is not None}
+    spreads = {}
+    for name, side in sides.items():
+        if side is not None:  # interquartile range over the median, as torch.utils.benchmark judges noise
+            low, middle, high = np.quantile(side.wall_seconds, [0.25, 0.5, 0.75])
+            spreads[name] = float((high - low) / middle)
     return {name: spread for name, spread in spreads.items() if spread > WIDE_SPREAD}
 
 
-def quartile_spread(times: Sequence[float]) -> float:
-    """Interquartile range over the median, as torch.utils.benchmark judges noise."""
-    low, middle, high = np.quantile(times, [0.25, 0.5, 0.75])
-    return float((high - low) / middle)
-
-
-def of_machine(
-    samples: Sequence[HostSample], spreads: Mapping[str, float] = MappingProxyType({}), unsettled: Sequence[str] = ()
-) -> list[Caveat]:
+def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[Caveat]:
     """What disturbed the timing.
 
-    `spreads` are those of `wide_spreads`; `unsettled` names the variants whose last warm-up calls still differed.
+    `spreads` are those of `wide_spreads`; `unsettled` names the variants whose last warm-up calls still differed. Of
+    the processor at most one is told: calls that vary widely, with the share that others took, or that share alone.
     """
-    found = _of_other_processes(samples, spreads)
+    found = []
+    foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
+    busy = sum(foreign) / len(foreign) if foreign else 0.0
+    calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
+    if calls and not foreign:
+        found.append(Caveat.of("caveat_wide", calls=calls))
+    elif calls:
+        key = "caveat_wide_by_others" if busy > BUSY_CPU else "caveat_wide_though_idle"
+        found.append(Caveat.of(key, calls=calls, busy=fmt.percent(busy)))
+    elif busy > BUSY_CPU:
+        found.append(Caveat.of("caveat_others", busy=fmt.percent(busy)))
     if late := [name for name in unsettled if name not in spreads]:
         found.append(Caveat.of("caveat_unsettled", variants=", ".join(late)))
     return found + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
-
-
-def _of_other_processes(samples: Sequence[HostSample], spreads: Mapping[str, float]) -> list[Caveat]:
-    """At most one: calls that vary widely, with the share of the processor that others took, or that share alone."""
-    foreign = [sample.foreign_cpu for sample in samples if sample.foreign_cpu is not None]
-    busy = sum(foreign) / len(foreign) if foreign else 0.0
-    if not spreads:
-        return [Caveat.of("caveat_others", busy=fmt.percent(busy))] if busy > BUSY_CPU else []
-    calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
-    if not foreign:
-        return [Caveat.of("caveat_wide", calls=calls)]
-    key = "caveat_wide_by_others" if busy > BUSY_CPU else "caveat_wide_though_idle"
-    return [Caveat.of(key, calls=calls, busy=fmt.percent(busy))]
 
 
 def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
@@ -151,11 +128,8 @@ def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
     reasons = {reason for gpu in samples for reason in gpu.throttle_reasons}
     if "thermal" in reasons:
         hottest = max((gpu.temperature_celsius for gpu in samples if gpu.temperature_celsius is not None), default=None)
-        found.append(
-            Caveat.of("caveat_gpu_hot")
-            if hottest is None
-            else Caveat.of("caveat_gpu_hot_at", temperature=f"{hottest:.0f} °C")
-        )
+        at = {} if hottest is None else {"temperature": f"{hottest:.0f} °C"}
+        found.append(Caveat.of("caveat_gpu_hot_at" if at else "caveat_gpu_hot", **at))
     if "power" in reasons:
         found.append(Caveat.of("caveat_gpu_power"))
     if "hardware" in reasons:

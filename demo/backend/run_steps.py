@@ -181,7 +181,7 @@ class Run:
         untouched = graph_breaks.twin_where_possible(model, self.warnings)
         warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
-            self.warnings.append(caveats.COMPILES_ITSELF)
+            self.warnings.append(Caveat.of("caveat_compiles_itself"))
         changed = untouched is not None and graph_breaks.changed(untouched, model)
         outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
@@ -280,7 +280,7 @@ class Run:
         """
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
-            self.warnings.append(caveats.PUBLISHED)
+            self.warnings.append(Caveat.of("caveat_published"))
             self.keep(interleaved=False)
         samples, variants = self.time_together(workload, variants, observer)
         lost_outputs = None
@@ -334,7 +334,7 @@ class Run:
         settings.give_way(self.spec, workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.disturbed = True
-        self.warnings.append(caveats.timed_again(threads))
+        self.warnings.append(Caveat.of("caveat_timed_again", threads=threads))
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()
 
@@ -353,7 +353,7 @@ class Run:
         Returns the times, and outputs of the compiled model.
         """
         self.keep(interleaved=False)
-        self.warnings.append(caveats.SEPARATE_WITH_BREAK if variants.with_break else caveats.SEPARATE)
+        self.warnings.append(Caveat.of("caveat_separate_with_break" if variants.with_break else "caveat_separate"))
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)

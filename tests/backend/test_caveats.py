@@ -31,7 +31,7 @@ def test_each_disturbance_is_told_in_one_sentence() -> None:
         ([gpu(throttle_reasons=("power",))], "power limit"),
         ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
     ]:
-        (caveat,) = caveats.of_machine(samples)
+        (caveat,) = caveats.of_machine(samples, {}, [])
         assert words in caveat.text
 
 
@@ -74,7 +74,7 @@ def test_cores_that_others_keep_busy_are_counted_and_one_that_is_often_taken_is_
     told = "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."
     assert caveats.of_cores(machine).text == told
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
-    assert caveats.of_timing(busy) == [caveats.OFTEN_TAKEN]
+    assert caveats.of_timing(busy) == [Caveat.of("caveat_often_taken")]
 
 
 def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:

@@ -33,6 +33,7 @@ from demo.backend.events import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, cores
+from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import CompileCost
 from demo.core.result import PHASES, RunResult
@@ -229,7 +230,7 @@ def test_a_core_that_is_taken_meanwhile_starts_the_timing_anew_with_fewer_thread
     assert (known.threads, known.free_cores) == ((threads[-1],) * 2 if threads else (2, None))
     assert torch.get_num_threads() == known.threads
     told = [warning for warning in result.warnings if warning.startswith("Another program took a core")]
-    assert told == [caveats.timed_again(number).text for number in threads]
+    assert told == [Caveat.of("caveat_timed_again", threads=number).text for number in threads]
     assert (compiled.recompiles, compiled.recompiles_while_timing) == ((), 0)
     assert compiled.first_call_seconds == result.compiled.warmup_seconds[0]
     calls = range(PUBLISHED_CALLS, PUBLISHED_CALLS + 1) if "protocol" in asked else range(10, 13)
