@@ -68,7 +68,7 @@ def main() -> None:
 
 def steps_in_turns() -> list[list[str]]:
     with torch.no_grad():
-        workload = workloads.read(SPEC, None)
+        workload = workloads.load(SPEC, None)
         compiled, eager = workload.call(compile_model.compiled(workload.model, SPEC)), workload.eager
         warmup, eager_warmup = ([workload.clock.time(call) for _ in range(20)] for call in (compiled, eager))
         half = timing.calls_per_half_block(eager_warmup, warmup, None)

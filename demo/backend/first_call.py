@@ -62,7 +62,7 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
 
     A package that can be loaded is a cache that is 'warm'.
     """
-    workload = workloads.read(spec, input_file)
+    workload = workloads.load(spec, input_file)
     if package is not None:
         with torch.no_grad():
             return load_cost(workload, package), "warm"

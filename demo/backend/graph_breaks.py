@@ -18,18 +18,6 @@ from demo.core.caveat import Caveat
 from demo.core.measurement import CompiledFirst, GraphBreak
 
 
-def twin_where_possible(model: Any, warnings: list[str | Caveat]) -> Any | None:
-    """None, and a further warning, for a module that cannot be copied, such as one that holds a lock."""
-    try:
-        return twin(model)
-    except Exception as error:
-        why = compilation.first_line(error)
-        warnings.append(
-            f"The model cannot be copied ({why}), so compiling it before its first eager call was not tried."
-        )
-        return None
-
-
 def changed(before: Any, after: Any) -> bool:
     """Whether calls of `after`, the twin of `before`, have changed an attribute or a hook on one of its modules.
 
@@ -55,35 +43,23 @@ def _comparable(value: Any) -> Any:
     return type(value), len(value) if isinstance(value, dict | list | tuple | set) else None
 
 
-def compiled_first(untouched: Any, workload: Workload) -> CompiledFirst:
+def compiled_first(
+    untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
+) -> CompiledFirst | None:
     """What torch.compile captures of a model that was never called, without generating code.
 
-    Resets dynamo: everything that this process has compiled is compiled again at its next call. Call it after the
-    timing.
+    None where that is `usual`: the graphs and breaks after an eager call. Resets dynamo: everything that this process
+    has compiled is compiled again at its next call. Call it after the timing. A capture of shapes-vit takes about as
+    long as its warm-up.
     """
     breaking = twin(untouched)
     try:
-        return CompiledFirst(*_capture(untouched, workload, fullgraph=True))
+        first = CompiledFirst(*_capture(untouched, workload, fullgraph=True))
     except torch._dynamo.exc.TorchDynamoException as refusal:
-        return CompiledFirst(*_capture(breaking, workload), compilation.graph_break(f"\n{refusal}").reason)
-
-
-def captured_otherwise(
-    untouched: Any, workload: Workload, usual: tuple[int, tuple[GraphBreak, ...]]
-) -> CompiledFirst | None:
-    """`compiled_first`, where it captures something else than `usual`: the graphs and breaks after an eager call.
-
-    A capture of shapes-vit takes about as long as its warm-up.
-    """
-    first = compiled_first(untouched, workload)
-    graphs, breaks = usual
-    same = (first.graphs, _locations(first.graph_breaks)) == (graphs, _locations(breaks))
-    return None if same else first
-
-
-def _locations(breaks: tuple[GraphBreak, ...]) -> list[str]:
-    """The places of the breaks, without their reasons, which may quote addresses in memory."""
-    return [one.location for one in breaks]
+        first = CompiledFirst(*_capture(breaking, workload), compilation.graph_break(f"\n{refusal}").reason)
+    # Breaks are compared by their places: their reasons may quote addresses in memory.
+    own, others = ([one.location for one in breaks] for breaks in (first.graph_breaks, usual[1]))
+    return None if (first.graphs, own) == (usual[0], others) else first
 
 
 def _capture(model: Any, workload: Workload, fullgraph: bool = False) -> tuple[int, tuple[GraphBreak, ...]]:

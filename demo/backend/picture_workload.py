@@ -15,7 +15,7 @@ from demo.backend import models, predictions, timing
 from demo.backend.workload import Workload
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.outputs import EndToEnd, Predictions
+from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.spec import RunSpec
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
@@ -29,6 +29,7 @@ class PictureWorkload(Workload):
     picture: Image.Image
     file: Path
     """The picture's."""
+    image: ImageInfo
 
     @property
     def warnings(self) -> list[str]:
@@ -63,7 +64,7 @@ class PictureWorkload(Workload):
         """What is found in the first picture of the batch; None for random weights, where it would mean nothing."""
         if self.spec.weights == "random":
             return None
-        return predictions.decode(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
+        return predictions.stored(self.loaded.checkpoint, self.find(outputs))
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
         """With random weights too: what finding predictions costs is known all the same."""
@@ -75,12 +76,13 @@ class PictureWorkload(Workload):
         )
 
 
-def load(spec: RunSpec, device: torch.device, picture: Image.Image | None, file: Path | None) -> PictureWorkload:
-    """Raises BadInput where there is no picture, and what `models.load` raises."""
-    if picture is None or file is None:
+def load(spec: RunSpec, device: torch.device, file: Path | None) -> PictureWorkload:
+    """Raises BadInput where there is no picture or it cannot be read, and what `models.load` raises."""
+    if file is None:
         raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
+    picture, image = images.read(file)
     loaded = models.load(spec, device)
-    return PictureWorkload(spec, device, loaded.model, loaded, picture, file)
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, image)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

@@ -32,7 +32,7 @@ def compile_ahead(spec: RunSpec, input_file: Path) -> None:
     One eager call comes first, as in a run: models keep some tensors from their first call on, and a trace from before
     it is another graph. Raises whatever the run would fail with.
     """
-    workload = workloads.read(spec, input_file)
+    workload = workloads.load(spec, input_file)
     model = workload.model
     with torch.no_grad(), gpu_turns.taken(workload.device):
         eager = gpu_turns.alone(workload.eager) if workload.device.type == "cuda" else workload.eager

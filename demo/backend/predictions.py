@@ -15,6 +15,7 @@ from demo.backend.load_errors import OTHER, named
 from demo.backend.model_limits import MAX_SIDE
 from demo.backend.models import Loaded
 from demo.core import images
+from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
 from demo.core.outputs import Box, Label, Predictions, Segment
 from demo.core.spec import RunSpec
@@ -82,22 +83,6 @@ def to_batch(inputs: dict[str, torch.Tensor], spec: RunSpec, device: torch.devic
     return batch
 
 
-def decode(
-    loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
-) -> Predictions:
-    """The predictions for the first picture of the batch, in the form that is stored.
-
-    `inputs` are those of `prepare`, for that one picture.
-    """
-    decoded = find(loaded, outputs, inputs, image, text)
-    if loaded.checkpoint.task == "image-classification":
-        return Predictions(labels=decoded)
-    if loaded.checkpoint.task == "object-detection":
-        return Predictions(boxes=decoded)
-    segments = (Segment(mask.label, mask.score, mask.area, images.encode_mask(mask.pixels)) for mask in decoded)
-    return Predictions(segments=tuple(segments), segmentation=loaded.checkpoint.segmentation)
-
-
 @dataclass(frozen=True)
 class Mask:
     label: str
@@ -111,7 +96,10 @@ class Mask:
 def find(
     loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image: Image.Image, text: tuple[str, ...]
 ) -> Any:
-    """A tuple of Label, Box or Mask, by the checkpoint's task: what a server would answer a request with."""
+    """A tuple of Label, Box or Mask, by the checkpoint's task: what a server would answer a request with.
+
+    Of the first picture of the batch; `inputs` are those of `prepare`, for that one picture.
+    """
     first = _first_picture(outputs)
     task = loaded.checkpoint.task
     if task == "image-classification":
@@ -119,6 +107,16 @@ def find(
     if task == "object-detection":
         return _boxes(loaded, first, image, text)
     return _masks(loaded, first, inputs, image)
+
+
+def stored(checkpoint: Checkpoint, found: Any) -> Predictions:
+    """What `find` gives, in the form that is stored."""
+    if checkpoint.task == "image-classification":
+        return Predictions(labels=found)
+    if checkpoint.task == "object-detection":
+        return Predictions(boxes=found)
+    segments = (Segment(mask.label, mask.score, mask.area, images.encode_mask(mask.pixels)) for mask in found)
+    return Predictions(segments=tuple(segments), segmentation=checkpoint.segmentation)
 
 
 def _first_picture(outputs: Any) -> Any:

@@ -74,7 +74,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     spec, sizes = codec.load(RunSpec, job["spec"]), [codec.load(Size, size) for size in job["sizes"]]
     try:
         with torch.no_grad():
-            return replayed(workloads.read(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replayed(workloads.load(spec, Path(job["input_file"])), sizes, job["compiled"])
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:

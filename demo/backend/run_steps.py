@@ -38,7 +38,7 @@ from demo.backend.load_errors import CannotLoad
 from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.workload import Eager, Variant, Variants, Workload
-from demo.core import cores, images, refusals
+from demo.core import cores, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
@@ -155,14 +155,9 @@ class Run:
 
     def load(self) -> Workload:
         self.enter("load", 0.02)
-        picture, file = None, self.job.seen_file
-        if file is not None:
-            picture, image = images.read(file)
-            self.keep(image=image)
         self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
-        device = torch.device(self.spec.device)
-        workload = workloads.load(self.spec, device, picture, file)
-        self.keep(environment=machine_probe.environment(device))
+        workload = workloads.load(self.spec, self.job.seen_file)
+        self.keep(environment=machine_probe.environment(workload.device), image=workload.image)
         self.warnings += caveats.of_workload(workload)
         return workload
 
@@ -178,11 +173,14 @@ class Run:
     def warm_up_eager(self, workload: Workload) -> Eager:
         self.enter("warm up", 0.1)
         model, events = workload.model, self.log.events()
-        untouched = graph_breaks.twin_where_possible(model, self.warnings)
+        untouched = None
+        with self.figures_kept("Compiling before the first eager call was not tried: the model cannot be copied"):
+            untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
             self.warnings.append(Caveat.of("caveat_compiles_itself"))
-        changed = untouched is not None and graph_breaks.changed(untouched, model)
+        if untouched is not None and not graph_breaks.changed(untouched, model):
+            untouched = None
         outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
         self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
@@ -190,7 +188,7 @@ class Run:
             if (predictions := workload.predictions(outputs)) is not None:
                 self.keep(predictions={"eager": predictions})
         peak = peak_memory(workload.eager, workload.device) if workload.device.type == "cuda" else None
-        return Eager(workload.eager, warmup, model, outputs, untouched, changed, peak)
+        return Eager(workload.eager, warmup, model, outputs, untouched, peak)
 
     def warm_up(self, name: str, call: timing.Call, workload: Workload, **options: Any) -> list[float]:
         """The seconds of the warm-up's calls; notes where they did not settle."""
@@ -438,10 +436,10 @@ class Run:
         """It comes late because it resets dynamo. Skipped where the first eager call changed nothing on the model."""
         compiled = self.result.compilation
         whole = self.spec.compiler == "jit" and self.spec.scope == "model"
-        if compiled is None or not whole or not eager.first_call_changed_model:
+        if compiled is None or not whole or eager.untouched is None:
             return
         self.events.doing("capture", 0.95)
-        first = graph_breaks.captured_otherwise(eager.untouched, workload, self.log.first_capture)
+        first = graph_breaks.compiled_first(eager.untouched, workload, self.log.first_capture)
         self.add_to("compilation", compiled_first=first)
 
     def compile_again(self, workload: Workload) -> None:

@@ -21,7 +21,7 @@ from demo.backend.events import Events
 from demo.backend.memory_and_throughput import Peak
 from demo.core import limits
 from demo.core.measurement import Compilation
-from demo.core.outputs import EndToEnd, Predictions
+from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 
@@ -49,8 +49,7 @@ class Eager(Variant):
     outputs: Any
     """Outputs of one call, cloned."""
     untouched: Any
-    """A twin of the model from before its first call; None where it cannot be copied."""
-    first_call_changed_model: bool
+    """A twin of the model from before its first call, where that call changed it; else None."""
     peak: Peak | None = None
     """The peak of memory on a GPU, from before the compile; None on a CPU, where it is measured after the timing."""
 
@@ -80,6 +79,11 @@ class Workload(ABC):
     device: torch.device
     model: Any
     """On the device, in eval mode."""
+
+    @property
+    def image(self) -> ImageInfo | None:
+        """The picture as a result keeps it; None for a model that sees none."""
+        return None
 
     @abstractmethod
     def make_batch(self) -> Batch:

@@ -105,7 +105,7 @@ def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None
     model(**BATCH)
     assert graph_breaks.changed(untouched, model)
     assert captured(model) == (1, 0)
-    first = graph_breaks.compiled_first(untouched, workload_of(model, **BATCH))
+    first = graph_breaks.compiled_first(untouched, workload_of(model, **BATCH), (1, ()))
     assert first.graph_breaks and "lock" in first.fullgraph_error and "\n" not in first.fullgraph_error
     afresh = HookedAtItsFirstCall().eval()
     torch._dynamo.reset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +19,16 @@ from demo.backend import models, predictions
 from demo.core import catalog, images
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
+from demo.core.outputs import Predictions
 from demo.core.spec import RunSpec
 
 
 def loaded(processor, checkpoint: Checkpoint, labels: dict[int, str]) -> models.Loaded:
     return models.Loaded(Model(labels), processor, None, checkpoint, [])
+
+
+def decoded(asked: models.Loaded, *given: Any) -> Predictions:
+    return predictions.stored(asked.checkpoint, predictions.find(asked, *given))
 
 
 class Model:
@@ -69,7 +75,7 @@ def test_labels_that_a_config_does_not_name_are_numbered():
     outputs = ImageClassifierOutput(logits=torch.tensor([[0.0, 9.0, 5.0]]))
     for names, shown in ((None, "LABEL_1"), ({0: "a", 2: "c"}, "LABEL_1"), ({1: "b"}, "b")):
         asked = loaded(None, catalog.find("shapes-vit"), names)
-        found = predictions.decode(asked, outputs, {}, Image.new("RGB", (8, 8)), ())
+        found = decoded(asked, outputs, {}, Image.new("RGB", (8, 8)), ())
         assert found.labels[0].label == shown
 
 
@@ -82,7 +88,7 @@ def test_a_detr_s_masks_become_segments():
     outputs = DetrSegmentationOutput(logits=logits, pred_boxes=torch.zeros(1, 2, 4), pred_masks=masks)
     asked = loaded(processor_of("facebook/detr-resnet-50"), checkpoint, {1: "left", 2: "right"})
     inputs = {"pixel_values": torch.zeros(1, 3, 64, 64)}
-    found = predictions.decode(asked, outputs, inputs, Image.new("RGB", (64, 64)), ())
+    found = decoded(asked, outputs, inputs, Image.new("RGB", (64, 64)), ())
     assert {segment.label: segment.area for segment in found.segments} == pytest.approx({"left": 0.5, "right": 0.5})
 
 
@@ -116,7 +122,7 @@ def test_segments_of_a_cropped_picture_land_in_its_middle():
     inputs = dict(processor(images=[picture], return_tensors="pt"))
     logits = torch.zeros(1, 2, 65, 65)
     logits[:, 1] = 1.0
-    found = predictions.decode(
+    found = decoded(
         loaded(processor, checkpoint, {0: "background", 1: "thing"}),
         SemanticSegmenterOutput(logits=logits),
         inputs,
@@ -143,7 +149,7 @@ def test_the_padding_of_a_processor_does_not_shift_segments():
     classes = torch.full((1, 2, 151), -10.0)
     classes[0, 0, 3] = classes[0, 1, 7] = 10.0
     outputs = MaskFormerForInstanceSegmentationOutput(class_queries_logits=classes, masks_queries_logits=masks)
-    found = predictions.decode(loaded(processor, checkpoint, {3: "left", 7: "right"}), outputs, inputs, picture, ())
+    found = decoded(loaded(processor, checkpoint, {3: "left", 7: "right"}), outputs, inputs, picture, ())
     areas = {segment.label: segment.area for segment in found.segments}
     assert areas["left"] == pytest.approx(0.5, abs=0.01)
     assert areas["right"] == pytest.approx(0.5, abs=0.01)
@@ -156,7 +162,7 @@ def test_boxes_are_in_pixels_of_the_picture_and_inside_it():
     logits[0, 0, 17] = 10.0
     logits[0, 1, 91] = 10.0  # 'no object'
     boxes = torch.tensor([[[0.9, 0.5, 0.4, 0.5], [0.5, 0.5, 1, 1]]])
-    found = predictions.decode(
+    found = decoded(
         loaded(processor_of(checkpoint.id), checkpoint, {17: "cat"}),
         DetrObjectDetectionOutput(logits=logits, pred_boxes=boxes),
         {},

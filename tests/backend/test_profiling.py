@@ -179,7 +179,7 @@ def test_a_run_on_a_cpu_is_profiled_only_when_asked() -> None:
 def test_a_profiler_that_fails_costs_a_warning_and_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec("shapes-vit", "image-classification", device="cpu", profile="on")
     workload = OwnModel(spec, CPU, Small(), {"ids": torch.arange(3)})
-    eager = Eager(workload.eager, [], workload.model, None, None, False)
+    eager = Eager(workload.eager, [], workload.model, None, None)
     variants = Variants(eager, Variant(workload.eager, [], workload.model), [], True)
     run = Run(Job(spec, "none.png"), Events(io.StringIO()))
 

@@ -41,7 +41,7 @@ def replayed(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> 
         else catalog.make_spec(checkpoint, "image-classification", folders=True, **asked)
     )
     with torch.no_grad():
-        return replay.replayed(workloads.read(spec, SCENE), list(read_log(log, text)), compiled)
+        return replay.replayed(workloads.load(spec, SCENE), list(read_log(log, text)), compiled)
 
 
 @pytest.mark.parametrize(

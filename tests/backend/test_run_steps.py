@@ -170,7 +170,7 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch: py
 
 
 def test_outputs_that_cannot_be_decoded_cost_the_predictions_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "decode", failing(ValueError("made up for the test")))
+    monkeypatch.setattr(predictions, "stored", failing(ValueError("made up for the test")))
     result = result_of()
     assert (result.status, result.failure, result.predictions) == ("ok", None, None)
     assert result.eager.peak_memory_bytes and result.parity.verdict == "match"
