@@ -113,7 +113,8 @@ class CompileLog:
 
     def captured(self) -> tuple[int, tuple[GraphBreak, ...]]:
         """The number of graphs so far, and the breaks between them."""
-        return int(counters["stats"]["unique_graphs"]), self._graph_breaks()
+        breaks = dict.fromkeys(graph_break(text) for text in self._breaks.texts)
+        return int(counters["stats"]["unique_graphs"]), tuple(breaks)
 
     def cost(self, first_call_seconds: float) -> CompileCost:
         """Where the first call's time went; what no compile step took is the first run."""
@@ -132,7 +133,7 @@ class CompileLog:
         """All that is known so far; the caller adds the recompiles during the timing."""
         cache = self.cache
         graphs, breaks = self.captured()
-        kernels, extern_kernels = self._kernels()
+        kernels, extern_kernels = kernel_calls(self._sources())
         cost = self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
@@ -151,15 +152,9 @@ class CompileLog:
             cache_misses=int(counters["inductor"]["fxgraph_cache_miss"]),
         )
 
-    def _kernels(self) -> tuple[int | None, int | None]:
-        """`kernel_calls` of the modules that inductor has loaded since, which are known with a warm cache too."""
-        return kernel_calls(self._sources())
-
     def _sources(self) -> list[str]:
+        """Of the modules that inductor has loaded since, which are known with a warm cache too."""
         return [inspect.getsource(module) for module in PyCodeCache.modules[self._modules_before :]]
-
-    def _graph_breaks(self) -> tuple[GraphBreak, ...]:
-        return tuple(dict.fromkeys(map(graph_break, self._breaks.texts)))
 
     def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
         if spec.mode not in CUDA_GRAPH_MODES:
@@ -168,7 +163,8 @@ class CompileLog:
             return f"{CUDAGRAPHS_SKIPPED}there are no CUDA graphs on a CPU"
         skipped = int(counters["inductor"]["cudagraph_skips"])
         recorded = len(_recorded_graphs() - self._recorded_before)
-        reason = _skip_reason() or "inductor gave no reason"
+        reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
+        reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
             return f"{CUDAGRAPHS_PARTLY}{recorded} of {recorded + skipped} graphs: {reason}"
         if skipped:
@@ -342,13 +338,6 @@ def remove_unfinished(folder: Path) -> None:
                     library.unlink()
 
 
-def _skip_reason() -> str | None:
-    for metrics in get_compilation_metrics():
-        if getattr(metrics, "cudagraph_skip_reason", None):
-            return str(metrics.cudagraph_skip_reason)
-    return None
-
-
 def reset_compiler() -> None:
     """Drops everything that is compiled, with the memory of its CUDA graphs: the next call compiles anew."""
     torch._dynamo.reset()
@@ -364,11 +353,7 @@ def clone_outputs(outputs: Any) -> Any:
 
 def first_line(error: BaseException) -> str:
     """The first two lines of an error's text, without advice to set debug variables; its type where it has no text."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    useful = [
-        line
-        for line in lines
-        if not line.startswith(("Set TORCH", "You can suppress", "import torch", "torch._dynamo"))
-    ]
+    advice = ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
+    lines = [line.strip() for line in str(error).splitlines()]
+    useful = [line for line in lines if line and not line.startswith(advice)]
     return " ".join(useful[:2])[:400] or type(error).__name__
