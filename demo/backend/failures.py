@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from demo.backend import compilation, own_model
 from demo.core import format as fmt
-from demo.core import refusals
 from demo.core.catalog import own_model_parts
 from demo.core.errors import NO_ROOM
 from demo.core.languages import ENGLISH
@@ -76,20 +74,12 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
     if spec.batch_size > 1:
         change["batch_size"] = max(1, spec.batch_size // 4)
         remedy = ENGLISH.plain("remedy_batch", size=change["batch_size"])
-    if narrower := _narrower_dtype(result):
-        change["dtype"], remedy = narrower, f"{remedy} {ENGLISH.plain('remedy_dtype', dtype=narrower)}"
+    if spec.dtype in ("float32", "tf32"):
+        change["dtype"] = "bfloat16" if spec.device == "cpu" else "float16"  # which every GPU computes in
+        remedy += " " + ENGLISH.plain("remedy_dtype", dtype=change["dtype"])
     asked = "The model" if own else f"Batch size {spec.batch_size}"
     what = f"{asked} ran out of memory on {where} while {PHASE_DOING[phase]}."
     return Failure(phase, what, remedy, change)
-
-
-def _narrower_dtype(result: RunResult) -> str:
-    """The dtype that takes half the memory on the run's device; '' where the run has it already."""
-    if result.spec.dtype in ("float16", "bfloat16"):
-        return ""
-    narrower = replace(result.spec, dtype="bfloat16")
-    can = result.environment is None or refusals.possible(narrower, result.environment)
-    return "bfloat16" if can else "float16"
 
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:

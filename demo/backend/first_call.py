@@ -25,7 +25,6 @@ from pathlib import Path
 import torch
 
 from demo.backend import compilation, compile_model, packages, workloads
-from demo.backend.workload import Workload
 from demo.core import codec
 from demo.core.measurement import CompileCost
 from demo.core.spec import RunSpec
@@ -63,26 +62,20 @@ def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: 
     A package that can be loaded is a cache that is 'warm'.
     """
     workload = workloads.load(spec, input_file)
-    if package is not None:
-        with torch.no_grad():
-            return load_cost(workload, package), "warm"
     with torch.no_grad():
+        if package is not None:
+            _ = workload.batch  # made before
+            started = time.perf_counter()
+            call = workload.call(packages.load(package))
+            loaded = time.perf_counter() - started
+            first_run = workload.clock.time(call)
+            return CompileCost(loaded + first_run, {"load": loaded, "first run": first_run}), "warm"
         if eager_first:
             workload.eager()
         log = compilation.CompileLog()
         seconds = workload.clock.time(workload.call(compile_model.compiled(workload.model, spec)))
         log.first_call_ended()
         return log.cost(seconds), log.cache
-
-
-def load_cost(workload: Workload, package: Path) -> CompileCost:
-    """Loads the package and calls it once."""
-    _ = workload.batch
-    started = time.perf_counter()
-    call = workload.call(packages.load(package))
-    loaded = time.perf_counter() - started
-    first_run = workload.clock.time(call)
-    return CompileCost(loaded + first_run, {"load": loaded, "first run": first_run})
 
 
 def main() -> None:

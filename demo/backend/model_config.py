@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,17 +41,12 @@ def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
 
     Raises BadInput for a folder without a config.
     """
-    folder = None
-    if entry is not None and (entry.bundled or spec.weights == "random"):
-        folder = str(catalog.config_folder(entry))
-    elif catalog.is_folder(spec.checkpoint):
-        folder = os.path.abspath(spec.checkpoint)
-        if not Path(folder, "config.json").is_file():
-            raise BadInput(
-                f"The folder {Path(folder).name!r} holds no config.json. Give one written by save_pretrained."
-            )
-    if folder is not None:
-        return Source(folder, folder, {"local_files_only": True}, {"use_safetensors": True})
+    ships = entry is not None and (entry.bundled or spec.weights == "random")
+    if ships or catalog.is_folder(spec.checkpoint):
+        folder = catalog.config_folder(entry) if ships else Path(spec.checkpoint).absolute()
+        if not ships and not (folder / "config.json").is_file():
+            raise BadInput(f"The folder {folder.name!r} holds no config.json. Give one written by save_pretrained.")
+        return Source(str(folder), str(folder), {"local_files_only": True}, {"use_safetensors": True})
     options: dict[str, Any] = {"revision": entry.revision} if entry and entry.revision else {}
     if not hub.reachable():
         options["local_files_only"] = True
@@ -69,17 +63,13 @@ def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
 def read(source: Source) -> Any:
     """The source's config, as loading and compiling need it.
 
-    Raises BadInput for a config that needs Python code of its own or asks for a gigantic model, and what transformers
-    raises where it does not know the model type or refuses an entry.
+    Raises BadInput for a config that asks for a gigantic model, and ValueError or what transformers raises where it
+    does not know the model type or refuses an entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
-    kind = _class_of(entries.get("model_type"))
-    if kind is None:
-        if "auto_map" in entries:
-            raise BadInput(f"{named(source.name)} brings Python code of its own, which is never run here; {OTHER}.")
-        if not entries:
-            raise FileNotFoundError("it has no config.json")
-        given = entries.get("model_type")
+    given = entries.get("model_type")
+    kind = _class_of(given)
+    if kind is None:  # such as a model that brings Python code of its own, which is never run here
         raise ValueError(f"transformers {transformers.__version__} does not know its config's model_type, {given!r}")
     if _is_gigantic(entries):
         raise BadInput(f"{named(source.name)} has a config that asks for a gigantic model; {OTHER}.")

@@ -8,6 +8,7 @@ others use. Where /proc or NVML does not answer, that part is unknown and the ru
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -84,14 +85,6 @@ class Observer:
         return self._gpu.energy_joules() if self._gpu else None
 
 
-def _ours(pid: int) -> bool:
-    """Whether the process is of this worker's group, as inductor's compile helpers are."""
-    try:
-        return os.getpgid(pid) == os.getpgrp()
-    except ProcessLookupError:
-        return False
-
-
 class Nvml:
     """A GPU in NVML, found by its UUID: CUDA and NVML count devices in different orders."""
 
@@ -115,22 +108,21 @@ class Nvml:
 
     def sample(self) -> GpuSample:
         nvml = self._nvml
-        clock = self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM)
-        largest = self._ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
-        power = self._ask("nvmlDeviceGetPowerUsage")
-        temperature = self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return GpuSample(
-            sm_clock_hz=clock * 1e6 if clock is not None else None,
-            largest_sm_clock_hz=largest * 1e6 if largest is not None else None,
-            temperature_celsius=float(temperature) if temperature is not None else None,
-            power_watts=power / 1e3 if power is not None else None,
+            sm_clock_hz=self._number("nvmlDeviceGetClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            largest_sm_clock_hz=self._number("nvmlDeviceGetMaxClockInfo", 1e6, nvml.NVML_CLOCK_SM),
+            temperature_celsius=self._number("nvmlDeviceGetTemperature", 1.0, nvml.NVML_TEMPERATURE_GPU),
+            power_watts=self._number("nvmlDeviceGetPowerUsage", 1e-3),
             throttle_reasons=self._throttle_reasons(),
             foreign_processes=self._foreign_processes(),
         )
 
     def energy_joules(self) -> float | None:
-        millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption")
-        return None if millijoules is None else millijoules / 1e3
+        return self._number("nvmlDeviceGetTotalEnergyConsumption", 1e-3)
+
+    def _number(self, question: str, unit: float, *more: Any) -> float | None:
+        answer = self._ask(question, *more)
+        return None if answer is None else float(answer * unit)
 
     def _throttle_reasons(self) -> tuple[str, ...]:
         mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
@@ -141,9 +133,18 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """In a container the driver gives the host's process numbers: one of them is then taken to be this process."""
+        """Those outside of this worker's group, to which inductor's compile helpers belong.
+
+        In a container the driver gives the host's process numbers: one of them is then taken to be this process.
+        """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
-        return sum(not _ours(pid) for pid in holders) if os.getpid() in holders else max(0, len(holders) - 1)
+        if os.getpid() not in holders:
+            return max(0, len(holders) - 1)
+        ours = 0
+        for pid in holders:
+            with contextlib.suppress(ProcessLookupError):
+                ours += os.getpgid(pid) == os.getpgrp()
+        return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
         """The driver's answer; None where this GPU or this driver does not support the question.

@@ -137,8 +137,11 @@ def loaded(folder: str) -> models.Loaded:
             "its weights have other shapes than its config says",
         ),
         ("config.json", {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
-        ("config.json", {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}, "Python code of its own"),
-        ("config.json", {"model_type": "x"}, "does not know its config's model_type, 'x'. Choose another checkpoint"),
+        (
+            "config.json",
+            {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}},
+            "does not know its config's model_type, 'x'. Choose another checkpoint",
+        ),
         ("config.json", {"num_labels": 10**9, "id2label": None}, "asks for a gigantic model"),
         (
             "config.json",
