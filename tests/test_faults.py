@@ -450,7 +450,7 @@ def test_a_damaged_bundled_checkpoint_is_told_as_such(tmp_path: Path, monkeypatc
     import torch
 
     from demo.backend import models
-    from demo.backend.load_errors import CannotLoad
+    from demo.backend.failures import CannotLoad
 
     whole, folder = catalog.ASSETS / "checkpoints" / "shapes-vit", tmp_path / "shapes-vit"
     monkeypatch.setattr(catalog, "config_folder", lambda checkpoint: folder)

@@ -15,7 +15,7 @@ from fake_runner import FakeRunner
 from page_support import handler
 from samples import failed_result, full_result, measurement, ok_result, text_result
 
-from demo.backend import failures, load_errors
+from demo.backend import failures
 from demo.core import catalog
 from demo.core.languages import ENGLISH, LANGUAGES, Language, choose
 from demo.core.result import STATUSES, Failure, RunResult
@@ -146,7 +146,7 @@ def test_what_every_failing_run_is_told_to_do_is_in_every_language() -> None:
         spec = catalog.make_spec("shapes-vit", **asked).on("cpu")
         _, failure = failures.explain(error, phase, RunResult("one", "", "ok", spec))
         assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(failure.remedy, LANGUAGES["ja"]), failure.remedy
-    offline = load_errors.refusal("google/gemma-2b", ConnectionError("no"))
+    offline = failures.load_refusal("google/gemma-2b", ConnectionError("no"))
     assert "\N{FIRST STRONG ISOLATE}" not in sentences.remedy(offline.remedy, LANGUAGES["ja"])
 
 

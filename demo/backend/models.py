@@ -11,9 +11,9 @@ from typing import Any
 import torch
 import transformers
 
-from demo.backend import model_config, model_limits, settings
-from demo.backend.load_errors import OTHER, in_sentences, named
-from demo.backend.model_config import MAX_LABEL, Source
+from demo.backend import model_files, settings
+from demo.backend.failures import OTHER, in_sentences, named
+from demo.backend.model_files import MAX_LABEL, Source
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
 from demo.core.errors import BadInput
@@ -60,22 +60,22 @@ def load(spec: RunSpec, device: torch.device) -> Loaded:
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
-        source = model_config.find(spec, entry)
+        source = model_files.find(spec, entry)
         if entry is None:
-            model_limits.refuse_large_files(source)
-            model_limits.refuse_pickled_parts(source)
-        config = model_config.read(source)
+            model_files.refuse_large_files(source)
+            model_files.refuse_pickled_parts(source)
+        config = model_files.read(source)
         checkpoint = entry or _described(spec, config)
         kind = getattr(transformers, checkpoint.auto_class)
         if entry is None:
-            model_limits.refuse_large_model(kind, config, spec.checkpoint)
+            model_files.refuse_large_model(kind, config, spec.checkpoint)
         model, missing = _model(spec, kind, source, config)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         # A bundled checkpoint's tokenizer lies at hand with random weights, too.
         has_tokenizer = spec.weights == "pretrained" or (entry is not None and entry.bundled)
         tokenizer = _tokenizer(source, config) if reads_text and has_tokenizer else None
         processor = _processor(source, config) if spec.sees_picture else None
-        model_limits.refuse_large_inputs(processor, spec.checkpoint)
+        model_files.refuse_large_inputs(processor, spec.checkpoint)
         # What a checkpoint lacks, transformers initialises at random.
         names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
         warnings = [ENGLISH.plain("caveat_missing_weights", count=len(names), first=names[0])] if names else []

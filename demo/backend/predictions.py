@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from demo.backend import settings
-from demo.backend.load_errors import OTHER, named
-from demo.backend.model_limits import MAX_SIDE
+from demo.backend.failures import OTHER, named
+from demo.backend.model_files import MAX_SIDE
 from demo.backend.models import Loaded
 from demo.core import images
 from demo.core.catalog import Checkpoint

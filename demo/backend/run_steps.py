@@ -34,7 +34,7 @@ from demo.backend import (
     workloads,
 )
 from demo.backend.events import Events, Job
-from demo.backend.load_errors import CannotLoad
+from demo.backend.failures import CannotLoad
 from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.workload import Eager, Variant, Variants, Workload

@@ -25,7 +25,7 @@ from transformers.cache_utils import StaticLayer
 from demo.backend import compilation, failures, models, protocols, timing
 from demo.backend.compilation import CompileLog
 from demo.backend.events import Events
-from demo.backend.load_errors import OTHER, named
+from demo.backend.failures import OTHER, named
 from demo.backend.picture_workload import CPU_CLOCK
 from demo.backend.workload import Batch, Variant, Variants, Workload
 from demo.core.errors import BadInput

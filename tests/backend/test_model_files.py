@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import huggingface_hub
 import pytest
 
-from demo.backend import model_limits
-from demo.backend.model_config import Source
+from demo.backend import model_files
+from demo.backend.model_files import Source
 from demo.core.errors import BadInput
 
 
@@ -16,7 +16,7 @@ def look(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int]) -> None:
     """Lets the Hub tell these sizes of files."""
     files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
     monkeypatch.setattr(huggingface_hub, "model_info", lambda name, **_: SimpleNamespace(siblings=files))
-    model_limits.refuse_large_files(Source("some/model", "some/model", {}, {}))
+    model_files.refuse_large_files(Source("some/model", "some/model", {}, {}))
 
 
 def test_files_beyond_a_limit_are_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
