@@ -73,13 +73,12 @@ def save(file: Path, specs: Iterable[RunSpec], input_file: Path) -> int:
     """
     cells = 0
     for spec in specs:
-        name = f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}"
-        print(name, file=sys.stderr, flush=True)
+        print(f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}", file=sys.stderr, flush=True)
         try:
             precompile.compile_ahead(spec, input_file)
             cells += 1
         except Exception:  # whatever the run would fail with
-            print(f"Not in the file, because it could not be compiled (`run` says why): {name}.", file=sys.stderr)
+            print("Not in the file, because it could not be compiled: `run` says why.", file=sys.stderr)
         torch.compiler.reset()  # the next is compiled, and its entries named, as in a new process
     record_kernels()
     if not cells or (saved := torch.compiler.save_cache_artifacts()) is None:
@@ -114,11 +113,8 @@ def main() -> int:
             text = f"{file.name}: {cells} of {len(specs)} cells, {fmt.size(file.stat().st_size)}."
         else:
             cells, text = 0, load(file)
-    except BadInput as refused:
-        print(refused, file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"The cache file {file.name!r} cannot be read or written: {error.strerror}.", file=sys.stderr)
+    except (BadInput, OSError) as error:  # of the latter the text names the file
+        print(error, file=sys.stderr)
         return 2
     os.write(answers, f"{text}\n".encode())
     return int(cells < len(specs))

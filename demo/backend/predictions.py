@@ -148,13 +148,10 @@ def _boxes(loaded: Loaded, outputs: Any, image: Image.Image, text: tuple[str, ..
     decoded = loaded.processor.post_process_object_detection(
         outputs, threshold=threshold, target_sizes=[(image.height, image.width)]
     )[0]
-    boxes = []
+    boxes, edges = [], torch.tensor([*image.size, *image.size])
     for score, label, corners in zip(decoded["scores"], decoded["labels"], decoded["boxes"], strict=True):
-        x0, y0, x1, y1 = (float(value) for value in corners)
-        x0, x1 = (min(max(value, 0.0), float(image.width)) for value in (x0, x1))
-        y0, y1 = (min(max(value, 0.0), float(image.height)) for value in (y0, y1))
-        index = int(label)
-        name = text[index] if loaded.checkpoint.takes_text else _name(loaded, index)
+        x0, y0, x1, y1 = torch.minimum(corners.clamp(min=0), edges).tolist()
+        name = text[int(label)] if loaded.checkpoint.takes_text else _name(loaded, int(label))
         boxes.append(Box(name, float(score), (x0, y0, x1, y1)))
     return tuple(sorted(boxes, key=lambda box: -box.score)[:MAX_BOXES])
 
@@ -167,9 +164,10 @@ def _masks(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image:
     inner_width, inner_height = max(1, round((right - left) * width)), max(1, round((bottom - top) * height))
     # It may also have padded to a multiple of 32. The decoders stretch the whole padded field over the target,
     # so the target is made larger by as much and cut afterwards.
-    padded_height, padded_width = inputs["pixel_values"].shape[-2:]
-    used_height, used_width = _unpadded(inputs)
-    target = (round(inner_height * padded_height / used_height), round(inner_width * padded_width / used_width))
+    padded = inputs["pixel_values"].shape[-2:]
+    seen = inputs["pixel_mask"][0].bool() if "pixel_mask" in inputs else torch.ones(padded, dtype=torch.bool)
+    used_height, used_width = int(seen.any(dim=1).sum()), int(seen.any(dim=0).sum())
+    target = (round(inner_height * padded[0] / used_height), round(inner_width * padded[1] / used_width))
 
     masks: list[Mask] = []
 
@@ -195,15 +193,6 @@ def _masks(loaded: Loaded, outputs: Any, inputs: dict[str, torch.Tensor], image:
             if inner.mean() >= MIN_SEGMENT:
                 add(_name(loaded, int(index)), None, inner)
     return tuple(sorted(masks, key=lambda mask: -mask.area)[:MAX_SEGMENTS])
-
-
-def _unpadded(inputs: dict[str, torch.Tensor]) -> tuple[int, int]:
-    """Height and width of the part of `pixel_values` that holds the picture, without padding."""
-    mask = inputs.get("pixel_mask")
-    if mask is None:
-        height, width = inputs["pixel_values"].shape[-2:]
-        return int(height), int(width)
-    return int(mask[0].any(dim=1).sum()), int(mask[0].any(dim=0).sum())
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:

@@ -42,7 +42,7 @@ from demo.core import cores, refusals
 from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
-from demo.core.result import Failure, RunResult, Status
+from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
 
 SECONDS_A_TENSOR = 0.08
@@ -106,11 +106,13 @@ class Run:
                 self.compile_again(workload)
                 self.enter("done", 1.0)
         except CannotLoad as refusal:
-            self.fail("failed", Failure("load", refusal.what, refusal.remedy, refusal.change))
+            failure = Failure("load", refusal.what, refusal.remedy, refusal.change)
+            self.keep(status="failed", failure=failure)
         except BadInput:
             raise
         except Exception as error:
-            self.fail(*failures.explain(error, self.phase, self.result))
+            status, failure = failures.explain(error, self.phase, self.result)
+            self.keep(status=status, failure=failure)
         noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
         rough = bool(noise) or self.disturbed or self.result.oversubscribed
         return caveats.joined(replace(self.result, rough=rough), [*self.warnings, *noise])
@@ -128,9 +130,6 @@ class Run:
         if (found := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(found, **known)})
 
-    def fail(self, status: Status, failure: Failure) -> None:
-        self.keep(status=status, failure=failure)
-
     @contextlib.contextmanager
     def figures_kept(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """An exception costs the figures of its own block only, and becomes a warning that begins with `lost`."""
@@ -143,30 +142,25 @@ class Run:
 
     def workload(self) -> Workload:
         since, started = cores.read(), time.perf_counter()
-        workload = self.load()
+        self.enter("load", 0.02)
+        self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
+        workload = workloads.load(self.spec, self.job.seen_file)
+        self.keep(environment=machine_probe.environment(workload.device), image=workload.image)
+        self.warnings += caveats.of_workload(workload)
         self.enter("prepare", 0.08)
         # Makes the batch, and reads the settings in force back from it and the model.
         self.add_to("environment", settings=settings.in_force(workload.model, workload.batch))
         if self.import_seconds is not None:
             self.keep(start_up=StartUp(self.import_seconds, time.perf_counter() - started))
         if workload.device.type == "cpu":
-            self.give_way(workload, cores.free_cores(since))
+            free_cores = cores.free_cores(since)
+            gave_way = settings.give_way(self.spec, workload.device, free_cores)
+            self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
+            known = self.result.environment
+            if gave_way and known is not None and known.gave_way:
+                self.disturbed = True
+                self.warnings.append(caveats.of_cores(known))
         return workload
-
-    def load(self) -> Workload:
-        self.enter("load", 0.02)
-        self.keep(spec=refusals.checked(self.spec, machine_probe.host()))
-        workload = workloads.load(self.spec, self.job.seen_file)
-        self.keep(environment=machine_probe.environment(workload.device), image=workload.image)
-        self.warnings += caveats.of_workload(workload)
-        return workload
-
-    def give_way(self, workload: Workload, free_cores: int | None) -> None:
-        gave_way = settings.give_way(self.spec, workload.device, free_cores)
-        self.add_to("environment", threads=torch.get_num_threads(), free_cores=free_cores)
-        if gave_way and self.result.environment is not None and self.result.environment.gave_way:
-            self.disturbed = True
-            self.warnings.append(caveats.of_cores(self.result.environment))
 
     # Warm up and compile
 
@@ -294,7 +288,7 @@ class Run:
         self.warnings += caveats.of_timing(self.result)
         compiled = self.result.compilation
         if compiled is not None and compiled.recompiles_while_timing:
-            self.fail("failed", failures.recompiled(compiled.recompiles_while_timing))
+            self.keep(status="failed", failure=failures.recompiled(compiled.recompiles_while_timing))
         return lost_outputs
 
     def time_together(
@@ -384,8 +378,8 @@ class Run:
     def examine(self, workload: Workload, variants: Variants, observer: Observer, together: bool) -> None:
         """The passes of their own: work on the GPU, back-to-back calls with their energy, memory."""
         self.enter("check", 0.9)
-        eager = examined(self.result.eager, variants.eager.call, workload.device, observer, variants.eager.peak)
-        self.keep(eager=eager)
+        eager = variants.eager
+        self.keep(eager=examined(self.result.eager, eager.call, workload.device, observer, eager.peak))
         if together:
             self.examine_compiled(workload, variants, observer)
 
@@ -406,8 +400,7 @@ class Run:
             self.keep(predictions={"eager": pair[0], "compiled": pair[1]})
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        agreement = parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair)
-        self.keep(parity=agreement)
+        self.keep(parity=parity.compare(variants.eager.outputs, again, outputs, self.spec.dtype, reference, pair))
         self.keep(end_to_end=workload.end_to_end(outputs))
 
     # Explain
@@ -450,9 +443,7 @@ class Run:
         self.events.doing("compile_again", 0.95)
         # On a CPU the compiled code is for a number of threads.
         spec = replace(self.spec, threads=known.threads) if workload.device.type == "cpu" else self.spec
-        try:
+        source = "the package" if self.package is not None else "the filled cache"
+        with self.figures_kept(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, bool(compiled.compiled_first), self.package)
             self.add_to("compilation", warm=warm)
-        except (RuntimeError, OSError, ValueError) as error:
-            source = "the package" if self.package is not None else "the filled cache"
-            self.warnings.append(f"The first call from {source} could not be measured: {error}.")
