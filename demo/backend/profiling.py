@@ -77,19 +77,16 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Profile:
     """The profile of one variant from a trace in Chrome's format (times in microseconds), within the variant's mark.
 
-    Raises RuntimeError where the trace has no such mark, or no work of the GPU within it.
+    Raises RuntimeError where the trace has no work of the GPU within it.
     """
     spans = [event for event in events if event.get("ph") == "X"]
-    marks = [event for event in spans if event["name"] == MARK + variant and event.get("cat") == "user_annotation"]
-    if not marks:
-        raise RuntimeError(f"the trace holds no mark of {variant}")
-    start, end = marks[0]["ts"], marks[0]["ts"] + marks[0]["dur"]
-    inside = [event for event in spans if start <= event["ts"] < end and event is not marks[0]]
+    mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
+    start, end = mark["ts"], mark["ts"] + mark["dur"]
+    inside = [event for event in spans if start <= event["ts"] < end and event is not mark]
     if device == "cpu":
-        here = [event for event in inside if event.get("cat") in OPERATORS and event["tid"] == marks[0]["tid"]]
-        timed = _own_times(here)
-        kernels = sum(1 for event, _, leaf in timed if leaf)
-        return Profile(kernels / CALLS, None, _longest((event["name"], own) for event, own, _ in timed))
+        timed = _own_times(one for one in inside if one.get("cat") in OPERATORS and one["tid"] == mark["tid"])
+        kernels = sum(leaf for _, _, leaf in timed)
+        return Profile(kernels / CALLS, None, _longest((name, own) for name, own, _ in timed))
     work = [event for event in inside if event.get("cat") in WORK]
     if not work:
         raise RuntimeError(
@@ -101,20 +98,21 @@ def summary(events: Sequence[dict[str, Any]], variant: str, device: str) -> Prof
     return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
 
 
-def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], float, bool]]:
-    """Each event of one thread, its time without the events nested in it, and whether none is nested in it."""
+def _own_times(events: Iterable[dict[str, Any]]) -> list[tuple[str, float, bool]]:
+    """Each event of one thread: its name, its time without the events nested in it, and whether none is nested."""
     ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
-    own = [event["dur"] for event in ordered]
-    leaf = [True] * len(ordered)
+    nested: dict[int, float] = {}
     around: list[int] = []
     for index, event in enumerate(ordered):
         while around and ordered[around[-1]]["ts"] + ordered[around[-1]]["dur"] <= event["ts"]:
             around.pop()
         if around:
-            own[around[-1]] -= event["dur"]
-            leaf[around[-1]] = False
+            nested[around[-1]] = nested.get(around[-1], 0.0) + event["dur"]
         around.append(index)
-    return [(event, max(0.0, time), last) for event, time, last in zip(ordered, own, leaf, strict=True)]
+    return [
+        (event["name"], max(0.0, event["dur"] - nested.get(index, 0.0)), index not in nested)
+        for index, event in enumerate(ordered)
+    ]
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
