@@ -82,10 +82,10 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import (
     caveats,
-    gpu_turns,
     machine_probe,
     memory_and_throughput,
     models,
+    precompile,
     predictions,
     profiling,
     settings,
@@ -265,12 +265,12 @@ class Cell(Run):
         with torch.no_grad():
             workload = self.workload()
             on_gpu = workload.device.type == "cuda"
-            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
+            (precompile.alone(workload.eager) if on_gpu else workload.eager)()
             if on_gpu:
                 torch.cuda.empty_cache()  # the others need the memory
             model = compile_model.compiled(workload.model, self.spec)
             with (
-                gpu_turns.taken(workload.device),
+                precompile.turns_taken(workload.device),
                 mock.patch.object(CompiledFxGraph, "__call__", _stop),
                 contextlib.suppress(_NotYet),
             ):

@@ -8,11 +8,15 @@ run by `demo.backend.lifeline`: when standard input closes, the parent is gone, 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 # A process that has asked CUDA cannot fork another that uses it, and importing inductor asks (torch 2.11). With this
 # torch asks NVML instead, where there is one.
@@ -20,10 +24,56 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import torch
 from PIL import Image
+from torch._inductor.output_code import CompiledFxGraph
+from torch._inductor.runtime import benchmarking
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch.utils._filelock import FileLock
 
-from demo.backend import compile_model, gpu_turns, graph_breaks, machine_probe, workloads
+from demo.backend import compile_model, graph_breaks, machine_probe, workloads
 from demo.core import codec
 from demo.core.spec import RunSpec
+
+
+def alone(work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work`, called while no other process that takes turns uses the GPU; its kernels have ended when it returns."""
+    lock = _lock(cache_dir())
+
+    def called(*given: Any, **named: Any) -> Any:
+        lock.acquire()
+        try:
+            made = work(*given, **named)
+            torch.cuda.synchronize()
+            return made
+        finally:
+            lock.release()
+
+    return called
+
+
+@functools.cache
+def _lock(folder: str) -> FileLock:
+    """One object for a process: what is compiled may time kernels when it is first called, within its own turn."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return FileLock(Path(folder) / "gpu_turns.lock")
+
+
+@contextlib.contextmanager
+def turns_taken(device: torch.device) -> Iterator[None]:
+    """Within it this process takes turns on a GPU with others that compile. On a CPU it changes nothing.
+
+    Inductor times kernels while it compiles, to choose among them: pads of matrix products (`shape_padding`) even where
+    nobody asked for tuning. Its choice goes into the compile cache. Covered: what inductor times, the calls of what it
+    compiled, and the work that is handed to `alone`. Not covered: processes of other programs.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    benchmarker = type(benchmarking.benchmarker)
+    with (
+        mock.patch.object(benchmarker, "benchmark_gpu", alone(benchmarker.benchmark_gpu)),
+        mock.patch.object(CompiledFxGraph, "__call__", alone(CompiledFxGraph.__call__)),
+    ):
+        yield
 
 
 def compile_ahead(spec: RunSpec, input_file: Path) -> None:
@@ -34,8 +84,8 @@ def compile_ahead(spec: RunSpec, input_file: Path) -> None:
     """
     workload = workloads.load(spec, input_file)
     model = workload.model
-    with torch.no_grad(), gpu_turns.taken(workload.device):
-        eager = gpu_turns.alone(workload.eager) if workload.device.type == "cuda" else workload.eager
+    with torch.no_grad(), turns_taken(workload.device):
+        eager = alone(workload.eager) if workload.device.type == "cuda" else workload.eager
         eager()
         models = [model]
         if spec.graph_break:
