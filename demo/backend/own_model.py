@@ -58,42 +58,21 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     model, given = answer
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
-    _check_plain(model, called)
     batch = _by_name(model, given, called)
     return OwnModel(spec, device, _placed(model, spec, device, called), _inputs(batch, spec, device))
 
 
-def _check_plain(model: torch.nn.Module, called: str) -> None:
-    """Raises BadInput where the module, or one within it, is compiled already: eager would be compiled, too."""
-    for name, module in model.named_modules():
-        forward = getattr(module, "forward", None)
-        wrapped = hasattr(forward, "_torchdynamo_orig_callable") and not hasattr(forward, "_torchdynamo_disable")
-        if wrapped or isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None:
-            which = f"whose submodule {name}" if name else "that"
-            raise BadInput(
-                f"{called} returned a module {which} is compiled already, so eager would be compiled, too. Return it "
-                "plain."
-            )
-
-
 def _placed(model: Any, spec: RunSpec, device: torch.device, called: str) -> Any:
-    """On the device, in eval mode; weights of float32 in the asked number format.
+    """On the device, in eval mode, weights in the asked number format.
 
-    Raises BadInput where the module has another format already, or complex numbers, which `.to(dtype)` makes real.
+    Raises BadInput where that would make complex numbers real.
     """
     asked, weights = settings.dtype_of(spec), [*model.parameters(), *model.buffers()]
-    found = {tensor.dtype for tensor in model.parameters() if tensor.is_floating_point()}
-    if not found <= {torch.float32, asked}:
-        names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
-        raise BadInput(
-            f"The module of {called} holds weights in {names}, and this run is in {spec.dtype}. Build it in float32 "
-            "and choose with --dtype."
-        )
     model.eval()
     model = model.to(device)
-    if found - {asked}:
+    if any(tensor.is_floating_point() and tensor.dtype != asked for tensor in model.parameters()):
         if any(tensor.is_complex() for tensor in weights):
-            raise BadInput(f"The module of {called} holds complex numbers: choose dtype float32.")
+            raise BadInput(f"The module of {called} holds complex numbers: choose the dtype of its other weights.")
         model = model.to(asked)
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
 
@@ -144,8 +123,7 @@ def _kind(value: object) -> str:
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
     """The inputs as arguments by name. Raises BadInput where they do not fit the module's `forward`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
-    several = isinstance(given, list | tuple) and not hasattr(given, "_fields")  # a named tuple is one argument
-    by_position = () if isinstance(given, Mapping) else tuple(given) if several else (given,)
+    by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):
         raise BadInput(f"The inputs of {called} hold no tensor: {_kind(given)}. {SHAPE}.")
     try:

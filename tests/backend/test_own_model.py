@@ -81,18 +81,6 @@ def failing():
     raise ValueError("no such size\\nmore")
 def leaving(): raise SystemExit("bye")
 no_function = 5
-
-class Decorated(torch.nn.Module):
-    forward = torch.compile(lambda self, x: x + 1)
-class Undecorated(torch.nn.Module):
-    @torch.compiler.disable
-    def forward(self, x): return x + 1
-def decorated(): return Outer(Decorated()), X
-def by_assignment():
-    model = Net()
-    model.forward = torch.compile(model.forward)
-    return model, X
-def not_compiled(): return Undecorated(), X
 """
 
 
@@ -123,7 +111,11 @@ def test_module_and_nested_inputs_get_the_runs_number_and_memory_format(file: Pa
     assert workload.model.conv.weight.dtype == workload.batch["parts"]["more"][0].dtype == torch.bfloat16
     assert workload.batch["x"].is_contiguous(memory_format=torch.channels_last)
     assert workload.model.steps.dtype == torch.int64
-    assert loaded(file, "half", dtype="bfloat16").eager()["y"].dtype == torch.bfloat16
+    for dtype in ("float32", "bfloat16"):  # whatever it was built in
+        assert loaded(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
+    with pytest.raises(BadInput, match="complex numbers"):
+        loaded(file, "wave", dtype="bfloat16")
+    assert loaded(file, "wave").eager()[0].is_complex()
 
 
 def test_what_a_function_may_not_return_is_one_sentence(file: Path) -> None:
@@ -136,22 +128,12 @@ def test_what_a_function_may_not_return_is_one_sentence(file: Path) -> None:
         ("no_tensor", "hold no tensor: an object of class int"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("starred", "takes 'given' by position only"),
-        ("wrapped", "returned a module that is compiled already, so eager would be compiled, too"),
-        ("in_place", "returned a module that is compiled already"),
-        ("within", "returned a module whose submodule inner is compiled already"),
-        ("decorated", "returned a module whose submodule inner is compiled already"),
-        ("by_assignment", "returned a module that is compiled already"),
-        ("half", "holds weights in bfloat16, and this run is in float32"),
         ("failing", "failed: ValueError: no such size (mine.py, line 62)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 63)"),
     ]:
         with pytest.raises(BadInput) as refused:
             loaded(file, function)
         assert said in str(refused.value) and "\n" not in str(refused.value), function
-
-
-def test_a_forward_that_torch_compile_leaves_alone_is_plain(file: Path) -> None:
-    assert loaded(file, "not_compiled").eager() is not None
 
 
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(file: Path) -> None:
@@ -178,9 +160,11 @@ def run_of(file: Path, function: str, **asked: Any) -> RunResult:
     return Run(Job(spec), Events(io.StringIO())).execute()
 
 
-def test_a_part_that_compiles_itself_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("function", ["helped", "wrapped", "in_place", "within"])
+def test_a_part_that_compiles_itself_is_told(file: Path, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "read", lambda: None)
-    assert "calls torch.compile for a part of itself" in " ".join(run_of(file, "helped").warnings)
+    result = run_of(file, function)
+    assert result.status == "ok" and "calls torch.compile for a part of itself" in " ".join(result.warnings)
 
 
 def test_a_forward_that_fails_is_told_with_its_line(file: Path) -> None:
