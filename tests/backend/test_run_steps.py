@@ -309,12 +309,6 @@ def test_random_weights_are_said_and_see_nothing(monkeypatch: pytest.MonkeyPatch
     assert any("Random weights" in warning for warning in result.warnings)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_cuda_asked_where_there_is_none_is_refused() -> None:
-    with pytest.raises(BadInput, match="Choose device cpu"):
-        result_of(device="cuda")
-
-
 def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = dataclasses.replace(machine_probe.host(), compiler=None)
     monkeypatch.setattr(machine_probe, "host", lambda: machine)
