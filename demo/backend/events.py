@@ -104,9 +104,8 @@ class Events:
         )
 
     def calls_timed(self, variant: str, place: int, variants: int, times: list[float]) -> None:
-        """Progress between two calls of the guide's recipe, which times `variants` one after the other.
-
-        `times` are the seconds of the calls of `variant` so far; `place` counts the variants before it.
+        """Progress of the guide's recipe: `times` are the seconds of the calls of `variant` so far, and `place` of the
+        `variants` were timed before it.
         """
         done = (len(times) / PUBLISHED_CALLS + place) / variants
         seconds = statistics.fmean(times)

@@ -7,10 +7,8 @@ cache of the system, which is warm.
 No eager call comes first, as in the documentation of torch.compile. Where a model compiles to other graphs then, the
 job asks for an eager call: the cache holds the graphs of a run, which calls eager first.
 
-With a package of AOTInductor the first call is to load it and to call it once.
-
-Standard input is the job as JSON (a spec, the picture's path, that switch and the package's path or null). The last
-line of standard output is the answer: a CompileCost, and the state of the cache.
+With a package of AOTInductor the first call is to load it and to call it once. The last line of standard output is the
+answer.
 """
 
 from __future__ import annotations
@@ -57,10 +55,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, eager_first: bool,
 
 
 def measure(spec: RunSpec, input_file: Path | None, eager_first: bool, package: Path | None) -> tuple[CompileCost, str]:
-    """The cost of the first compiled call in this process, and the state of the compile cache as in `CompileLog`.
-
-    A package that can be loaded is a cache that is 'warm'.
-    """
+    """The cost in this process, and the state of the compile cache as in `CompileLog`; with a package 'warm'."""
     workload = workloads.load(spec, input_file)
     with torch.no_grad():
         if package is not None:

@@ -22,13 +22,11 @@ OLDEST_PYTHON = (3, 11)
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher that kills the whole process group as soon as the other end of standard input is closed.
-
-    It then removes `folder`, for which it leaves the group before it kills it.
+    """Forks the watcher that does so. Call it before starting a thread.
 
     A process, not a thread: a thread waits forever where a library hangs with the interpreter's lock, and is gone
-    where this process has crashed and its children have not. The watcher polls the pipe and never reads from it. It
-    closes all its other files, so that whoever reads those sees this process end. Call it before starting a thread.
+    where this process has crashed and its children have not. It closes all its other files, so that whoever reads those
+    sees this process end.
     """
     if os.fork():
         return
@@ -37,7 +35,7 @@ def end_with_parent(folder: str) -> None:
     pipe.register(0, 0)  # no event is asked for: poll returns only when the other end closes, or on an error
     pipe.poll()
     group = os.getpgrp()
-    os.setpgid(0, 0)
+    os.setpgid(0, 0)  # so that it outlives the group for as long as it removes the folder
     os.killpg(group, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)

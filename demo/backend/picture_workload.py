@@ -44,7 +44,6 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> dict[str, torch.Tensor]:
-        """The inputs repeated to a batch, on the device."""
         return predictions.to_batch(self.inputs, self.spec, self.device)
 
     def of_other_sizes(self) -> Iterator[tuple[Workload, dict[str, Any]]]:
@@ -57,11 +56,9 @@ class PictureWorkload(Workload):
             yield other, {"changed": "picture", "height": height, "width": width}
 
     def find(self, outputs: Any) -> Any:
-        """What the outputs show of the first picture of the batch: a tuple of Label, Box or Mask."""
         return predictions.find(self.loaded, outputs, self.inputs, self.picture, self.spec.text)
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """What is found in the first picture of the batch; None for random weights, where it would mean nothing."""
         if self.spec.weights == "random":
             return None
         return predictions.stored(self.loaded.checkpoint, self.find(outputs))

@@ -45,8 +45,7 @@ def give_way(spec: RunSpec, device: torch.device, free_cores: int | None) -> boo
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
     """The type that weights and inputs are stored in."""
-    dtype: torch.dtype = getattr(torch, {"tf32": "float32"}.get(spec.dtype, spec.dtype))
-    return dtype
+    return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
 def memory_format_of(spec: RunSpec) -> torch.memory_format:

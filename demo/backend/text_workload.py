@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -287,8 +286,8 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
         ids = tokenized(loaded.tokenizer, spec)
-    else:
-        ids = _made_up(spec.prompt, config.vocab_size)
+    else:  # as with random weights: a token for the beginning, each word and each mark
+        ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
     workload = TextWorkload(spec, device, loaded.model, loaded, ids)
     _check_cache(workload)
@@ -328,12 +327,6 @@ def tokenized(tokenizer: Any, spec: RunSpec) -> torch.Tensor:
     """[1, prompt tokens], the marks that the tokenizer puts around a text included."""
     ids: torch.Tensor = tokenizer(spec.prompt, return_tensors="pt")["input_ids"].long()
     return ids
-
-
-def _made_up(prompt: str, words: int) -> torch.Tensor:
-    """Tokens without a tokenizer, as with random weights: each word and each mark is one, by its checksum."""
-    pieces = ["<bos>", *re.findall(r"\w+|[^\w\s]", prompt)]
-    return torch.tensor([[zlib.crc32(piece.encode()) % words for piece in pieces]])
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
