@@ -29,7 +29,7 @@ from torch._inductor.runtime import benchmarking
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._filelock import FileLock
 
-from demo.backend import compile_model, graph_breaks, machine_probe, workloads
+from demo.backend import compile_model, machine_probe, workloads
 from demo.core import codec
 from demo.core.spec import RunSpec
 
@@ -89,7 +89,7 @@ def compile_ahead(spec: RunSpec, input_file: Path) -> None:
         eager()
         models = [model]
         if spec.graph_break:
-            models.insert(0, graph_breaks.with_breaks(model)[0])
+            models.insert(0, compile_model.with_breaks(model)[0])
         for one in models:
             call = workload.call(compile_model.compiled(one, spec))
             for _ in range(2):  # what is compiled again at the second call belongs into the cache too

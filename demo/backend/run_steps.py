@@ -23,7 +23,6 @@ from demo.backend import (
     compile_model,
     failures,
     first_call,
-    graph_breaks,
     machine_probe,
     packages,
     parity,
@@ -173,7 +172,7 @@ class Run:
         warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
             self.warnings.append(Caveat.of("caveat_compiles_itself"))
-        if untouched is not None and not graph_breaks.changed(untouched, model):
+        if untouched is not None and not compile_model.changed(untouched, model):
             untouched = None
         outputs = workload.outputs(model)
         # Already kept here, so that a failed compile still shows what eager does.
@@ -250,10 +249,10 @@ class Run:
             return Variant(call, self.warm_up(name, call, workload, min_calls=min_calls, **more), compiled)
 
         if self.spec.graph_break:
-            broken, places = graph_breaks.with_breaks(workload.model)
+            broken, places = compile_model.with_breaks(workload.model)
             with_break = warmed_up("compiled with the added graph break", broken)
             self.log.first_call_ended()
-            self.warnings.append(graph_breaks.warning(places, self.log.captured()[1]))
+            self.warnings.append(compile_model.break_warning(places, self.log.captured()[1]))
             self.log = compilation.CompileLog()
         compiled = warmed_up("compiled", workload.model, first_call_ended=self.log.first_call_ended)
         return compiled, with_break
@@ -432,7 +431,7 @@ class Run:
         if compiled is None or not whole or eager.untouched is None:
             return
         self.events.doing("capture", 0.95)
-        first = graph_breaks.compiled_first(eager.untouched, workload, self.log.first_capture)
+        first = compile_model.compiled_first(eager.untouched, workload, self.log.first_capture)
         self.add_to("compilation", compiled_first=first)
 
     def compile_again(self, workload: Workload) -> None:

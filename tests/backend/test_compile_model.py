@@ -1,17 +1,20 @@
-"""torch.compile of a model or of its layers, on modules of a few weights."""
+"""torch.compile of a model, of its layers, with added breaks and before an eager call, on modules of a few weights."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from own_workload import workload_of
 from torch._dynamo.utils import counters
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from demo.backend import compile_model, settings
+from demo.backend import compilation, compile_model, settings
 from demo.core.errors import BadInput
+from demo.core.measurement import GraphBreak
 from demo.core.spec import RunSpec
 
 
@@ -46,8 +49,8 @@ def spec(**asked: Any) -> RunSpec:
     return RunSpec("shapes-vit", "image-classification", device="cpu", **asked)
 
 
-@pytest.fixture
-def no_grad() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> Iterator[None]:
     torch._dynamo.reset()
     with torch.no_grad():
         yield
@@ -61,7 +64,7 @@ class Pointwise(torch.nn.Module):
 
 @pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("off", 2)])
 def test_with_dynamic_on_a_square_picture_is_followed_by_any_other_without_a_recompile(
-    dynamic: str, graphs: int, no_grad: None
+    dynamic: str, graphs: int
 ) -> None:
     asked = spec(dynamic=dynamic)
     settings.apply(asked, torch.device("cpu"))
@@ -85,7 +88,7 @@ def test_a_model_without_repeated_layers_is_refused() -> None:
 
 @pytest.mark.parametrize("scope", ["model", "layers"])
 def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(
-    scope: str, no_grad: None, monkeypatch: pytest.MonkeyPatch
+    scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[type, dict[str, Any]]] = []
 
@@ -100,3 +103,110 @@ def test_what_is_compiled_is_the_model_or_its_layers_and_never_the_eager_model(
     assert asked == ([(Model, options)] if scope == "model" else [(Layer, options)] * 2)
     assert all(layer._compiled_call_impl is None for layer in eager.layers)
     assert torch.equal(model(**BATCH), eager(**BATCH))
+
+
+# Added graph breaks, and the order of the first calls: no code is generated
+
+
+X = torch.ones(2, 4)
+LOCK = threading.Lock()
+
+
+class Parts(GradientCheckpointingLayer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.dense = torch.nn.LayerNorm(4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dense(self.norm(x)).relu()
+
+
+class Transformer(torch.nn.Module):
+    """Layers in a loop, in which dynamo cannot resume after a break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+        self.layers = torch.nn.ModuleList(Parts() for _ in range(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embed(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+class HookedAtItsFirstCall(Transformer):
+    """As transformers hooks some models up: under a lock, which dynamo cannot enter, and once only."""
+
+    hooked = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.hooked:
+            with LOCK:
+                self.head.register_forward_hook(lambda *_: None)
+                self.hooked = True
+        return super().forward(x)
+
+
+def captured(model: torch.nn.Module, calls: int = 2, left_to_eager: int = 0) -> tuple[int, int]:
+    """The graphs and the breaks of a model, in a process that may have compiled another one."""
+    log = compilation.CompileLog()
+    run = torch.compile(model, backend="eager")
+    for _ in range(calls):
+        run(x=X)
+    assert counters["frames"]["total"] - counters["frames"]["ok"] == left_to_eager  # functions
+    graphs, breaks = log.captured()
+    return graphs, len(breaks)
+
+
+def test_each_part_of_each_layer_breaks_and_the_model_itself_stays_whole() -> None:
+    model = Transformer().eval()
+    broken, places = compile_model.with_breaks(model)
+    assert places == 10
+    assert torch.equal(broken(x=X), model(x=X))
+    assert captured(broken, left_to_eager=1) == (3, 1)  # the function with the loop; equal layers share their graphs
+    assert captured(model) == (1, 0)
+    assert captured(broken) == captured(model) == (0, 0)  # in this order each keeps its code
+
+
+def test_a_model_without_layers_breaks_after_its_parts_and_one_without_parts_at_its_end() -> None:
+    parts = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+    for model, places in ((parts, 3), (torch.nn.ReLU(), 1)):
+        torch._dynamo.reset()
+        broken, found = compile_model.with_breaks(model)
+        log = compilation.CompileLog()
+        torch.compile(broken, backend="eager")(torch.ones(2, 4))
+        assert found == places and log.captured()[1]
+
+
+def test_the_warning_tells_where_breaks_were_added_and_whether_there_are_any() -> None:
+    added, other = GraphBreak("asked", "compile_model.py:104"), GraphBreak("print", "modeling.py:3")
+    seen, unseen = (compile_model.break_warning(4, breaks).text for breaks in ((other, added), (other,)))
+    assert "in so many places: 4. All" in seen
+    assert "in so many places: 4, and torch.compile reported none there. All" in unseen
+
+
+def test_a_model_hooked_up_by_its_first_call_is_told_of_in_both_orders() -> None:
+    model = HookedAtItsFirstCall().eval()
+    untouched = compile_model.twin(model)
+    model(x=X)
+    assert compile_model.changed(untouched, model)
+    assert captured(model) == (1, 0)
+    first = compile_model.compiled_first(untouched, workload_of(model, x=X), (1, ()))
+    assert first.graph_breaks and "lock" in first.fullgraph_error and "\n" not in first.fullgraph_error
+    afresh = HookedAtItsFirstCall().eval()
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(afresh, backend="eager", fullgraph=True)(x=X)
+    torch._dynamo.reset()
+    log = compilation.CompileLog()
+    torch.compile(HookedAtItsFirstCall().eval(), backend="eager")(x=X)
+    assert log.captured() == (first.graphs, first.graph_breaks)  # as whoever compiles first gets it
+
+
+def test_a_first_call_that_leaves_no_trace_needs_no_second_capture() -> None:
+    model = Transformer().eval()
+    untouched = compile_model.twin(model)
+    model(x=X)
+    assert not compile_model.changed(untouched, model)
