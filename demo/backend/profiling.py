@@ -5,27 +5,25 @@ Both are passes of their own after the timing, since a profiler slows down what 
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
-import shutil
 import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend import timing
+from demo.backend.timing import Call
 from demo.backend.workload import Workload, tensors
 from demo.core.measurement import Kernel, Profile, Roofline
 from demo.core.spec import RunSpec
-
-Call = Callable[[], Any]
 
 CALLS = 3
 """Profiled calls of each variant, after one that takes the profiler's own start."""
@@ -35,14 +33,9 @@ MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 """The categories of a GPU's own activities in a trace of torch.profiler."""
 OPERATORS = ("cpu_op", "user_annotation")
-SIDE = {"cuda": 4096, "cpu": 1024}
-MAX_SIDE = 16_384
+SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Several times the size of the device's caches, except on CPUs with very large ones."""
-RATE_CALLS = 5
-MIN_SECONDS = 0.005
-"""On a GPU a matrix product that takes less is repeated with sides twice as long, and copies that take less with twice
-as many: launch and wait take some 10 us."""
 
 
 def wanted(spec: RunSpec, device: torch.device) -> bool:
@@ -50,7 +43,7 @@ def wanted(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """A profile of each variant. `trace` is a file for the whole trace, as JSON packed with gzip.
+    """A profile of each variant. `trace` is a file for the whole trace, which ends in .json.gz.
 
     Raises RuntimeError where the profiler saw no work of the GPU, as in a container that may not use CUPTI.
     """
@@ -65,12 +58,9 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
                     call()
                 wait()
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
-        written = Path(folder) / "trace.json"
+        written = trace or Path(folder) / "trace.json.gz"
         session.export_chrome_trace(str(written))
-        if trace is not None:
-            with written.open("rb") as plain, gzip.open(trace, "wb") as packed:
-                shutil.copyfileobj(plain, packed)
-        events = json.loads(written.read_text(encoding="utf-8"))["traceEvents"]
+        events = json.loads(gzip.decompress(written.read_bytes()))["traceEvents"]
     return {name: summary(events, name, device.type) for name in calls}
 
 
@@ -161,7 +151,7 @@ def demand(workload: Workload) -> tuple[int, int]:
     reads = _Reads(workload.model)
     with reads, counter:
         outputs = workload.once(workload.model)
-    given_and_taken = sum(_bytes(tensor) for tensor in tensors((workload.batch, outputs)))
+    given_and_taken = sum(tensor.nbytes for tensor in tensors((workload.batch, outputs)))
     return int(counter.get_total_flops()), sum(reads.bytes.values()) + given_and_taken
 
 
@@ -171,7 +161,7 @@ class _Reads(TorchDispatchMode):
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self._stored = {
-            tensor.untyped_storage().data_ptr(): _bytes(tensor) for tensor in (*model.parameters(), *model.buffers())
+            tensor.untyped_storage().data_ptr(): tensor.nbytes for tensor in (*model.parameters(), *model.buffers())
         }
         self.bytes: dict[int, int] = defaultdict(int)
 
@@ -182,44 +172,33 @@ class _Reads(TorchDispatchMode):
             if place not in self._stored:
                 continue
             if func is torch.ops.aten.embedding.default and tensor is args[0]:
-                self.bytes[place] = min(self._stored[place], self.bytes[place] + _bytes(out))
+                self.bytes[place] = min(self._stored[place], self.bytes[place] + out.nbytes)
             else:
                 self.bytes[place] = self._stored[place]
         return out
 
 
-def _bytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations a second of a square matrix product under the TF32 switches in force; the best of five."""
+    """Operations a second of a square matrix product under the TF32 switches in force."""
     side = SIDE[device.type]
-    while True:
-        left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
-        seconds = _best(functools.partial(torch.matmul, left, right), device)
-        if device.type == "cpu" or seconds >= MIN_SECONDS or side >= MAX_SIDE:
-            return 2 * side**3 / seconds
-        side *= 2
+    left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+    return 2 * side**3 / _seconds(lambda: left @ right, device)
 
 
 def copy_rate(device: torch.device) -> float:
-    """Bytes a second, each counted when read and when written; the best of five."""
+    """Bytes a second, each counted when read and when written."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
-    target, copies = torch.empty_like(source), 1
-    while True:
-        seconds = _best(functools.partial(_copy, source, target, copies), device)
-        if device.type == "cpu" or seconds >= MIN_SECONDS:
-            return 2 * _bytes(source) * copies / seconds
-        copies *= 2
+    target = torch.empty_like(source)
+    return 2 * COPIED_BYTES[device.type] / _seconds(lambda: target.copy_(source), device)
 
 
-def _copy(source: torch.Tensor, target: torch.Tensor, times: int) -> None:
-    for _ in range(times):
-        target.copy_(source)
+def _seconds(call: Call, device: torch.device) -> float:
+    """A call's among so many that launches and the wait for the GPU, some 10 us, do not count; of the best block."""
+    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
 
+    def now() -> float:
+        wait()
+        return time.perf_counter()
 
-def _best(call: Call, device: torch.device) -> float:
-    clock = timing.WallClock(device)
-    clock.time(call)
-    return min(clock.time(call) for _ in range(RATE_CALLS))
+    timer = Timer("call()", globals={"call": call}, timer=now, num_threads=torch.get_num_threads())
+    return float(min(timer.blocked_autorange().times))
