@@ -145,39 +145,24 @@ def slow_probe(monkeypatch: pytest.MonkeyPatch) -> None:
         (["dynamo", "entire_frame_compile", "backend_compile", "inductor_compile", "code_gen"], "inductor"),
         (["dynamo", "entire_frame_compile", "backend_compile", "AOTAutogradCache.inductor_load"], "aot_autograd"),
         (["dynamo", "entire_frame_compile"], "dynamo"),
+        ([], None),
+        (None, None),
     ],
 )
-def test_the_probe_counts_for_the_compile_step_that_waited_for_it(
-    events: list[str], step: str, monkeypatch: pytest.MonkeyPatch, slow_probe: None
+def test_the_probe_counts_for_the_compile_step_that_waited_for_it_if_any_and_is_put_back(
+    events: list[str] | None, step: str | None, monkeypatch: pytest.MonkeyPatch, slow_probe: None
 ) -> None:
-    logger = SimpleNamespace(get_stack=lambda: events)
+    logger = SimpleNamespace() if events is None else SimpleNamespace(get_stack=lambda: events)
     monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
+    untimed = cpu_vec_isa.VecISA.check_build
+    compilation.InstructionProbe()  # of a first call that raised: nobody stopped it
     probe = compilation.InstructionProbe()
     cpu_vec_isa.pick_vec_isa()
     cpu_vec_isa.pick_vec_isa()
     probe.stop()
     cpu_vec_isa.pick_vec_isa()  # not timed any more
-    assert probe.seconds == {step: 2 * PROBE_SECONDS}
-
-
-@pytest.mark.parametrize(
-    "logger",
-    [None, SimpleNamespace(), SimpleNamespace(get_stack=lambda: [])],
-    ids=["no logger", "no stack", "no step"],
-)
-def test_a_probe_outside_of_every_compile_step_has_no_part_and_is_put_back_however_many_logs_there_were(
-    logger: Any, monkeypatch: pytest.MonkeyPatch, slow_probe: None
-) -> None:
-    if logger is None:
-        monkeypatch.delattr(torch._dynamo.utils, "get_chromium_event_logger")
-    else:
-        monkeypatch.setattr(torch._dynamo.utils, "get_chromium_event_logger", lambda: logger)
-    untimed = cpu_vec_isa.VecISA.check_build
-    compilation.InstructionProbe()  # of a first call that raised: nobody stopped it
-    probe = compilation.InstructionProbe()
-    cpu_vec_isa.pick_vec_isa()
-    probe.stop()
-    assert probe.seconds == {} and cpu_vec_isa.VecISA.check_build is untimed
+    assert probe.seconds == ({} if step is None else {step: 2 * PROBE_SECONDS})
+    assert cpu_vec_isa.VecISA.check_build is untimed
 
 
 @pytest.mark.usefixtures("slow_probe")

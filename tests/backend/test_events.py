@@ -119,22 +119,6 @@ def test_the_share_of_the_timing_never_falls(monkeypatch: pytest.MonkeyPatch) ->
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == 1.0
 
 
-def test_the_guides_recipe_goes_from_nothing_to_all_over_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MIN_SECONDS_BETWEEN", 0.0)
-    stream = SentLines()
-    sent = Events(stream)
-    for place, variant in enumerate(("eager", "compiled")):
-        for calls in (1, 150, 300):
-            sent.calls_timed(variant, place, 2, [0.01] * calls)
-    shares = [one["timing_done"] for one in stream.progress]
-    assert shares == sorted(shares) and shares[0] < 0.01 and shares[-1] == 1.0
-    assert stream.progress[0]["remaining_seconds"] == pytest.approx(6.0, rel=0.01)
-    assert (stream.progress[-1]["remaining_seconds"], stream.progress[-1]["eager_seconds"]) == (
-        0.0,
-        pytest.approx(0.01),
-    )
-
-
 def test_a_job_of_another_version_is_refused_with_both_versions() -> None:
     job = {"version": codec.WIRE_VERSION, "spec": codec.plain(SPEC)}
     assert read_job(json.dumps(job).encode()).spec == SPEC
