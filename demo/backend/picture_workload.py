@@ -15,7 +15,7 @@ from demo.backend import models, predictions, timing
 from demo.backend.workload import Workload
 from demo.core import images
 from demo.core.errors import BadInput
-from demo.core.outputs import EndToEnd, ImageInfo, Predictions
+from demo.core.outputs import EndToEnd, Predictions
 from demo.core.spec import RunSpec
 
 CPU_CLOCK = timing.WallClock(torch.device("cpu"))
@@ -29,11 +29,6 @@ class PictureWorkload(Workload):
     picture: Image.Image
     file: Path
     """The picture's."""
-    image: ImageInfo
-
-    @property
-    def warnings(self) -> list[str]:
-        return self.loaded.warnings
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """The model's inputs for the one picture, on the CPU."""
@@ -79,7 +74,7 @@ def load(spec: RunSpec, device: torch.device, file: Path | None) -> PictureWorkl
         raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
     picture, image = images.read(file)
     loaded = models.load(spec, device)
-    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, image)
+    return PictureWorkload(spec, device, loaded.model, loaded, picture, file, image=image, warnings=loaded.warnings)
 
 
 def in_other_proportions(picture: Image.Image) -> Image.Image:

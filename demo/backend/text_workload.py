@@ -142,10 +142,6 @@ class TextWorkload(Workload):
     ids: torch.Tensor
     """The prompt's tokens, [1, prompt tokens], on the CPU."""
 
-    @property
-    def warnings(self) -> list[str]:
-        return self.loaded.warnings
-
     def on_device(self) -> torch.Tensor:
         """The prompt repeated to a batch."""
         return self.ids.repeat(self.spec.batch_size, 1).to(self.device)
@@ -290,7 +286,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     else:  # as with random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
-    workload = TextWorkload(spec, device, loaded.model, loaded, ids)
+    workload = TextWorkload(spec, device, loaded.model, loaded, ids, warnings=loaded.warnings)
     _check_cache(workload)
     return workload
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -79,20 +79,14 @@ class Workload(ABC):
     device: torch.device
     model: Any
     """On the device, in eval mode."""
-
-    @property
-    def image(self) -> ImageInfo | None:
-        """The picture as a result keeps it; None for a model that sees none."""
-        return None
+    warnings: list[str] = field(default_factory=list, kw_only=True)
+    """What loading the model found that a reader of the figures should know."""
+    image: ImageInfo | None = field(default=None, kw_only=True)
+    """The picture as a result keeps it; None for a model that sees none."""
 
     @abstractmethod
     def make_batch(self) -> Batch:
         """The arguments of a call, on the device."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """What loading the model found that a reader of the figures should know."""
-        return []
 
     def predictions(self, outputs: Any) -> Predictions | None:
         """What the outputs of one call show, in the form that is stored; None where that would mean nothing."""
