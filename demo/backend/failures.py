@@ -97,13 +97,12 @@ def _out_of_memory(phase: str, result: RunResult) -> Failure:
 
 def _compile_failed(text: str, spec: RunSpec) -> Failure:
     what = "torch.export or AOTInductor" if spec.compiler == "aot" else "torch.compile"
+    other, change = other_way_to_compile(spec)
+    remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
+    remedy += " " + ENGLISH.plain("remedy_jit") if spec.compiler == "aot" else ""
+    remedy += " " + ENGLISH.plain("remedy_fullgraph") if spec.fullgraph else ""
     if any(os.strerror(number) in text for number in NOT_WRITTEN):
         remedy, change = "Make room and allow writing in the folders of TORCHINDUCTOR_CACHE_DIR and TMPDIR.", {}
-    else:
-        other, change = other_way_to_compile(spec)
-        remedy = f"{ENGLISH.plain('remedy_eager_works')} {other}"
-        remedy += " " + ENGLISH.plain("remedy_jit") if spec.compiler == "aot" else ""
-        remedy += " " + ENGLISH.plain("remedy_fullgraph") if spec.fullgraph else ""
     return Failure("compile", f"{what} failed: {text}", remedy, change)
 
 
