@@ -60,11 +60,14 @@ def find(spec: RunSpec, entry: Checkpoint | None) -> Source:
 
     Raises BadInput for a folder without a config.
     """
-    ships = entry is not None and (entry.bundled or spec.weights == "random")
-    if ships or catalog.is_folder(spec.checkpoint):
-        folder = catalog.config_folder(entry) if ships else Path(spec.checkpoint).absolute()
-        if not ships and not (folder / "config.json").is_file():
+    folder = None
+    if entry is not None and (entry.bundled or spec.weights == "random"):
+        folder = catalog.config_folder(entry)
+    elif catalog.is_folder(spec.checkpoint):
+        folder = Path(spec.checkpoint).absolute()
+        if not (folder / "config.json").is_file():
             raise BadInput(f"The folder {folder.name!r} holds no config.json. Give one written by save_pretrained.")
+    if folder is not None:
         return Source(str(folder), str(folder), {"local_files_only": True}, {"use_safetensors": True})
     options: dict[str, Any] = {"revision": entry.revision} if entry and entry.revision else {}
     if not hub.reachable():

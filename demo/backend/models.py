@@ -94,8 +94,8 @@ def _described(spec: RunSpec, config: Any) -> Checkpoint:
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for candidate in CANDIDATES[spec.task]:
-        auto_class, classes = candidate.__name__, candidate._model_mapping.get(type(config), ())
-        classes = classes if isinstance(classes, tuple) else (classes,)
+        auto_class, found = candidate.__name__, candidate._model_mapping.get(type(config), ())
+        classes: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
         fits = bool(classes) if not architectures else any(one.__name__ in architectures for one in classes)
         if fits and ("ZeroShot" not in auto_class or config.model_type in TEXT_MODELS):
             break

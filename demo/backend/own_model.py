@@ -56,6 +56,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise BadInput(f"{called} returned {_kind(answer)}. {SHAPE}.")
     model, given = answer
+    model = getattr(model, "_orig_mod", model)  # of what torch.compile returned: the run compiles it itself
     if not isinstance(model, torch.nn.Module):
         raise BadInput(f"{called} returned {_kind(model)} as its module. {SHAPE}.")
     batch = _by_name(model, given, called)
