@@ -166,21 +166,16 @@ class History:
                     found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
-    def reruns(self, like: RunResult) -> list[StoredRun]:
+    def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
         """The newest runs on the same device with the same torch that have a speed-up, this one left out."""
-        return self._reread(like, _OF_THE_MACHINE)
-
-    def same_settings(self, like: RunResult) -> list[StoredRun]:
-        """The newest runs with an answer that have the same model, batch, mode and number format, on this device with
-        this torch; this one left out, the newest first."""
-        answered = "json_extract(result, '$.process') IS NOT NULL"
-        return self._reread(like, f"{_OF_THE_MODEL} AND {_OF_THE_MACHINE}", answered)
-
-    def _reread(self, like: RunResult, where: str, further: str = "1") -> list[StoredRun]:
         parts = ", ".join(f"'$.{path}'" for path in REREAD)
-        others = f"{where} AND id <> :id AND status = 'ok' AND json_valid(result) AND {further}"
+        others = f"{_OF_THE_MACHINE} AND id <> :id AND status = 'ok' AND json_valid(result) AND {where}"
         rows = self._like(like, f"json_extract(result, {parts})", others, NEWEST)
         return list(filter(None, (reread(json.loads(text)) for (text,) in rows)))
+
+    def same_settings(self, like: RunResult) -> list[StoredRun]:
+        """Those `reruns` that have an answer and the same model, batch, mode and number format."""
+        return self.reruns(like, f"{_OF_THE_MODEL} AND json_extract(result, '$.process') IS NOT NULL")
 
     def _like(self, like: RunResult, what: str, where: str, most: int) -> list[tuple[Any, ...]]:
         """The newest rows that fit a condition on the values of `like`; none for a run without a machine."""
