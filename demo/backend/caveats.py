@@ -24,8 +24,7 @@ LOW_CLOCK = 0.75
 
 def joined(result: RunResult, told: Sequence[str | Caveat]) -> RunResult:
     """The result with these warnings."""
-    warnings = tuple(one.text if isinstance(one, Caveat) else one for one in told)
-    return replace(result, warnings=warnings, caveats=tuple(one for one in told if isinstance(one, Caveat)))
+    return replace(result, warnings=tuple(one.text if isinstance(one, Caveat) else one for one in told))
 
 
 def of_workload(workload: Workload) -> list[str | Caveat]:

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from demo.core import stats
-from demo.core.caveat import Caveat
 from demo.core.codec import load, plain
 from demo.core.format import milliseconds
+from demo.core.languages import origin
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import (
     AnotherSize,
@@ -128,9 +128,7 @@ class RunResult:
     timing_seconds: float | None = None
     """Wall clock of the timing, calls and what lies between them."""
     warnings: tuple[str, ...] = ()
-    """Caveats in English."""
-    caveats: tuple[Caveat, ...] = ()
-    """The warnings that other languages have, too."""
+    """Caveats in English; `Language.retold` has most of them in each language."""
     elapsed_seconds: float = 0.0
     """Wall clock of the whole run, loading and compiling included."""
     spread: Spread | None = None
@@ -384,6 +382,8 @@ class RunResult:
         }
         requests = self.request_seconds if self.speedup is not None and self.speedup.verdict != "unsure" else None
         data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
+        origins = [(text, *origin(text)) for text in self.warnings]
+        data["caveats"] = [{"text": text, "key": key, "values": values} for text, key, values in origins if key]
         if self.spec.task == TEXT_GENERATION:
             data |= self._text_figures(data)
         return data

@@ -322,11 +322,7 @@ def calls_to_pay(even: BreakEven | None, lang: Language) -> str:
 
 def caveats(result: RunResult, lang: Language) -> list[str]:
     """What to know before using the figures, each once."""
-    known = {caveat.text: caveat for caveat in result.caveats if caveat.key in lang.texts}
-    return [
-        lang.plain(known[text].key, **known[text].values) if text in known else lang.retold(text)
-        for text in dict.fromkeys(result.warnings)
-    ]
+    return [lang.retold(text) for text in dict.fromkeys(result.warnings)]
 
 
 def remedy(english: str, lang: Language) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 from demo.core import format as fmt
 from demo.core import limits
-from demo.core.caveat import Caveat
 from demo.core.languages import ENGLISH
 from demo.core.remedies import AGAIN, other_way_to_compile
 from demo.core.result import PHASE_DOING, Failure, Progress, RunResult, Status
@@ -165,8 +164,8 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
             same, others = history.same_settings(result), history.reruns(result)
     pool = reruns.comparable(result, same, earlier)
     if left_out := sum(run.threads != result.threads for run in earlier):
-        told = Caveat.of("caveat_threads_differ", count=left_out)
-        result = dataclasses.replace(result, warnings=(*result.warnings, told.text), caveats=(*result.caveats, told))
+        told = ENGLISH.plain("caveat_threads_differ", count=left_out)
+        result = dataclasses.replace(result, warnings=(*result.warnings, told))
     spread = reruns.spread(result, others)
     return dataclasses.replace(result, earlier=pool, spread=spread, gains=reruns.gains(result, others))
 
@@ -177,9 +176,7 @@ def redacted(result: RunResult) -> RunResult:
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    warnings = tuple(map(fmt.redact, result.warnings))
-    caveats = tuple(caveat for caveat in result.caveats if fmt.redact(caveat.text) == caveat.text)
-    return dataclasses.replace(result, failure=failure, warnings=warnings, caveats=caveats)
+    return dataclasses.replace(result, failure=failure, warnings=tuple(map(fmt.redact, result.warnings)))
 
 
 def stored(result: RunResult, history: History) -> RunResult:

@@ -10,7 +10,7 @@ from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
 from demo.core.caveat import Caveat
-from demo.core.languages import ENGLISH, LANGUAGES
+from demo.core.languages import ENGLISH, LANGUAGES, origin
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import RunResult
@@ -117,7 +117,7 @@ def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
     assert caveats.wide_spreads(dataclasses.replace(timed, timing_seconds=None)) == {}
 
 
-def test_caveats_are_told_in_the_reader_s_language_of_older_results_too_and_other_sentences_as_they_are() -> None:
+def test_caveats_are_told_in_the_reader_s_language_and_other_sentences_as_they_are() -> None:
     told = [Caveat.of("caveat_others", busy="30 %"), "The profiler gave nothing: oh."]
     result = RunResult.from_json(json.loads(caveats.joined(ok_result(), told).dumps()))
     english = ["Other programs kept 30 % of the processor busy while it was timed.", "The profiler gave nothing: oh."]
@@ -125,5 +125,7 @@ def test_caveats_are_told_in_the_reader_s_language_of_older_results_too_and_othe
     for language in LANGUAGES.values():
         first, second = sentences.caveats(result, language)
         assert first == language.plain("caveat_others", busy="30 %") and second == language.plain_quoted(english[1])
-        old = dataclasses.replace(result, caveats=())
-        assert sentences.caveats(old, language) == [first, second]
+    values = {"busy": "30 %"}
+    assert result.to_json()["caveats"] == [{"text": english[0], "key": "caveat_others", "values": values}]
+    unseen = ENGLISH.plain("caveat_break_unseen", places=3)  # also fits the text without "reported none"
+    assert origin(unseen) == ("caveat_break_unseen", {"places": "3"})

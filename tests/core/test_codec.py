@@ -9,7 +9,6 @@ import math
 import pytest
 from samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
-from demo.core.caveat import Caveat
 from demo.core.codec import load
 from demo.core.measurement import AnotherSize, StartUp
 from demo.core.outputs import Parity
@@ -25,7 +24,6 @@ FILLED = full_result(
     earlier=(ProcessResult("an earlier run", 0.002, 0.001, Interval(2.0, 1.9, 2.1)),),
     spread=Spread("this machine", 0.02, 9.0),
     start_up=StartUp(3.1, 0.4),
-    caveats=(Caveat.of("caveat_others", busy="30 %"),),
     rough=True,
 )
 

@@ -60,10 +60,8 @@ class Language:
 
     def retold(self, english: str) -> str:
         """A sentence that a result keeps in English, in this language where it was made of a text; else quoted."""
-        for key, pattern in _kept().items():
-            if found := pattern.fullmatch(english):
-                return self.plain(key, **found.groupdict())
-        return self.plain_quoted(english)
+        key, values = origin(english)
+        return self.plain(key, **values) if key else self.plain_quoted(english)
 
     def marked(self, plain: str) -> str:
         """HTML of such text: escaped, values in elements that keep their direction, English marked as English."""
@@ -102,11 +100,22 @@ LANGUAGES = {code: Language(code, name, rtl, _read(code)) for code, name, rtl in
 ENGLISH = LANGUAGES["en"]
 
 
+def origin(english: str) -> tuple[str, dict[str, str]]:
+    """The key of the text that a sentence was made of, and its values; '' and {} for one that was made of none.
+
+    Of several texts that fit, the longest: a value may hold words that another text has.
+    """
+    found = {key: match for key, pattern in _kept().items() if (match := pattern.fullmatch(english))}
+    key = max(found, key=lambda key: len(ENGLISH.texts[key]), default="")
+    return key, found[key].groupdict() if key else {}
+
+
 @cache
 def _kept() -> dict[str, re.Pattern[str]]:
     """The texts of which a result keeps the English: by key a pattern, with a group for each placeholder."""
     keys = [key for key in ENGLISH.texts if key.startswith(("remedy_", "caveat_")) or key == "run_again"]
-    return {key: re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(ENGLISH.texts[key]))) for key in keys}
+    patterns = {key: re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(ENGLISH.texts[key])) for key in keys}
+    return {key: re.compile(pattern, re.DOTALL) for key, pattern in patterns.items()}
 
 
 def choose(query: str | None, cookie: str | None, accepted: str | None) -> Language:
