@@ -81,7 +81,6 @@ from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import (
-    caveats,
     machine_probe,
     memory_and_throughput,
     models,
@@ -301,7 +300,7 @@ class Cell(Run):
         if self._timed is not None:
             with torch.no_grad():
                 super().explain(*self._timed)
-        return caveats.joined(self.result, self.warnings)
+        return dataclasses.replace(self.result, warnings=tuple(self.warnings))
 
     def recipe(self, result: RunResult) -> dict[str, Any] | None:
         """The guide's recipe, right after ours: so many calls of eager, then of compiled, and their means."""

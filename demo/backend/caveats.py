@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from demo.backend import machine_probe
 from demo.backend.workload import Workload
 from demo.core import format as fmt
 from demo.core import stats
-from demo.core.caveat import Caveat
 from demo.core.cores import BUSY_CPU
+from demo.core.languages import ENGLISH
 from demo.core.machine import Environment, GpuSample, HostSample
 from demo.core.result import RunResult
 
@@ -22,58 +21,53 @@ LOW_CLOCK = 0.75
 """nvbench sets aside what was measured under three quarters of the largest clock."""
 
 
-def joined(result: RunResult, told: Sequence[str | Caveat]) -> RunResult:
-    """The result with these warnings."""
-    return replace(result, warnings=tuple(one.text if isinstance(one, Caveat) else one for one in told))
-
-
-def of_workload(workload: Workload) -> list[str | Caveat]:
+def of_workload(workload: Workload) -> list[str]:
     """What is known before anything was called."""
-    spec, found = workload.spec, list[str | Caveat](workload.warnings)
+    spec, found = workload.spec, [*workload.warnings]
     if spec.weights == "random":
-        found.append(Caveat.of("caveat_random_weights"))
+        found.append(ENGLISH.plain("caveat_random_weights"))
     # Asking inductor starts CUDA, so only a run on a GPU asks.
     on_gpu = workload.device.type == "cuda"
     if on_gpu and spec.mode.startswith("max-autotune") and machine_probe.too_few_multiprocessors():
-        found.append(Caveat.of("caveat_few_multiprocessors"))
+        found.append(ENGLISH.plain("caveat_few_multiprocessors"))
     return found
 
 
-def of_cores(environment: Environment) -> Caveat:
+def of_cores(environment: Environment) -> str:
     """Why torch got fewer threads than usual, told before the timing. `environment` is what was found."""
     cores = environment.cpu_count
     busy = cores - (environment.free_cores or 1)
-    return Caveat.of("caveat_busy_cores", busy=busy, cores=cores, threads=environment.threads)
+    return ENGLISH.plain("caveat_busy_cores", busy=busy, cores=cores, threads=environment.threads)
 
 
-def of_timing(result: RunResult) -> list[Caveat]:
+def of_timing(result: RunResult) -> list[str]:
     """What the compiled model really was, and whether the speed-up is as precise as asked."""
     spec, compiled = result.spec, result.compilation
-    found = [Caveat.of("caveat_often_taken")] if result.oversubscribed else []
+    found = [ENGLISH.plain("caveat_often_taken")] if result.oversubscribed else []
     if compiled is not None:
         if compiled.graphs == 0:
-            found.append(Caveat.of("caveat_no_graph"))
+            found.append(ENGLISH.plain("caveat_no_graph"))
         if compiled.graph_breaks:
-            found.append(Caveat.of("caveat_breaks", breaks=len(compiled.graph_breaks), graphs=compiled.graphs))
+            found.append(ENGLISH.plain("caveat_breaks", breaks=len(compiled.graph_breaks), graphs=compiled.graphs))
         if compiled.cudagraphs_skipped:
-            found.append(Caveat.of("caveat_no_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_skipped))
+            found.append(ENGLISH.plain("caveat_no_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_skipped))
         if compiled.cudagraphs_partly:
-            found.append(Caveat.of("caveat_some_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_partly))
+            found.append(ENGLISH.plain("caveat_some_cudagraphs", mode=spec.mode, reason=compiled.cudagraphs_partly))
         if compiled.fallbacks:
             first = compiled.fallbacks[0]
             places = {"place": first.location, "reason": first.reason}
-            found.append(Caveat.of("caveat_fallbacks", count=len(compiled.fallbacks), **places))
+            found.append(ENGLISH.plain("caveat_fallbacks", count=len(compiled.fallbacks), **places))
     if result.speedup is not None and spec.iterations is None and spec.protocol == "interleaved":
         width, target = result.speedup.within.half_width, f"±{fmt.percent(spec.precision)}"
         if width >= 0.5:
-            found.append(Caveat.of("caveat_imprecise_by_far", target=target))
+            found.append(ENGLISH.plain("caveat_imprecise_by_far", target=target))
         elif width > spec.precision:
-            found.append(Caveat.of("caveat_imprecise", reached=f"±{fmt.percent(width)}", target=target))
+            found.append(ENGLISH.plain("caveat_imprecise", reached=f"±{fmt.percent(width)}", target=target))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:
         slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
         # As in the verdict, under 1 % is no difference.
         if result.speedup.verdict == "faster" and slow > usual * (1 + stats.SMALLEST_DIFFERENCE):
-            found.append(Caveat.of("caveat_tail", slow=fmt.latency(slow), usual=fmt.latency(usual)))
+            found.append(ENGLISH.plain("caveat_tail", slow=fmt.latency(slow), usual=fmt.latency(usual)))
     return found
 
 
@@ -90,7 +84,7 @@ def wide_spreads(result: RunResult) -> dict[str, float]:
     return {name: spread for name, spread in spreads.items() if spread > WIDE_SPREAD}
 
 
-def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[Caveat]:
+def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unsettled: Sequence[str]) -> list[str]:
     """What disturbed the timing.
 
     `spreads` are those of `wide_spreads`; `unsettled` names the variants whose last warm-up calls still differed. Of
@@ -101,36 +95,36 @@ def of_machine(samples: Sequence[HostSample], spreads: Mapping[str, float], unse
     busy = sum(foreign) / len(foreign) if foreign else 0.0
     calls = ", ".join(f"{name} {fmt.percent(spread)}" for name, spread in spreads.items())
     if calls and not foreign:
-        found.append(Caveat.of("caveat_wide", calls=calls))
+        found.append(ENGLISH.plain("caveat_wide", calls=calls))
     elif calls:
         key = "caveat_wide_by_others" if busy > BUSY_CPU else "caveat_wide_though_idle"
-        found.append(Caveat.of(key, calls=calls, busy=fmt.percent(busy)))
+        found.append(ENGLISH.plain(key, calls=calls, busy=fmt.percent(busy)))
     elif busy > BUSY_CPU:
-        found.append(Caveat.of("caveat_others", busy=fmt.percent(busy)))
+        found.append(ENGLISH.plain("caveat_others", busy=fmt.percent(busy)))
     if late := [name for name in unsettled if name not in spreads]:
-        found.append(Caveat.of("caveat_unsettled", variants=", ".join(late)))
+        found.append(ENGLISH.plain("caveat_unsettled", variants=", ".join(late)))
     return found + _of_gpu([sample.gpu for sample in samples if sample.gpu is not None])
 
 
-def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
+def _of_gpu(samples: Sequence[GpuSample]) -> list[str]:
     found = []
     if neighbours := max((gpu.foreign_processes for gpu in samples), default=0):
-        found.append(Caveat.of("caveat_gpu_others", count=neighbours))
+        found.append(ENGLISH.plain("caveat_gpu_others", count=neighbours))
     clocks = [gpu.sm_clock_hz for gpu in samples if gpu.sm_clock_hz]
     if clocks and max(clocks) > min(clocks) * (1 + CLOCK_CHANGE):
         low, high = (f"{clock / 1e6:.0f}" for clock in (min(clocks), max(clocks)))
-        found.append(Caveat.of("caveat_gpu_clock_moved", low=low, high=f"{high} MHz"))
+        found.append(ENGLISH.plain("caveat_gpu_clock_moved", low=low, high=f"{high} MHz"))
     limits = [gpu.largest_sm_clock_hz for gpu in samples if gpu.largest_sm_clock_hz]
     if clocks and limits and (mean := sum(clocks) / len(clocks)) < LOW_CLOCK * max(limits):
         clock, most = (f"{hertz / 1e6:.0f} MHz" for hertz in (mean, max(limits)))
-        found.append(Caveat.of("caveat_gpu_clock_low", clock=clock, most=most))
+        found.append(ENGLISH.plain("caveat_gpu_clock_low", clock=clock, most=most))
     reasons = {reason for gpu in samples for reason in gpu.throttle_reasons}
     if "thermal" in reasons:
         hottest = max((gpu.temperature_celsius for gpu in samples if gpu.temperature_celsius is not None), default=None)
         at = {} if hottest is None else {"temperature": f"{hottest:.0f} °C"}
-        found.append(Caveat.of("caveat_gpu_hot_at" if at else "caveat_gpu_hot", **at))
+        found.append(ENGLISH.plain("caveat_gpu_hot_at" if at else "caveat_gpu_hot", **at))
     if "power" in reasons:
-        found.append(Caveat.of("caveat_gpu_power"))
+        found.append(ENGLISH.plain("caveat_gpu_power"))
     if "hardware" in reasons:
-        found.append(Caveat.of("caveat_gpu_hardware"))
+        found.append(ENGLISH.plain("caveat_gpu_hardware"))
     return found

@@ -38,8 +38,8 @@ from demo.backend.memory_and_throughput import examined, peak_memory
 from demo.backend.monitor import Observer
 from demo.backend.workload import Eager, Variant, Variants, Workload
 from demo.core import cores, refusals
-from demo.core.caveat import Caveat
 from demo.core.errors import BadInput
+from demo.core.languages import ENGLISH
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
 from demo.core.result import Failure, RunResult
 from demo.core.spec import RunSpec
@@ -60,7 +60,7 @@ class Run:
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         """What is known so far."""
-        self.warnings: list[str | Caveat] = []
+        self.warnings: list[str] = []
         self.unsettled: list[str] = []
         """Variants whose warm-up ended before their calls agreed."""
         self.disturbed = False
@@ -114,7 +114,7 @@ class Run:
             self.keep(status=status, failure=failure)
         noise = caveats.of_machine(self.result.machine_states, caveats.wide_spreads(self.result), self.unsettled)
         rough = bool(noise) or self.disturbed or self.result.oversubscribed
-        return caveats.joined(replace(self.result, rough=rough), [*self.warnings, *noise])
+        return replace(self.result, rough=rough, warnings=(*self.warnings, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -171,7 +171,7 @@ class Run:
             untouched = compile_model.twin(model)
         warmup = self.warm_up("eager", workload.eager, workload)
         if self.log.events() > events:
-            self.warnings.append(Caveat.of("caveat_compiles_itself"))
+            self.warnings.append(ENGLISH.plain("caveat_compiles_itself"))
         if untouched is not None and not compile_model.changed(untouched, model):
             untouched = None
         outputs = workload.outputs(model)
@@ -271,7 +271,7 @@ class Run:
         """
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
-            self.warnings.append(Caveat.of("caveat_published"))
+            self.warnings.append(ENGLISH.plain("caveat_published"))
             self.keep(interleaved=False)
         samples, variants = self.time_together(workload, variants, observer)
         lost_outputs = None
@@ -325,7 +325,7 @@ class Run:
         settings.give_way(self.spec, workload.device, threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.disturbed = True
-        self.warnings.append(Caveat.of("caveat_timed_again", threads=threads))
+        self.warnings.append(ENGLISH.plain("caveat_timed_again", threads=threads))
         self.events.doing("fewer_threads", 0.5, phase="time")
         self.unsettled.clear()
 
@@ -344,7 +344,7 @@ class Run:
         Returns the times, and outputs of the compiled model.
         """
         self.keep(interleaved=False)
-        self.warnings.append(Caveat.of("caveat_separate_with_break" if variants.with_break else "caveat_separate"))
+        self.warnings.append(ENGLISH.plain("caveat_separate_with_break" if variants.with_break else "caveat_separate"))
         torch.cuda.empty_cache()
         plan, compiled = timing.Plan.of(self.spec, 0.0), variants.compiled.call
         half = protocols.calls_per_half_block(variants, self.spec)

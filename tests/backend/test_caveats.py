@@ -9,7 +9,6 @@ from typing import Any
 from samples import ENVIRONMENT, measurement, ok_result
 
 from demo.backend import caveats
-from demo.core.caveat import Caveat
 from demo.core.languages import ENGLISH, LANGUAGES, origin
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
@@ -32,7 +31,7 @@ def test_each_disturbance_is_told_in_one_sentence() -> None:
         ([gpu(throttle_reasons=("hardware",))], "hardware slowed it down"),
     ]:
         (caveat,) = caveats.of_machine(samples, {}, [])
-        assert words in caveat.text
+        assert words in caveat
 
 
 def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about() -> None:
@@ -48,7 +47,7 @@ def test_noise_of_one_cause_is_told_once_and_a_quiet_machine_is_not_talked_about
         ([HostSample(0.0, 0.02), gpu(), gpu(1.85e9)], {}, [], []),
         ([], {}, [], []),
     ]:
-        assert [one.text for one in caveats.of_machine(samples, spreads, late)] == told
+        assert caveats.of_machine(samples, spreads, late) == told
 
 
 def test_what_the_compiled_model_really_was_is_told() -> None:
@@ -66,15 +65,15 @@ def test_what_the_compiled_model_really_was_is_told() -> None:
         ),
     ]:
         (caveat,) = caveats.of_timing(ok_result(compilation=compilation))
-        assert words in caveat.text
+        assert words in caveat
 
 
 def test_cores_that_others_keep_busy_are_counted_and_one_that_is_often_taken_is_told() -> None:
     machine = dataclasses.replace(ENVIRONMENT, cpu_count=8, free_cores=5, threads=5)
     told = "Cores that others keep busy: 3 of 8. Threads used for the timing: 5."
-    assert caveats.of_cores(machine).text == told
+    assert caveats.of_cores(machine) == told
     busy = ok_result(compilation=Compilation(1.0, "cold", 1), machine_states=(HostSample(0.5, 0.5, None, 1.0),))
-    assert caveats.of_timing(busy) == [Caveat.of("caveat_often_taken")]
+    assert caveats.of_timing(busy) == [ENGLISH.plain("caveat_often_taken")]
 
 
 def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> None:
@@ -87,7 +86,7 @@ def test_a_missed_precision_is_told_unless_the_number_of_calls_was_given() -> No
         for precision, iterations in ((0.2, None), (0.001, None), (0.001, 10))
     )
     (caveat,) = caveats.of_timing(fine)
-    assert caveat.text.startswith("Precision reached ±") and "(target ±0.1 %)" in caveat.text
+    assert caveat.startswith("Precision reached ±") and "(target ±0.1 %)" in caveat
     assert caveats.of_timing(coarse) == caveats.of_timing(fixed) == []
 
 
@@ -104,7 +103,7 @@ def tailed(seconds: float) -> RunResult:
 def test_a_longer_tail_of_a_faster_model_is_told_with_both_figures() -> None:
     """But not where it is hardly longer, or the model is not faster."""
     (caveat,) = caveats.of_timing(tailed(0.005))
-    assert caveat.text.endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
+    assert caveat.endswith("of 20 calls one takes longer than 5.00 ms, with eager longer than 2.08 ms.")
     slower = dataclasses.replace(tailed(0.005), compiled=measurement(0.003))
     for result in (tailed(0.002), tailed(0.00208 * 1.005), slower):
         assert caveats.of_timing(result) == []
@@ -118,8 +117,8 @@ def test_only_calls_that_were_timed_are_said_to_vary_widely() -> None:
 
 
 def test_caveats_are_told_in_the_reader_s_language_and_other_sentences_as_they_are() -> None:
-    told = [Caveat.of("caveat_others", busy="30 %"), "The profiler gave nothing: oh."]
-    result = RunResult.from_json(json.loads(caveats.joined(ok_result(), told).dumps()))
+    told = [ENGLISH.plain("caveat_others", busy="30 %"), "The profiler gave nothing: oh."]
+    result = RunResult.from_json(json.loads(ok_result(warnings=tuple(told)).dumps()))
     english = ["Other programs kept 30 % of the processor busy while it was timed.", "The profiler gave nothing: oh."]
     assert list(result.warnings) == sentences.caveats(result, ENGLISH) == english
     for language in LANGUAGES.values():
