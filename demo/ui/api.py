@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import logging
 import threading
@@ -24,8 +25,8 @@ from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
 from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
+from demo.ui.jobs.jobs import is_closing, make_search
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.series import is_closing, make_search, turn
 from demo.ui.tabs.form import Choice, default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
 from demo.ui.web.calls import asked_over_mcp
@@ -49,8 +50,8 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
         with _refusals():
             spec = catalog.make_spec(checkpoint, asked["task"] or None, **_options(asked))
             picture = _picture(spec, image, asked["example"], choice)
-            with queue.join(request.session_hash or "") as ticket:
-                while ticket.wait(60.0):
+            with queue.join(request.session_hash or "") as places:
+                for _ in places:
                     pass
                 with contextlib.closing(runner.run(spec, picture)) as events:
                     result = next(event for event in events if isinstance(event, RunResult))
@@ -209,7 +210,8 @@ def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -
                 raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
             try:
                 cancel = threading.Event()
-                with contextlib.closing(search.run(runner, cancel, lambda: turn(queue, whose))) as events:
+                turn = functools.partial(queue.join, whose, patient=True)
+                with contextlib.closing(search.run(runner, cancel, turn)) as events:
                     for event in events:
                         if is_closing(event):
                             cancel.set()

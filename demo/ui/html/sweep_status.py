@@ -13,7 +13,7 @@ from demo.present import sentences
 from demo.runs.forecast import SweepForecast
 from demo.sweep.cells import Cell, downloads
 from demo.ui.html.elements import drawn
-from demo.ui.jobs.series import Sweep
+from demo.ui.jobs.jobs import Sweep
 
 BYTES_A_PARAMETER = 4
 """The published weights are float32."""

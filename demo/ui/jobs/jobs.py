@@ -1,39 +1,46 @@
-"""A run of the page: from its place in the queue to its outcome."""
+"""What a visitor starts: a run, a search for the best way, a sweep. Each of their runs has a turn in the queue."""
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from demo.core import cores, limits
+from demo.core.errors import BadInput
+from demo.core.machine import HostInfo
 from demo.core.result import Progress, RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.any_runner import AnyRunner
+from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
-from demo.ui.jobs.queue import Ticket
-from demo.ui.jobs.supervisor import Broken, Work
+from demo.store.history import History
+from demo.sweep.best_way import STEADY, Search
+from demo.sweep.cells import Cell, unfinished
+from demo.sweep.grid import PICTURE
+from demo.sweep.run_grid import Done, Event, Waiting
+from demo.sweep.ways import OTHER_FORMATS
+from demo.ui.jobs.queue import RunQueue
+from demo.ui.jobs.supervisor import UPDATE_SECONDS, Work
 
-UPDATE_SECONDS = 0.25
-"""The shortest time between two updates that a browser gets."""
-CPU_TIMING_UPDATE_SECONDS = 1.0
-"""The shortest time while a CPU is timed: an update costs some 20 ms of CPU time where the browser runs on it, too."""
-REPEAT_SECONDS = 0.5
-"""An unchanged state is sent again after this time: gradio notices a closed page only when it sends something."""
+OFTEN_SECONDS = 0.25
+"""Between two updates of a run, except while a CPU is timed."""
 MOST_QUIET_SECONDS = 300.0
 """A run that waits for a quiet machine begins after this long in any case."""
+UNWATCHED_SECONDS = 120.0
+"""On a Space, a series that no page has watched for this time ends: other visitors wait at each of its runs."""
+MACHINE_SECONDS = 30.0
+MAX_STORED = 500
+"""Stored runs of the model, newest first, in which a search looks for what it need not run again."""
 
 TRACE, PACKAGE = "trace.json.gz", "model.pt2"
-
-
-@dataclass(frozen=True)
-class Waiting:
-    ahead: int
-    """Runs before this one, the running one included."""
+Events = Generator[Event, None, None]
 
 
 @dataclass(frozen=True)
@@ -44,21 +51,15 @@ class WaitingForQuiet:
     """The part of the cores that they use, from 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Left:
-    """The visitor cancelled before the run began."""
-
-
-State = Waiting | WaitingForQuiet | Progress
-
-
 class Job(Work):
-    """One run. Its outcome is a RunResult, Left, Refused or Broken."""
+    """One run. Its events are Waiting, WaitingForQuiet and Progress; its outcome is a RunResult, an exception, or None
+    where the visitor cancelled before it began."""
 
     def __init__(
         self,
         runner: AnyRunner,
-        ticket: Ticket,
+        queue: RunQueue,
+        visitor: str,
         spec: RunSpec,
         image: Path | None,
         earlier: tuple[ProcessResult, ...] = (),
@@ -69,104 +70,169 @@ class Job(Work):
         self.spec = spec
         self.image = image
         self.title = f", {spec.checkpoint} with batch size {spec.batch_size}"
-        self._runner = runner
-        self._ticket = ticket
+        self._runner, self._queue, self._visitor = runner, queue, visitor
         self._when_quiet = when_quiet
         self._earlier = earlier
         repeat = len(earlier) + 1
         self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
+        self.doing = Waiting(len(queue)) if len(queue) else self.at_the_start
+        machine = runner.machine
+        self._on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself;
         an app that is killed leaves it."""
-        machine = runner.machine
-        self._on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
-        self._state: State = Waiting(ticket.wait(0.0))
+        self._files = NO_FILES
 
-    def watch(self) -> Iterator[State]:
-        """Yields the job's state: at once, then after changes, at most every UPDATE_SECONDS. Ends with the job."""
-        while not self.ended:
-            state = self._state
-            yield state
-            with self._changed:
-                self._changed.wait_for(lambda: self.ended, UPDATE_SECONDS)
-                self._changed.wait_for(
-                    lambda state=state: self.ended or self._state is not state,  # type: ignore[misc]
-                    REPEAT_SECONDS - UPDATE_SECONDS,
-                )
-                self._changed.wait_for(lambda: not self._times_a_cpu, CPU_TIMING_UPDATE_SECONDS - UPDATE_SECONDS)
+    @property
+    def pause_seconds(self) -> float:
+        timing = isinstance(self.doing, Progress) and self.doing.phase == "time"
+        return UPDATE_SECONDS if timing and not self._on_gpu else OFTEN_SECONDS
 
     def files_of(self, id: str) -> Files:
         """The files that the run of this id left, if this job ended with it."""
         ended_with_it = isinstance(self._outcome, RunResult) and self._outcome.id == id
-        return self._files().written() if ended_with_it else NO_FILES
+        return self._files.written() if ended_with_it else NO_FILES
 
     def forget(self) -> None:
-        self._ticket.leave()
         if self._folder is not None:
             self._folder.cleanup()
-            self._folder = None
 
-    @property
-    def _times_a_cpu(self) -> bool:
-        return not (self._on_gpu or self.ended) and isinstance(self._state, Progress) and self._state.phase == "time"
-
-    @property
-    def _profiled(self) -> bool:
-        return self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
-
-    @property
-    def _packaged(self) -> bool:
-        """Whether the visitor may take the package along: not where the page is other people's."""
-        return self.spec.compiler == "aot" and not limits.on_space()
-
-    def _files(self) -> Files:
-        """Where the run leaves its files."""
-        if self._folder is None:
+    def _wanted_files(self) -> Files:
+        """Where the run is to leave its files: the package not where the page is other people's."""
+        profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and self._on_gpu)
+        packaged = self.spec.compiler == "aot" and not limits.on_space()
+        if not (profiled or packaged):
             return NO_FILES
+        self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
         folder = Path(self._folder.name)
-        return Files(folder / TRACE if self._profiled else None, folder / PACKAGE if self._packaged else None)
+        return Files(folder / TRACE if profiled else None, folder / PACKAGE if packaged else None)
 
-    def _work(self) -> RunResult | Left | Broken:
-        outcome: RunResult | Left | Broken = Broken()
-        try:
-            if self._profiled or self._packaged:
-                self._folder = tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True)
-            with self._ticket as ticket:
-                while ahead := ticket.wait(REPEAT_SECONDS):
-                    if self._cancel.is_set():
-                        return Left()
-                    self._update(Waiting(ahead))
-                if self._when_quiet and not self._is_quiet(ticket):
-                    return Left()
-                files = self._files()
-                with contextlib.closing(
-                    self._runner.run(self.spec, self.image, self._cancel, files, self._earlier)
-                ) as events:
-                    for event in events:
-                        if isinstance(event, RunResult):
-                            outcome = event
-                        else:
-                            self._update(event)
-        finally:
-            if not isinstance(outcome, RunResult) or self._files().written() == NO_FILES:
-                self.forget()
-        return outcome
+    def _work(self) -> RunResult | None:
+        with self._queue.join(self._visitor) as places:
+            for ahead in places:
+                self.doing = Waiting(ahead)
+                if self.stopped:
+                    return None
+            self.doing = self.at_the_start
+            if self._when_quiet:
+                self._wait_for_quiet()
+            if self.stopped:
+                return None
+            self._files = self._wanted_files()
+            with closing(self._runner.run(self.spec, self.image, self._cancel, self._files, self._earlier)) as events:
+                for event in events:
+                    if isinstance(event, RunResult):
+                        return event
+                    self.doing = event
+        raise RuntimeError("The run ended without a result.")
 
-    def _is_quiet(self, ticket: Ticket) -> bool:
-        """Waits until other programs leave the machine alone; not where others wait for their turn, and not for ever.
-
-        False where the visitor cancelled meanwhile.
-        """
+    def _wait_for_quiet(self) -> None:
+        """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
         end = time.monotonic() + MOST_QUIET_SECONDS
-        while not ticket.others and time.monotonic() < end and not self._cancel.is_set():
+        while len(self._queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share(windows=1)
             if share is None or share < cores.BUSY_CPU:
                 break
-            self._update(WaitingForQuiet(share))
-        return not self._cancel.is_set()
+            self.doing = WaitingForQuiet(share)
 
-    def _update(self, state: State) -> None:
-        with self._changed:
-            if state != self._state:
-                self._state = state
-            self._changed.notify_all()
+
+class Series(Work):
+    """Runs one after another. The outcome is None or an exception: what there is to show are the runs."""
+
+    def __init__(self, run: Callable[[threading.Event], Events]) -> None:
+        """`run` gives what happens, until the last run has ended or the event is set."""
+        super().__init__()
+        self._run = run
+
+    def _note(self, event: Event) -> None:
+        """Called with each event, on the work's own thread."""
+        self.doing = event
+
+    def _work(self) -> None:
+        with closing(self._run(self._cancel)) as events:
+            for event in events:
+                self._note(event)
+                unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+                if is_closing(event) or (unwatched and limits.on_space()):
+                    self.cancel()
+
+
+def is_closing(event: Event) -> bool:
+    """Whether the app is closing: each further run would start only to be ended."""
+    result = event.cell.result if isinstance(event, Done) else None
+    return result is not None and result.status == "interrupted"
+
+
+class Sweep(Series):
+    """One sweep."""
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        stored: list[RunResult],
+        machine: HostInfo,
+        run: Callable[[Sequence[Cell], threading.Event], Events],
+    ) -> None:
+        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time. `run`
+        is `run_cells` with everything but the cells and what ends them."""
+        super().__init__(lambda cancel: run(self.cells, cancel))
+        self.cells = tuple(cells)
+        self._stored = stored
+        self._machine = machine
+
+    def forecast(self) -> SweepForecast:
+        """How long the cells without a value will take."""
+        return forecast_sweep(unfinished(self.cells), self._stored, self._machine)
+
+    def _note(self, event: Event) -> None:
+        """Replaces the tuple of cells whole, so that no page reads it half changed."""
+        if isinstance(event, Done):
+            self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
+            if event.cell.result is not None:
+                self._stored.insert(0, event.cell.result)
+        super()._note(event)
+
+
+class BestSearch(Series):
+    """One search for the best way to run a model. Several pages may watch it; they share its goal."""
+
+    def __init__(
+        self, search: Search, spec: RunSpec, image: Path | None, runner: AnyRunner, queue: RunQueue, visitor: str
+    ) -> None:
+        """`spec` and `image` are what the form asked for, to fill it again."""
+        turn = partial(queue.join, f"search of {visitor}", patient=True)
+        super().__init__(lambda cancel: search.run(runner, cancel, turn))
+        self.search = search
+        self.spec = spec
+        self.image = image
+        self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
+        self.goal = STEADY
+        self._queue = queue
+
+    @property
+    def other_formats(self) -> bool:
+        """Whether it tries other number formats, too."""
+        return any(way.name in OTHER_FORMATS for way in self.search.ways)
+
+    @property
+    def others(self) -> int:
+        """Runs that wait while one of this search goes on; each goes before the next run of it."""
+        return len(self._queue) - 1
+
+
+def make_search(
+    runner: AnyRunner, history: History, spec: RunSpec, image: Path | None, other_formats: bool, minutes: float
+) -> Search:
+    """The search for a model, an input and a batch size. Raises BadInput and HistoryError."""
+    stored = history.all(MAX_STORED, checkpoints={spec.checkpoint})
+    return Search(spec, machine_of(runner), stored, image or PICTURE, other_formats, minutes)
+
+
+def machine_of(runner: AnyRunner) -> HostInfo:
+    """What the waiting worker says of the machine. Raises BadInput where it has said nothing within MACHINE_SECONDS."""
+    deadline = time.monotonic() + MACHINE_SECONDS
+    while (machine := runner.machine) is None:
+        if time.monotonic() > deadline:
+            raise BadInput("The process that runs models has not started yet. Try again in a moment.")
+        time.sleep(0.2)
+    return machine

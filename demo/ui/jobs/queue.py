@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from demo.core import limits
 from demo.core.errors import BadInput
 
+WAITING_SECONDS = 0.5
+
 
 class Full(BadInput):
     """The queue has no place left, for anybody."""
+
+
+class Ticket:
+    """One place in the queue."""
+
+    def __init__(self, visitor: str) -> None:
+        self.visitor = visitor
 
 
 class RunQueue:
@@ -23,52 +35,45 @@ class RunQueue:
         """Runs that wait or run."""
         return len(self._tickets)
 
-    def join(self, visitor: str = "") -> Ticket:
-        """Takes the last place. Raises Full if there is none, BadInput if this visitor has too many."""
+    @contextmanager
+    def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
+        """A place at the end of the queue, left with the context. Yields the numbers of runs ahead, every
+        WAITING_SECONDS until it is this one's turn.
+
+        Raises Full if there is no place, BadInput if this visitor has too many. One that is `patient` waits for a place
+        while its numbers are read.
+        """
+        ticket = Ticket(visitor)
+        if not patient:
+            self._take_place(ticket)
+        try:
+            yield self._ahead(ticket)
+        finally:
+            with self._changed:
+                if ticket in self._tickets:
+                    self._tickets.remove(ticket)
+                    self._changed.notify_all()
+
+    def _take_place(self, ticket: Ticket) -> None:
         with self._changed:
             if len(self._tickets) >= self.longest:
                 raise Full(f"The queue is full: {len(self._tickets)} runs are waiting. Try again in a few minutes.")
-            own = sum(ticket.visitor == visitor for ticket in self._tickets if visitor)
+            own = sum(other.visitor == ticket.visitor for other in self._tickets if ticket.visitor)
             if own >= limits.current().runs_a_visitor:
                 raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
-            ticket = Ticket(self, visitor)
             self._tickets.append(ticket)
-            return ticket
 
-    def wait(self, ticket: Ticket, seconds: float) -> int:
-        """The number of runs ahead of `ticket`, after at most this time; at once when its turn has come."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._tickets.index(ticket) == 0, seconds)
-            return self._tickets.index(ticket)
-
-    def leave(self, ticket: Ticket) -> None:
-        with self._changed:
-            if ticket in self._tickets:
-                self._tickets.remove(ticket)
-                self._changed.notify_all()
-
-
-class Ticket:
-    """One place in a queue. As a context manager it leaves the queue at the end, after an error too."""
-
-    def __init__(self, queue: RunQueue, visitor: str) -> None:
-        self._queue = queue
-        self.visitor = visitor
-
-    def wait(self, seconds: float) -> int:
-        """The number of runs ahead, after at most this time; 0, at once, when it is this ticket's turn."""
-        return self._queue.wait(self, seconds)
-
-    @property
-    def others(self) -> bool:
-        """Whether other runs are in the queue."""
-        return len(self._queue) > 1
-
-    def __enter__(self) -> Ticket:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        self._queue.leave(self)
+    def _ahead(self, ticket: Ticket) -> Iterator[int]:
+        while ticket not in self._tickets:
+            try:
+                self._take_place(ticket)
+            except Full:
+                time.sleep(WAITING_SECONDS)
+                yield self.longest
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._tickets[0] is ticket, WAITING_SECONDS)
+                ahead = self._tickets.index(ticket)
+            if ahead == 0:
+                return
+            yield ahead

@@ -7,43 +7,36 @@ found by the id of its visitor, which the browser keeps.
 from __future__ import annotations
 
 import contextvars
+import hashlib
 import logging
 import re
 import threading
 import time
-import uuid
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar
 
-from demo.core import format as fmt
 from demo.core import limits
 from demo.core.errors import BadInput
 from demo.store.history import HistoryError
 
+UPDATE_SECONDS = 1.0
+"""Between two updates that a browser gets: one costs some 20 ms of CPU time on the machine that is timed."""
 KEPT_SECONDS = 3600.0
 """How long ended work can be found. Its results stay in the history."""
-AGAIN_SECONDS = 10.0
-"""A page that opens so soon after the end of a run shows it, although another did: that one may have been loaded anew
-before its address had the run."""
-MAX_SESSIONS = 1024
-"""New visitors whose session is remembered."""
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The work was not possible as requested."""
-
-    sentence: str
-    """The reason, fit for a browser."""
-
-
-@dataclass(frozen=True)
-class Broken:
-    """An unexpected error. The log has it."""
+def attempted(work: Callable[[], T]) -> T | Exception:
+    """What `work` gives, or why it could not: a refusal, or an unexpected error, which the log then has."""
+    try:
+        return work()
+    except (BadInput, HistoryError) as refused:
+        return refused.with_traceback(None)
+    except Exception as error:
+        _log.exception("what a visitor asked for failed inside the page")
+        return error.with_traceback(None)
 
 
 class Work:
@@ -53,46 +46,55 @@ class Work:
     """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
 
     def __init__(self) -> None:
+        self.doing: Any = None
+        """The latest event."""
         self.delivered = False
         """Whether a page has shown the outcome."""
-        self.ended_at: float | None = None
+        self.ended_at = 0.0
         self._outcome: Any = None
         self._cancel = threading.Event()
-        self._changed = threading.Condition()
+        self._ended = threading.Event()
+        self._watched_at = time.monotonic()
 
     @property
     def ended(self) -> bool:
-        return self.ended_at is not None
+        return self._ended.is_set()
 
     @property
-    def ended_just_now(self) -> bool:
-        return self.ended_at is not None and time.monotonic() - self.ended_at < AGAIN_SECONDS
+    def stopped(self) -> bool:
+        return self._cancel.is_set()
 
     def cancel(self) -> None:
         """Asks the work to end. It does within a second, with an outcome."""
         self._cancel.set()
 
+    def watch(self) -> Iterator[Any]:
+        """Yields the latest event, at once and then every `pause_seconds`. Ends with the work.
+
+        An unchanged event comes again: gradio notices a closed page only when it sends something.
+        """
+        while not self.ended:
+            self._watched_at = time.monotonic()
+            yield self.doing
+            self._ended.wait(self.pause_seconds)
+
+    @property
+    def pause_seconds(self) -> float:
+        return UPDATE_SECONDS
+
     def outcome(self) -> Any:
-        """What `_work` returned, Refused or Broken, which then counts as delivered; None while the work goes on."""
+        """What `_work` returned or raised, which then counts as delivered; None while the work goes on."""
         self.delivered = self.ended
         return self._outcome
 
     def forget(self) -> None:
-        """Gives back its place in the queue and removes its files."""
+        """Removes its files."""
 
     def run(self) -> None:
         """Works to the end. Called on the work's own thread."""
-        try:
-            outcome = self._work()
-        except (BadInput, HistoryError) as refused:
-            outcome = Refused(fmt.redact(str(refused)))
-        except Exception:
-            _log.exception("a run or a sweep failed inside the page")
-            outcome = Broken()
-        with self._changed:
-            self._outcome = outcome
-            self.ended_at = time.monotonic()
-            self._changed.notify_all()
+        self._outcome = attempted(self._work)
+        self.ended_at = time.monotonic()
+        self._ended.set()
 
     def _work(self) -> Any:
         """Works, and returns the outcome."""
@@ -114,9 +116,8 @@ class Supervisor:
         self._works: dict[str, Work] = {}
         self._lock = threading.Lock()
 
-    def start(self, visitor: str, make: Callable[[], W]) -> W:
-        """Starts what `make` makes. Raises BadInput if work of this visitor goes on, if too many others' does, if
-        `make` refuses, or if no thread can be started."""
+    def start(self, visitor: str, work: W) -> W:
+        """Starts new work. Raises BadInput if work of this visitor goes on, or if too many others' does."""
         with self._lock:
             current = self._works.get(visitor)
             if current is not None and not current.ended:
@@ -124,37 +125,24 @@ class Supervisor:
                     f"A {self._kind} of yours is going on already{current.title}: wait until it has ended, or cancel "
                     "it. It is shown where this page is opened anew."
                 )
-            new = make()
-            try:
-                self._make_room()
-                # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
-                run = contextvars.copy_context().run
-                threading.Thread(target=run, args=[new.run], daemon=True).start()
-            except BadInput:
-                new.forget()
-                raise
-            except Exception as error:  # without its thread the work would never leave the queue
-                new.forget()
-                _log.warning("a %s could not be started: %s", self._kind, error)
-                raise BadInput(
-                    f"This machine cannot start another {self._kind} just now. Try again in a few minutes."
-                ) from error
+            self._make_room()
+            # The visitor's request goes with the context: on ZeroGPU the package `spaces` reads whose quota it is.
+            run = contextvars.copy_context().run
+            threading.Thread(target=run, args=[work.run], daemon=True).start()
             if (old := self._works.pop(visitor, None)) is not None:
                 old.forget()
-            self._works[visitor] = new  # so that the newest stands last
-        return new
+            self._works[visitor] = work  # so that the newest stands last
+        return work
 
     def _make_room(self) -> None:
         """Forgets old work, and all but the newest of what has ended. Raises BadInput where too much goes on."""
         places = limits.current().queue
-        going = sum(not work.ended for work in self._works.values())
-        if going >= places:
-            raise BadInput(f"{going} {self._kind}s are going on here already. Try again in a few minutes.")
         ended = [name for name, work in self._works.items() if work.ended]
+        if (going := len(self._works) - len(ended)) >= places:
+            raise BadInput(f"{going} {self._kind}s are going on here already. Try again in a few minutes.")
         for name in ended:
-            work = self._works[name]
-            if len(ended) > places or (work.ended_at or 0.0) < time.monotonic() - KEPT_SECONDS:
-                ended = ended[1:]
+            newer = len(ended) - ended.index(name)
+            if newer > places or self._works[name].ended_at < time.monotonic() - KEPT_SECONDS:
                 self._works.pop(name).forget()
 
     def __len__(self) -> int:
@@ -175,23 +163,11 @@ class Supervisor:
             work.cancel()
 
 
-class Visitors:
-    """Gives an id to each visitor who has none.
+def visitor_name(kept: object, session: str | None) -> str:
+    """The id of a visitor: `kept`, which the browser sent and which may be anything, or one made of gradio's session.
 
-    A new page may send its first Run before it has received its id. The id is therefore remembered by gradio's session
-    too: all first requests of a page get the same id.
+    A new page may send its first Run before it has received its id; all its requests have the same session.
     """
-
-    def __init__(self) -> None:
-        self._given: OrderedDict[str, str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def name(self, kept: object, session: str | None) -> str:
-        """`kept` is the id that the browser sent, which may be anything; `session` is gradio's session hash."""
-        if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
-            return kept
-        with self._lock:
-            name = self._given.setdefault(session or "", uuid.uuid4().hex)
-            while len(self._given) > MAX_SESSIONS:
-                self._given.popitem(last=False)
-        return name
+    if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
+        return kept
+    return hashlib.sha256((session or "").encode()).hexdigest()[:32]

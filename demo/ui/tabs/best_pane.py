@@ -13,12 +13,13 @@ from demo.runs.any_runner import AnyRunner
 from demo.store.history import History
 from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.ui.html import best_html, results, takeaway
+from demo.ui.jobs.jobs import BestSearch, make_search
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.series import BestSearch, make_search
+from demo.ui.jobs.supervisor import attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, UNREAD, pressed_of, told, tried
+from demo.ui.tabs.events import AT_ONCE, UNREAD, pressed_of, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language
@@ -116,19 +117,14 @@ class BestPane:
         tab, lang, name = self._tab, request_language(request), self._tab.name(request, visitor)
 
         def start() -> BestSearch:
-            search = self._search(name, minutes, bool(other_formats), values)
-            return tab.works.start(name, lambda: search)
+            spec, image = read(dict(zip(tab.form.inputs, values, strict=True)))
+            search = make_search(self._runner, self._history, spec, image, bool(other_formats), minutes)
+            return tab.works.start(name, BestSearch(search, spec, image, self._runner, self._queue, name))
 
-        search = tried(start, lang)
-        if isinstance(search, BestSearch):
-            return self._begun(search, lang)
-        return tab.form.pressable(running=False) | tab.pane.refused(search)  # what is shown stays, an ended search too
-
-    def _search(self, visitor: str, minutes: Any, other_formats: bool, values: tuple[Any, ...]) -> BestSearch:
-        """The search that the form asks for. Raises BadInput and HistoryError."""
-        spec, image = read(dict(zip(self._tab.form.inputs, values, strict=True)))
-        search = make_search(self._runner, self._history, spec, image, other_formats, minutes)
-        return BestSearch(search, spec, image, self._runner, self._queue, visitor)
+        going = attempted(start)
+        if isinstance(going, Exception):  # what is shown stays, an ended search too
+            return tab.form.pressable(running=False) | tab.pane.refused(told(going, lang))
+        return self._begun(going, lang)
 
     def _begun(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
         tab, goal = self._tab, going.goal

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -14,7 +13,6 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.store.history import HistoryError
 from demo.ui.html import results
-from demo.ui.jobs.supervisor import Broken, Refused
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_ONCE = QUIET | {"concurrency_limit": None}
@@ -24,35 +22,13 @@ UNREAD = AT_ONCE | {"preprocess": False}
 """gradio hands the values over as the browser sent them. It would otherwise decode the picture, and fail on a broken
 one; the worker reads it and says what is wrong."""
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Worded(BadInput):
-    """A refusal that has a text of its own in every language, of this key and with these values."""
-
-    def __init__(self, key: str, **values: str) -> None:
-        super().__init__(key)
-        self.key, self.values = key, values
-
-
-def tried(start: Callable[[], T], lang: Language) -> T | Markup:
-    """What `start` gives, or where it cannot, a card that says why."""
-    try:
-        return start()
-    except Worded as refused:
-        return results.problem("cannot_be_run", refused.key, lang, **refused.values)
-    except (BadInput, HistoryError) as refused:
-        return told(Refused(fmt.redact(str(refused))), lang)
-    except Exception:
-        _log.exception("what a visitor asked for could not be started")
-        return told(Broken(), lang)
-
-
-def told(problem: Refused | Broken, lang: Language, way_out: str = "") -> Markup:
-    """The card for work that had no result; `way_out`, which is HTML, is for a refusal."""
-    if isinstance(problem, Refused):
-        return results.refusal("cannot_be_run", problem.sentence, lang, way_out)
+def told(problem: Exception, lang: Language, way_out: str = "", title: str = "cannot_be_run") -> Markup:
+    """The card for work that had no result; `title`, a key, and `way_out`, which is HTML, are for a refusal."""
+    if isinstance(problem, BadInput | HistoryError):
+        return results.refusal(title, fmt.redact(str(problem)), lang, way_out)
     return results.unexpected(lang)
 
 

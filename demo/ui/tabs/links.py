@@ -102,14 +102,6 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     return catalog.make_spec(given.pop("checkpoint", checkpoint), task, **given)
 
 
-def asks_for_another(query: Mapping[str, str], spec: RunSpec) -> bool:
-    """Whether a link asks for another run than this, or for what is refused."""
-    try:
-        return spec_of(query, spec.checkpoint) not in (None, spec)
-    except BadInput:
-        return True
-
-
 def _given(query: Mapping[str, str]) -> dict[str, Any]:
     given = {name: query[name] for name in FIELDS if name in query}
     return {

@@ -19,7 +19,6 @@ from demo.sweep.cells import measured_on
 from demo.ui.html.elements import drawn
 from demo.ui.jobs.jobs import Job
 from demo.ui.look import source
-from demo.ui.tabs.events import Worded
 from demo.ui.tabs.form import find_picture, uploaded
 
 LISTEN = source("repeat.js")
@@ -60,5 +59,6 @@ def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | Non
     own = [None, latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
     found = (find_picture(result.image.sha256, file) for file in own)
     if (file := next(filter(None, found), None)) is None:
-        raise Worded("repeat_no_picture", name=result.image.name)
+        name = result.image.name
+        raise BadInput(f"Its picture, {name}, is no longer here. Choose it in the form, then press Repeat once more.")
     return file

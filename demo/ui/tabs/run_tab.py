@@ -10,24 +10,24 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog, hub
-from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.outputs import ImageInfo
-from demo.core.result import Progress, RunResult
+from demo.core.result import RunResult
 from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.any_runner import AnyRunner
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History, HistoryError
 from demo.store.journal import Journal
+from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
-from demo.ui.jobs.jobs import Job, Left, Waiting, WaitingForQuiet
+from demo.ui.jobs.jobs import Job, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.supervisor import Supervisor, Visitors
+from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told, tried
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told
 from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     Choice,
@@ -69,7 +69,6 @@ class RunTab:
         self._queue = queue
         self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""
-        self._visitors = Visitors()
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form(choice)
@@ -253,7 +252,7 @@ class RunTab:
 
     def name(self, request: gr.Request, visitor: str | None) -> str:
         """The id of a visitor, also before the browser knows it."""
-        return self._visitors.name(visitor, request.session_hash)
+        return visitor_name(visitor, request.session_hash)
 
     def latest(self, request: gr.Request, visitor: str | None) -> Job | None:
         """The visitor's latest run, running or ended; None if the latest work is a search."""
@@ -293,17 +292,12 @@ class RunTab:
     ) -> dict[Any, Any]:
         """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
-
-        def start() -> Job:
-            spec, image, earlier = asked()
-            return self.works.start(
-                name, lambda: Job(self._runner, self._queue.join(name), spec, image, earlier, when_quiet)
-            )
-
-        job = tried(start, lang)
-        if isinstance(job, Job):
-            return self._begun(job, lang)
-        return self._ready | self.pane.refused(job) | {self.watched: None}
+        job = attempted(
+            lambda: self.works.start(name, Job(self._runner, self._queue, name, *asked(), when_quiet=when_quiet))
+        )
+        if isinstance(job, Exception):
+            return self._ready | self.pane.refused(told(job, lang)) | {self.watched: None}
+        return self._begun(job, lang)
 
     def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
         form = self.form
@@ -325,30 +319,30 @@ class RunTab:
         if job is None:
             return
         lang = request_language(request)
-        for state in job.watch():
-            if isinstance(state, Waiting) and state.ahead:
-                yield progress.waiting(state.ahead, lang)
-            elif isinstance(state, WaitingForQuiet):
-                yield progress.waiting_for_quiet(state.share, lang)
-            else:
-                yield progress.strip(state if isinstance(state, Progress) else job.at_the_start, job.spec, lang)
+        for doing in job.watch():
+            match doing:
+                case Waiting(ahead):
+                    yield progress.waiting(ahead, lang)
+                case WaitingForQuiet(share):
+                    yield progress.waiting_for_quiet(share, lang)
+                case _:
+                    yield progress.strip(doing, job.spec, lang)
 
     def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
         """The outcome of the watched job; no change if the connection broke before the job had ended."""
-        if job is None or (outcome := job.outcome()) is None:
+        if job is None or not job.ended:
             return {self.opened: gr.skip()}
-        pane, ready, lang = self.pane, self._ready, request_language(request)
-        match outcome:
+        pane, machine, lang = self.pane, self._runner.machine, request_language(request)
+        match outcome := job.outcome():
             case RunResult():
                 stored = self._is_stored(outcome)
-                machine, files = self._runner.machine, job.files_of(outcome.id)
-                shown = pane.result(outcome, files, stored, machine, lang)
-                return ready | shown | {self.opened: outcome.id if stored else ""}
-            case Left():
-                return ready | pane.refused(results.problem("status_cancelled", "left_the_line", lang))
+                shown = pane.result(outcome, job.files_of(outcome.id), stored, machine, lang)
+                return self._ready | shown | {self.opened: outcome.id if stored else ""}
+            case None:
+                card = results.problem("status_cancelled", "left_the_line", lang)
             case _:
-                way_out = actions.other_device(job.spec, self._runner.machine, lang)
-                return ready | pane.refused(told(outcome, lang, way_out))
+                card = told(outcome, lang, actions.other_device(job.spec, machine, lang))
+        return self._ready | pane.refused(card)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         self.works.cancel(self.name(request, visitor))
@@ -364,8 +358,8 @@ class RunTab:
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened.
 
-        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown,
-        or that ended just now, if the link asks for nothing else; else the link's settings fill the form.
+        It shows the stored run that its link names; else the visitor's run that goes on or whose end no page has shown;
+        else the link's settings fill the form.
         """
         name = self.name(request, visitor)
         query, lang = request.query_params, request_language(request)
@@ -374,18 +368,12 @@ class RunTab:
             chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
-        if not query.get(links.RUN) and job is not None and self._to_be_shown(job, query):
+        if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
             return updates | self._begun(job, lang) | links.filled(self.form, job.spec) | self.with_picture(job.image)
         followed, refusal = self.follow(query, lang, job)
         if refusal:
             followed |= {self.has_run: True} | self.pane.only(refusal)
         return updates | followed
-
-    def _to_be_shown(self, job: Job, query: Mapping[str, str]) -> bool:
-        """Whether a page that opens with this query shows the visitor's latest run."""
-        if not (job.ended and job.delivered):
-            return True
-        return job.ended_just_now and links.SEARCH not in query and not links.asks_for_another(query, job.spec)
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none).
@@ -420,15 +408,11 @@ class RunTab:
         `latest` is the visitor's latest run. If it is this one, its picture and its files still exist.
         """
         Journal(self._history).recover()
-        try:
-            result = self._history.get(id)
-        except HistoryError as error:
-            return {self.has_run: True, self.opened: ""} | self.pane.only(
-                results.refusal("unreadable_run", fmt.redact(str(error)), lang)
-            )
-        if result is None:
-            missing = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
-            return {self.has_run: True, self.opened: ""} | self.pane.only(missing)
+        result = attempted(lambda: self._history.get(id))
+        if not isinstance(result, RunResult):
+            card = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
+            card = told(result, lang, title="unreadable_run") if result is not None else card
+            return {self.has_run: True, self.opened: ""} | self.pane.only(card)
         files = latest.files_of(id) if latest is not None else NO_FILES
         return (
             {self.has_run: True, self.opened: id}

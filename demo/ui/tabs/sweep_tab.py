@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,13 @@ from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
+from demo.ui.jobs.jobs import Sweep, machine_of
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.jobs.series import Sweep, machine_of, turn
-from demo.ui.jobs.supervisor import Supervisor
+from demo.ui.jobs.supervisor import Supervisor, attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
-from demo.ui.tabs.events import AT_ONCE, QUIET, pressed_of, told, tried
+from demo.ui.tabs.events import AT_ONCE, QUIET, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -156,17 +157,10 @@ class SweepTab:
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
         lang, name = request_language(request), self._run_tab.name(request, visitor)
-        if self.sweeps.is_running(name):
-            return {self.status: results.problem("cannot_be_run", "sweep_last", lang), self.watched: None}
-
-        def start() -> Sweep:
-            new = self._sweep(values, name)
-            return self.sweeps.start(name, lambda: new)
-
-        new = tried(start, lang)
-        if isinstance(new, Sweep):
-            return self._begun(new, lang)
-        return self._ready | {self.status: new, self.watched: None}
+        new = attempted(lambda: self.sweeps.start(name, self._sweep(values, name)))
+        if isinstance(new, Exception):
+            return {self.status: told(new, lang), self.watched: None}
+        return self._begun(new, lang)
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
         """The sweep that Start would begin, with the results that are stored already.
@@ -179,8 +173,8 @@ class SweepTab:
         stored = self._history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
 
         def run(cells: Sequence[Cell], cancel: threading.Event) -> Generator[Event, None, None]:
-            whose = f"sweep of {visitor}"
-            return run_cells(cells, self._runner, PICTURE, cancel, self._precompiler, lambda: turn(self._queue, whose))
+            turn = partial(self._queue.join, f"sweep of {visitor}", patient=True)
+            return run_cells(cells, self._runner, PICTURE, cancel, self._precompiler, turn)
 
         return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine, run)
 

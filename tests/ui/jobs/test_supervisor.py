@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from demo.ui.jobs import supervisor
+from demo.ui.jobs.supervisor import visitor_name
 
 
-def test_new_visitors_have_ids_of_their_own_and_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MAX_SESSIONS", 3)
-    known = supervisor.Visitors()
-    names = [known.name(None, f"page {number}") for number in range(5)]
-    assert len(set(names)) == 5
-    assert known.name("not an id", "page 4") == names[4]
-    assert known.name(names[0], "page 4") == names[0]
-    assert known.name(None, "page 0") != names[0]
+def test_new_visitors_have_ids_of_their_own_which_their_browser_keeps() -> None:
+    one, two = visitor_name(None, "page 1"), visitor_name(None, "page 2")
+    assert one != two and one == visitor_name("not an id", "page 1")
+    assert visitor_name(one, "page 2") == one

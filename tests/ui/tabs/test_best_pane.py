@@ -17,8 +17,8 @@ from search_runner import SCENE, SearchRunner, measured
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs import series
-from demo.ui.jobs.series import BestSearch
+from demo.ui.jobs import jobs, supervisor
+from demo.ui.jobs.jobs import BestSearch
 from demo.ui.page import Page
 
 ME = visitor("me")
@@ -27,7 +27,7 @@ ME = visitor("me")
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(series, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "UPDATE_SECONDS", 0.01)
 
 
 def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, SearchRunner]:
@@ -233,7 +233,7 @@ def test_a_row_opens_its_stored_run() -> None:
 
 @pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
 def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "UNWATCHED_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", 0.05)
     if space:
         monkeypatch.setenv("SPACE_ID", "somebody/space")
     page, _ = page_of(seconds=0.08)
@@ -248,10 +248,10 @@ def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:
     going, told = pressed(page)[page.best_pane.watched], []
     while not runner.runs:
         time.sleep(0.01)
-    with page.queue.join("another") as ticket:
+    with page.queue.join("another") as places:
         for update in followed(page, going):
             told.append(update[page.best_pane.head])
-            if not ticket.wait(0.0):
+            if next(places, 0) == 0:
                 break
         assert len(runner.runs) == 1
         cancel(page)

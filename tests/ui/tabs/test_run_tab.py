@@ -32,7 +32,6 @@ from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
-from demo.ui.jobs import supervisor
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -191,8 +190,7 @@ def test_leaving_the_page_ends_no_run_and_opening_it_again_brings_the_run_back()
     assert is_ready(page, last)
 
 
-def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "AGAIN_SECONDS", 0.0)
+def test_a_run_that_ended_while_nobody_watched_is_shown_once() -> None:
     page = Page(answering(ok_result(), seconds=0.5))
     updates = pressed(page)
     job = next(updates)[page.run_tab.watched]
@@ -202,18 +200,6 @@ def test_a_run_that_ended_while_nobody_watched_is_shown_once(monkeypatch: pytest
     *_, last = opened(page)
     assert "2.00×" in stage_of(page, last)
     assert list(opened(page)) == []
-
-
-def test_a_page_loaded_anew_a_moment_after_its_answer_shows_it_again_unless_the_link_asks_for_something_else() -> None:
-    page = Page(answering(ok_result()))
-    list(pressed(page, batch_size=4))
-    for same in ({}, {"lang": "ja"}, {"batch_size": "4"}):
-        *_, last = opened(page, **same)
-        assert "2.00×" in stage_of(page, last) and is_ready(page, last)
-    for another in ({"batch_size": "2"}, {"batch_size": "many"}, {"best": ""}, {"run": "gone"}):
-        *_, last = opened(page, **another)
-        assert "2.00×" not in stage_of(page, last) and last[page.run_tab.watched] is None
-    assert list(opened(page, "two")) == []
 
 
 def test_a_run_of_text_generation_has_no_picture_and_a_reload_gives_its_prompt_back() -> None:
