@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,31 +34,71 @@ from demo.ui.web.calls import asked_over_mcp
 _log = logging.getLogger(__name__)
 
 
-def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[..., dict[str, Any]]:
-    """The function behind `/benchmark`. Its runs stand in the same queue as those of the page.
+Argument = tuple[str, Any, Any]
+"""The name of an endpoint's argument, its annotation and its default."""
+_FIRST_GOAL = Goal()
+_NOTES = {
+    "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
+    "task": "Needed only for a checkpoint that is not in the catalogue.",
+    "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
+    "generation takes none.",
+    "example": 'Instead of an image: one of the page\'s examples, such as "shapes-scene-2" or "lion".',
+    "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
+    "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
+    "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
+    "goal": 'What is least: "steady" a call, "soonest" the first answer of a process, "traffic" the work of a month.',
+    "calls": 'Calls a day, for the goal "traffic".',
+    "restarts": 'Processes started a day, for the goal "traffic".',
+    **{option.name: option.help for option in OPTIONS.values()},
+}
+"""What the API's documentation says of each argument."""
 
-    gradio makes the API's description, and an MCP tool, of the function's signature, annotations and docstring. They
-    are made from the table of options; the function itself takes whatever that signature allows.
+
+def _options(names: Iterable[str]) -> list[Argument]:
+    options = [OPTIONS[name] for name in names]
+    return [(one.name, _annotation(one), "" if one.kind == "queries" else one.default) for one in options]
+
+
+def _annotation(option: Option) -> Any:
+    if option.kind == "choice":
+        return Literal[option.values]
+    kind = {"switch": bool, "whole": int, "number": float, "queries": str, "passage": str}[option.kind]
+    return kind | None if option.default is None else kind
+
+
+def _model(choice: Choice) -> list[Argument]:
+    return [
+        ("checkpoint", str, choice.checkpoint),
+        ("task", Literal[TASKS] | None, None),
+        ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
+    ]
+
+
+def _described(
+    answer: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
+) -> Callable[..., dict[str, Any]]:
+    """`answer`, which gets the request and these arguments by name, as a function that takes them in this order.
+
+    gradio makes the API's description, and an MCP tool, of the function's name, signature, annotations and docstring.
     """
-    signature = _signature(choice)
+    taken = [("request", gr.Request, inspect.Parameter.empty), *arguments]
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature(
+        [inspect.Parameter(name, either, annotation=kind, default=default) for name, kind, default in taken],
+        return_annotation="dict[str, Any]",  # as text: gradio then describes the answer as any JSON
+    )
 
-    def benchmark(*given: Any, **named: Any) -> dict[str, Any]:
+    def endpoint(*given: Any, **named: Any) -> dict[str, Any]:
         call = signature.bind(*given, **named)
         call.apply_defaults()
-        asked = call.arguments
-        request, checkpoint, image = asked["request"], asked["checkpoint"], asked["image"]
         with _refusals():
-            spec = catalog.make_spec(checkpoint, asked["task"] or None, **_options(asked))
-            picture = _picture(spec, image, asked["example"], choice)
-            with queue.join(request.session_hash or "") as places:
-                for _ in places:
-                    pass
-                with contextlib.closing(runner.run(spec, picture)) as events:
-                    result = next(event for event in events if isinstance(event, RunResult))
-            whole = not asked_over_mcp(request) if asked["whole"] is None else asked["whole"]
-            return result.to_json() if whole else export.row(result)
+            return answer(call.arguments)
 
-    return _described(benchmark, signature, _DESCRIPTION, _NOTES)
+    endpoint.__name__ = answer.__name__
+    endpoint.__signature__ = signature  # type: ignore[attr-defined]
+    endpoint.__annotations__ = {name: kind for name, kind, _ in taken} | {"return": signature.return_annotation}
+    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {_NOTES[name]}" for name, _, _ in arguments)])
+    return endpoint
 
 
 @contextlib.contextmanager
@@ -73,24 +113,15 @@ def _refusals() -> Iterator[None]:
         raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
 
 
-def _options(asked: dict[str, Any]) -> dict[str, Any]:
-    """The options among the arguments of a call."""
-    return {
+def _asked_for(asked: dict[str, Any], choice: Choice) -> tuple[RunSpec, Path | None]:
+    """The spec and the picture of a call. Raises BadInput."""
+    options = {
         name: asked[name]
         for name, option in OPTIONS.items()
         if name in asked and (asked[name] is not None or option.default not in (None, ()))
     }
-
-
-def _described(
-    function: Callable[..., dict[str, Any]], signature: inspect.Signature, description: str, notes: dict[str, str]
-) -> Callable[..., dict[str, Any]]:
-    """The function with what gradio reads of it; `notes` are its arguments'."""
-    function.__signature__ = signature  # type: ignore[attr-defined]
-    function.__annotations__ = {name: taken.annotation for name, taken in signature.parameters.items()}
-    function.__annotations__ |= {"return": signature.return_annotation}
-    function.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {note}" for name, note in notes.items())])
-    return function
+    spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **options)
+    return spec, _picture(spec, asked["image"], asked["example"], choice)
 
 
 _DESCRIPTION = """\
@@ -105,59 +136,25 @@ _FIRST = ("batch_size", "mode", "dtype", "device", "weights")
 """Clients may give arguments by position: these have always stood first."""
 _BEFORE_WHOLE = "profile"
 """The last option before `whole` and `example`; options that are declared after it stand behind them."""
-_ORDERED = [OPTIONS[name] for name in dict.fromkeys((*_FIRST, *OPTIONS))]
-_LATER = _ORDERED[_ORDERED.index(OPTIONS[_BEFORE_WHOLE]) + 1 :]
-_EARLIER = _ORDERED[: -len(_LATER)]
-_NOTES = {
-    "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
-    "task": "Needed only for a checkpoint that is not in the catalogue.",
-    "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
-    "generation takes none.",
-    **{option.name: option.help for option in _EARLIER},
-    "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
-    "example": 'Instead of an image: one of the page\'s examples, such as "shapes-scene-2" or "lion".',
-    **{option.name: option.help for option in _LATER},
-}
-"""What the API's documentation says of each argument, in the order of the signature."""
 
 
-def _signature(choice: Choice) -> inspect.Signature:
-    """The arguments of `/benchmark`.
+def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[..., dict[str, Any]]:
+    """The function behind `/benchmark`. Its runs stand in the same queue as those of the page."""
+    options = _options(dict.fromkeys((*_FIRST, *OPTIONS)))
+    place = [name for name, _, _ in options].index(_BEFORE_WHOLE) + 1
 
-    Clients may give them by position, so an option that is added to the end of the table moves none of the others.
-    """
+    def benchmark(asked: dict[str, Any]) -> dict[str, Any]:
+        spec, picture = _asked_for(asked, choice)
+        with queue.join(asked["request"].session_hash or "") as places:
+            for _ in places:
+                pass
+            with contextlib.closing(runner.run(spec, picture)) as events:
+                result = next(event for event in events if isinstance(event, RunResult))
+        whole = not asked_over_mcp(asked["request"]) if asked["whole"] is None else asked["whole"]
+        return result.to_json() if whole else export.row(result)
 
-    return _signature_of(
-        ("request", gr.Request, inspect.Parameter.empty),
-        ("checkpoint", str, choice.checkpoint),
-        ("task", Literal[TASKS] | None, None),
-        ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-        *_arguments(_EARLIER),
-        ("whole", bool | None, None),
-        ("example", str, ""),
-        *_arguments(_LATER),
-    )
-
-
-def _arguments(options: list[Option]) -> Iterator[tuple[str, Any, Any]]:
-    for option in options:
-        yield option.name, _annotation(option), "" if option.kind == "queries" else option.default
-
-
-def _signature_of(*taken: tuple[str, Any, Any]) -> inspect.Signature:
-    """The signature of an endpoint whose arguments have these names, annotations and defaults."""
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature(
-        [inspect.Parameter(name, either, annotation=kind, default=default) for name, kind, default in taken],
-        return_annotation="dict[str, Any]",  # as text: gradio then describes the answer as any JSON
-    )
-
-
-def _annotation(option: Option) -> Any:
-    if option.kind == "choice":
-        return Literal[option.values]
-    kind = {"switch": bool, "whole": int, "number": float, "queries": str, "passage": str}[option.kind]
-    return kind | None if option.default is None else kind
+    options[place:place] = [("whole", bool | None, None), ("example", str, "")]
+    return _described(benchmark, _DESCRIPTION, *_model(choice), *options)
 
 
 def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice) -> Path | None:
@@ -175,53 +172,6 @@ def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice
     return choice.image if spec.checkpoint == choice.checkpoint else default_picture(spec.checkpoint)
 
 
-def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -> Callable[..., dict[str, Any]]:
-    """The function behind `/best`. Each of its runs stands in the queue of the page.
-
-    A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
-    """
-    first, places = Goal(), threading.Semaphore(queue.longest)
-    signature = _signature_of(
-        ("request", gr.Request, inspect.Parameter.empty),
-        ("checkpoint", str, choice.checkpoint),
-        ("task", Literal[TASKS] | None, None),
-        ("image", FileData, None),
-        ("example", str, ""),
-        ("minutes", float, best_way.MINUTES),
-        ("other_formats", bool, False),
-        ("goal", Literal[GOALS], first.name),
-        ("calls", float, first.calls),
-        ("restarts", float, first.restarts),
-        *_arguments(_OF_BEST),
-    )
-
-    def best(*given: Any, **named: Any) -> dict[str, Any]:
-        call = signature.bind(*given, **named)
-        call.apply_defaults()
-        asked = call.arguments
-        with _refusals():
-            spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **_options(asked))
-            picture = _picture(spec, asked["image"], asked["example"], choice)
-            goal = Goal(asked["goal"], asked["calls"], asked["restarts"])
-            search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
-            visitor = asked["request"].session_hash
-            whose = f"search of {visitor}" if visitor else ""
-            if not places.acquire(blocking=False):
-                raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
-            try:
-                cancel = threading.Event()
-                turn = functools.partial(queue.join, whose, patient=True)
-                with contextlib.closing(search.run(runner, cancel, turn)) as events:
-                    for event in events:
-                        if is_closing(event):
-                            cancel.set()
-            finally:
-                places.release()
-            return {"complete": search.complete, **best_words.as_json(search.table(goal))}
-
-    return _described(best, signature, _ABOUT_BEST, _NOTES_OF_BEST)
-
-
 _ABOUT_BEST = """\
 Searches for the best way to run a model on this server's machine: eager, torch.compile's modes, layer by layer,
 freezing, a package, channels last. Each way is a stored run; what is stored already is not run again.
@@ -231,17 +181,44 @@ cannot be told from it), crossover, and rows, the best first: way, settings, ran
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
-_OF_BEST = [OPTIONS[name] for name in ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")]
+_OF_BEST = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that a search is asked for; the others are what it tries, or how it times."""
-_NOTES_OF_BEST = {
-    **{name: _NOTES[name] for name in ("checkpoint", "task", "image", "example")},
-    "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
-    "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
-    "goal": 'What is least: "steady" a call, "soonest" the first answer of a process, "traffic" the work of a month.',
-    "calls": 'Calls a day, for the goal "traffic".',
-    "restarts": 'Processes started a day, for the goal "traffic".',
-    **{option.name: option.help for option in _OF_BEST},
-}
+_HOW_BEST: list[Argument] = [
+    ("example", str, ""),
+    ("minutes", float, best_way.MINUTES),
+    ("other_formats", bool, False),
+    ("goal", Literal[GOALS], _FIRST_GOAL.name),
+    ("calls", float, _FIRST_GOAL.calls),
+    ("restarts", float, _FIRST_GOAL.restarts),
+]
+
+
+def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -> Callable[..., dict[str, Any]]:
+    """The function behind `/best`. Each of its runs stands in the queue of the page.
+
+    A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
+    """
+    places = threading.Semaphore(queue.longest)
+
+    def best(asked: dict[str, Any]) -> dict[str, Any]:
+        spec, picture = _asked_for(asked, choice)
+        goal = Goal(asked["goal"], asked["calls"], asked["restarts"])
+        search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
+        visitor, cancel = asked["request"].session_hash, threading.Event()
+        turn = functools.partial(queue.join, f"search of {visitor}" if visitor else "", patient=True)
+        if not places.acquire(blocking=False):
+            raise BadInput(f"{queue.longest} searches are going on here already. Try again in a few minutes.")
+        try:
+            with contextlib.closing(search.run(runner, cancel, turn)) as events:
+                for event in events:
+                    if is_closing(event):
+                        cancel.set()
+        finally:
+            places.release()
+        return {"complete": search.complete, **best_words.as_json(search.table(goal))}
+
+    return _described(best, _ABOUT_BEST, *_model(choice), *_HOW_BEST, *_options(_OF_BEST))
+
 
 MAX_STORED = 200
 """Results that one call of `/history` may ask for: each is up to some hundred kilobytes."""
@@ -266,16 +243,13 @@ def stored(kept: History) -> Callable[..., list[dict[str, Any]]]:
         with _refusals():
             if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_STORED:
                 raise BadInput(f"The limit must be a whole number from 1 to {MAX_STORED}. Given: {str(limit)[:80]}.")
-            for name, given in (("id", id), ("search", search)):
-                if given is not None and not isinstance(given, str):
-                    raise BadInput(f"The {name} must be a text. Given: {str(given)[:80]}.")
             Journal(kept).recover()
             if id:
-                found = kept.get(id)
+                found = kept.get(str(id))
                 if found is None:
-                    raise BadInput(f"No stored run has the id {id[:80]!r}.")
+                    raise BadInput(f"No stored run has the id {str(id)[:80]!r}.")
                 return [found.to_json()]
-            results = kept.all(limit, search or "")
+            results = kept.all(limit, str(search or ""))
             return [result.to_json() if whole else export.row(result) for result in results]
 
     return history
