@@ -26,8 +26,7 @@ from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.following import Following
-from demo.ui.tabs.form import GALLERIES, Choice, default_choice, examples
+from demo.ui.tabs.form import GALLERIES, Choice, examples
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab, published_table
 from demo.ui.tabs.run_tab import RunTab
@@ -71,19 +70,14 @@ class Blocks(gradio_workarounds.Blocks):
 def launch(page: Blocks, **settings: Any) -> Any:
     """Serves a page with this project's settings; `settings` for gradio's `launch` take precedence."""
     listening = settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", "")
-    names = (*limits.current().hosts, *([listening.lower()] if listening else []))
+    names = (*limits.current().hosts, *([listening.lower()] if listening else []))  # besides localhost, its addresses
     if settings.get("mcp_server"):
         gradio_workarounds.install_mcp_server()
     gradio_workarounds.poll_less_often(page)
     gradio_workarounds.let_events_wait(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
-    return page.launch(**(_launch_settings(page, names) | settings))
-
-
-def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
-    """`names` are those of the server besides localhost and its addresses."""
     previews = Previews(page.stored)
-    return {
+    ours = {
         "theme": Paper(),
         "css": CSS,
         "head": HEAD,
@@ -110,6 +104,7 @@ def _launch_settings(page: Blocks, names: tuple[str, ...]) -> dict[str, Any]:
         "share": False,
         "quiet": True,
     }
+    return page.launch(**(ours | settings))
 
 
 class Page:
@@ -122,7 +117,7 @@ class Page:
         history: History | None = None,
         precompiler: Precompiler | None = None,
     ) -> None:
-        """The first three are those of `build`; `precompiler` compiles a sweep's next cells in advance."""
+        """`precompiler` compiles a sweep's next cells in advance; for the others see `build`."""
         self._runner = runner
         history = history or History()
         self.queue = queue = RunQueue()
@@ -135,32 +130,28 @@ class Page:
             )
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
-                    self.run_tab = RunTab(runner, queue, choice, history)
-                    self.best_pane = BestPane(runner, queue, history, self.run_tab)
+                    self.run_tab = RunTab(runner, queue, history, choice)
+                    self.best_pane = BestPane(self.run_tab)
                 with gr.Tab(label("tab_history"), id="history") as tab:
-                    self.history_tab = HistoryTab(history, self.run_tab, tabs, tab, "run")
+                    self.history_tab = HistoryTab(self.run_tab, tabs, tab, "run")
                 with gr.Tab(label("tab_published"), id="published") as published:
                     PublishedTab(published)
                 if isinstance(history, PushedHistory):
                     with gr.Tab(label("tab_shared"), id="shared") as shared:
                         SharedTab(history.shared, queue, shared)
                 with gr.Tab(label("tab_sweep"), id="sweep") as sweeps:
-                    self.sweep_tab = SweepTab(runner, queue, history, self.run_tab, precompiler, sweeps)
-            self.following = Following(self.run_tab)
+                    self.sweep_tab = SweepTab(self.run_tab, precompiler, sweeps)
+            self.run_tab.follow_links()
             stage_mode.StageBar(runner, self.run_tab.form)
             self._wire()
-            gr.api(
-                api.endpoint(runner, queue, choice or default_choice(None, hub_ok=False)),
-                api_name="benchmark",
-                concurrency_limit=None,  # `RunQueue` keeps the order
-            )
-            gr.api(published_table, api_name="published", concurrency_limit=None)
-            gr.api(api.stored(history), api_name="history", concurrency_limit=None)
-            gr.api(
-                api.best(runner, queue, history, choice or default_choice(None, hub_ok=False)),
-                api_name="best",
-                concurrency_limit=None,
-            )
+            endpoints = {
+                "benchmark": api.endpoint(runner, queue, self.run_tab.choice),
+                "published": published_table,
+                "history": api.stored(history),
+                "best": api.best(runner, queue, history, self.run_tab.choice),
+            }
+            for name, answer in endpoints.items():
+                gr.api(answer, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order
             limit_texts(self.blocks)
 
     def _wire(self) -> None:

@@ -151,11 +151,6 @@ def note(key: str, lang: Language) -> Markup:
     return drawn("results.note", lang, lang.plain(key))
 
 
-def picture_refused(sentence: str, lang: Language) -> Markup:
-    """Under a picture that no run could read: the reason."""
-    return drawn("results.refused_picture", lang, sentence)
-
-
 def mode_note(mode: str, lang: Language) -> Markup:
     key = f"mode_{mode.replace('-', '_')}"
     return drawn("results.note", lang, lang.plain(key if key in lang.texts else "mode_unknown"))

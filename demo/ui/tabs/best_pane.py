@@ -9,15 +9,12 @@ import gradio as gr
 
 from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.runs.any_runner import AnyRunner
-from demo.store.history import History
 from demo.sweep.best_table import GOALS, BestTable, Goal
 from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs.jobs import BestSearch, make_search
-from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import attempted
 from demo.ui.look import source
-from demo.ui.look.scripts import TO_ANSWER, TO_STAGE
+from demo.ui.look.scripts import TO_ANSWER
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, UNREAD, pressed_of, told
 from demo.ui.tabs.form import read
@@ -28,10 +25,7 @@ from demo.ui.web.visitor_language import label, request_language
 class BestPane:
     """Fills the column `best` of the result pane. Make it inside the `gr.Blocks`, after the tab Run."""
 
-    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History, run_tab: RunTab) -> None:
-        self._runner = runner
-        self._queue = queue
-        self._history = history
+    def __init__(self, run_tab: RunTab) -> None:
         self._tab = run_tab
         first = Goal()
         with run_tab.pane.best:
@@ -82,7 +76,6 @@ class BestPane:
 
     def _wire(self) -> None:
         form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
-        form.best.click(None, js=TO_STAGE, api_visibility="private")
         begun = form.best.click(
             self._start,
             [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()],
@@ -118,8 +111,8 @@ class BestPane:
 
         def start() -> BestSearch:
             spec, image = read(dict(zip(tab.form.inputs, values, strict=True)))
-            search = make_search(self._runner, self._history, spec, image, bool(other_formats), minutes)
-            return tab.works.start(name, BestSearch(search, spec, image, self._runner, self._queue, name))
+            search = make_search(tab.runner, tab.history, spec, image, bool(other_formats), minutes)
+            return tab.works.start(name, BestSearch(search, spec, image, tab.runner, tab.queue, name))
 
         going = attempted(start)
         if isinstance(going, Exception):  # what is shown stays, an ended search too

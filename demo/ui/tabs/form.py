@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, images, limits
+from demo.core import catalog, limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
@@ -262,16 +262,6 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
     picture = suiting((checkpoint or "").strip(), image)
     return servable(picture) if picture else gr.skip()
-
-
-def check_picture(image: dict[str, Any] | None, request: gr.Request) -> Any:
-    """The note under a new picture that no run could read."""
-    try:
-        if image is not None:
-            images.look_over(uploaded(image), image.get("orig_name"))
-    except BadInput as refused:
-        return gr.update(value=results.picture_refused(str(refused), request_language(request)), visible=True)
-    return gr.update(visible=False)
 
 
 class Form:

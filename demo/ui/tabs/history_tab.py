@@ -16,7 +16,7 @@ from demo.core.languages import ENGLISH, Language
 from demo.core.result import RunResult
 from demo.present import sentences
 from demo.store import export
-from demo.store.history import History, HistoryError
+from demo.store.history import HistoryError
 from demo.store.journal import Journal
 from demo.ui.html import comparison
 from demo.ui.html.elements import drawn
@@ -62,9 +62,9 @@ class ListState:
 class HistoryTab:
     """Make it inside the `gr.Tab` that holds it."""
 
-    def __init__(self, history: History, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab, room: str) -> None:
+    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab, room: str) -> None:
         """Opening a run shows it in `run_tab`, which is the tab `room` of `tabs`; `tab` is this one."""
-        self._history = history
+        self._history = run_tab.history
         self._run_tab = run_tab
         self._room = room
         self.tabs = tabs

@@ -25,6 +25,7 @@ from demo.ui.html import actions, progress, results
 from demo.ui.jobs.jobs import Job, WaitingForQuiet
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
+from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told
@@ -32,7 +33,6 @@ from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     Choice,
     Form,
-    check_picture,
     checkpoints,
     default_choice,
     default_picture,
@@ -58,15 +58,11 @@ Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 class RunTab:
     """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
-    def __init__(
-        self, runner: AnyRunner, queue: RunQueue, choice: Choice | None = None, history: History | None = None
-    ) -> None:
+    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History, choice: Choice | None = None) -> None:
         """`choice` is what the form holds at first. Without it the machine decides, once it is known."""
-        self._runner = runner
+        self.runner, self.queue, self.history = runner, queue, history
         self._machine_decides = choice is None
-        self._choice = choice = choice or default_choice(None, hub_ok=False)
-        self._history = history or History()
-        self._queue = queue
+        self.choice = choice = choice or default_choice(None, hub_ok=False)
         self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""
         with gr.Row(elem_id="desk", equal_height=False):
@@ -138,9 +134,8 @@ class RunTab:
             [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
             **QUIET,
         )
-        inputs["image"].input(check_picture, inputs["image"], form.picture_note, preprocess=False, **QUIET, **LATEST)
-        for thumbnails in form.thumbnails:
-            thumbnails.click(lambda: gr.update(visible=False), None, form.picture_note, **QUIET)
+        pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in form.thumbnails)]
+        gr.on(pictures, lambda: gr.update(visible=False), None, form.picture_note, **QUIET)
         inputs["mode"].change(mode_note, inputs["mode"], form.mode_note, **QUIET)
         gr.on(
             [field.change for name, field in inputs.items() if name != "image"],
@@ -155,16 +150,13 @@ class RunTab:
         form, pane, inputs = self.form, self.pane, self.form.inputs
         for fold in pane.folds:
             fold.accordion.expand(None, js=REDRAW, api_visibility="private")
-        for button in (form.run, form.run_when_quiet):
-            button.click(None, js=TO_STAGE, api_visibility="private")
-        for button in form.buttons:
-            button.click(None, js=FOCUS_STAGE, api_visibility="private")
+        begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.top.select]
+        gr.on(begins, None, js=TO_STAGE, api_visibility="private")
+        gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
         changed = [
             *(pane.notice, pane.live, pane.best, form.picture_note, *form.buttons),
             *(self.has_run, self.opened, self.watched),
         ]
-        pane.top.select(None, js=TO_STAGE, api_visibility="private")
-        pane.top.select(None, js=FOCUS_STAGE, api_visibility="private")
         for begun in (
             form.run.click(self._run, [self.visitor, *inputs.values()], changed, **UNREAD),
             form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *inputs.values()], changed, **UNREAD),
@@ -210,12 +202,12 @@ class RunTab:
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known."""
-        machine = self._runner.machine
+        machine = self.runner.machine
         if machine is None:
             return ""
         fields = dict(zip(self.form.inputs, values, strict=True))
         del fields["image"]
-        html = expected(fields, machine, self._history, request_language(request))
+        html = expected(fields, machine, self.history, request_language(request))
         return gr.skip() if html is None else html
 
     def _settle(
@@ -223,14 +215,14 @@ class RunTab:
     ) -> tuple[Any, Any]:
         """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
         linked = "checkpoint" in request.query_params
-        untouched = checkpoint == self._choice.checkpoint and not has_run and not linked
-        machine = self._runner.machine
+        untouched = checkpoint == self.choice.checkpoint and not has_run and not linked
+        machine = self.runner.machine
         if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
             return gr.skip(), gr.skip()
         choice = default_choice(machine, hub_ok=hub.can_load(default_choice(machine, hub_ok=True).checkpoint))
-        if choice == self._choice:
+        if choice == self.choice:
             return gr.skip(), gr.skip()
-        same_image = image is not None and image.get("orig_name") == self._choice.image.name
+        same_image = image is not None and image.get("orig_name") == self.choice.image.name
         picture = servable(choice.image) if same_image else gr.skip()
         return choice.checkpoint, picture
 
@@ -279,10 +271,10 @@ class RunTab:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
 
         def asked() -> Asked:
-            result = self._history.get(repeat.pressed(event))
+            result = self.history.get(repeat.pressed(event))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec = repeat.one_more(result, self._runner.machine)
+            spec = repeat.one_more(result, self.runner.machine)
             return spec, repeat.picture(result, self.latest(request, visitor), in_form), result.as_processes()
 
         return self._started(request, visitor, asked)
@@ -293,7 +285,7 @@ class RunTab:
         """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
         job = attempted(
-            lambda: self.works.start(name, Job(self._runner, self._queue, name, *asked(), when_quiet=when_quiet))
+            lambda: self.works.start(name, Job(self.runner, self.queue, name, *asked(), when_quiet=when_quiet))
         )
         if isinstance(job, Exception):
             return self._ready | self.pane.refused(told(job, lang)) | {self.watched: None}
@@ -332,7 +324,7 @@ class RunTab:
         """The outcome of the watched job; no change if the connection broke before the job had ended."""
         if job is None or not job.ended:
             return {self.opened: gr.skip()}
-        pane, machine, lang = self.pane, self._runner.machine, request_language(request)
+        pane, machine, lang = self.pane, self.runner.machine, request_language(request)
         match outcome := job.outcome():
             case RunResult():
                 stored = self._is_stored(outcome)
@@ -350,7 +342,7 @@ class RunTab:
 
     def _is_stored(self, result: RunResult) -> bool:
         with contextlib.suppress(HistoryError):
-            return self._history.get(result.id) is not None
+            return self.history.get(result.id) is not None
         return False
 
     # ---- links
@@ -365,7 +357,7 @@ class RunTab:
         query, lang = request.query_params, request_language(request)
         chart = gr.update(visible=True)
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
-            chart["value"] = published_chart(self._choice.checkpoint, self._choice.task, lang)
+            chart["value"] = published_chart(self.choice.checkpoint, self.choice.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
@@ -380,7 +372,7 @@ class RunTab:
 
         A refused link fills the form as far as possible, so that Run does not time another model than the link names.
         """
-        first = self._choice.checkpoint
+        first = self.choice.checkpoint
         spec, fields, problem = links.read(query, first, self.form)
         if links.SEARCH in query:
             fields |= self.pane.refused(results.note("best_link", lang))
@@ -392,23 +384,50 @@ class RunTab:
         image = self._with_default_picture(query.get("checkpoint") or first)
         return links.filled_from_refused(self.form, query, first) | image, refusal
 
+    def follow_links(self) -> None:
+        """Makes the component that hears of a link followed inside the page: a button under an answer, a row of a
+        table, the browser's Back button. Call it once, inside the `gr.Blocks` and outside its tabs."""
+        requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
+        self.way = gr.Textbox("", visible=False)
+        """What the browser does when the form is filled: one of `links.WAYS`, or ''."""
+        requests.select(
+            self._followed,
+            [self.visitor, self.form.inputs["checkpoint"], self.form.inputs["task"]],
+            [*self.showing, self.way],
+            trigger_mode="multiple",  # address.js sends one at a time; "always_last" would lose the event's data
+            **AT_ONCE,
+        ).then(None, [self.opened, self.way], js=links.FOLLOWED, api_visibility="private")
+
+    def _followed(
+        self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
+    ) -> dict[Any, Any]:
+        data = event._data if isinstance(event._data, dict) else {}
+        way, lang, query = data.get("way"), request_language(request), links.read_query(str(data.get("query") or ""))
+        if way not in links.WAYS or self.is_running(request, visitor):
+            return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
+        run = query.pop(links.RUN, None)
+        if way != "back":
+            updates, refusal = self.follow(query, lang, None)
+            return updates | (self.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})
+        if run:
+            return self.open(run, lang, self.latest(request, visitor)) | {self.way: ""}
+        checkpoint = (checkpoint or "").strip()
+        question = results.intro(checkpoint, lang)
+        unopened = {self.has_run: False, self.opened: "", self.way: ""}
+        return unopened | self.pane.before_a_run(question, checkpoint, task, lang)
+
     def _with_default_picture(self, checkpoint: str) -> dict[Any, Any]:
         """An update that puts the default picture of this checkpoint into a form that has just opened."""
         picture = default_picture(checkpoint)
-        return {} if picture == self._choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
-
-    def before_the_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
-        """Updates for `showing`: no run is shown, as on a page that has just opened."""
-        question = results.intro(checkpoint, lang)
-        return {self.has_run: False, self.opened: ""} | self.pane.before_a_run(question, checkpoint, task, lang)
+        return {} if picture == self.choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.
 
         `latest` is the visitor's latest run. If it is this one, its picture and its files still exist.
         """
-        Journal(self._history).recover()
-        result = attempted(lambda: self._history.get(id))
+        Journal(self.history).recover()
+        result = attempted(lambda: self.history.get(id))
         if not isinstance(result, RunResult):
             card = results.problem("missing_run", "missing_run_words", lang, "missing_run_remedy", id=repr(id))
             card = told(result, lang, title="unreadable_run") if result is not None else card
@@ -416,7 +435,7 @@ class RunTab:
         files = latest.files_of(id) if latest is not None else NO_FILES
         return (
             {self.has_run: True, self.opened: id}
-            | self.pane.result(result, files, True, self._runner.machine, lang)
+            | self.pane.result(result, files, True, self.runner.machine, lang)
             | links.filled(self.form, result.spec)
             | self._with_picture_of(result.image, latest, lang)
         )

@@ -18,9 +18,8 @@ from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
-from demo.runs.any_runner import AnyRunner
 from demo.runs.precompiler import Precompiler
-from demo.store.history import History, HistoryError
+from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
 from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
@@ -28,7 +27,6 @@ from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
 from demo.ui.jobs.jobs import Sweep, machine_of
-from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Supervisor, attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
@@ -45,22 +43,9 @@ Without a limit a press of Start would read the whole history into memory."""
 class SweepTab:
     """Make it inside the `gr.Tab` that holds it."""
 
-    def __init__(
-        self,
-        runner: AnyRunner,
-        queue: RunQueue,
-        history: History,
-        run_tab: RunTab,
-        precompiler: Precompiler | None,
-        tab: gr.Tab,
-    ) -> None:
-        """`history` is where the runner stores results: they are not run again. `run_tab` knows the visitors; `tab` is
-        the tab of the sweeps.
-        """
-        self._runner = runner
-        self._history = history
+    def __init__(self, run_tab: RunTab, precompiler: Precompiler | None, tab: gr.Tab) -> None:
+        """`run_tab` knows the visitors; `tab` is the tab of the sweeps."""
         self._run_tab = run_tab
-        self._queue = queue
         self._precompiler = precompiler
         self.sweeps = Supervisor("sweep")
         with gr.Row(elem_id="sweep-desk", equal_height=False):
@@ -168,13 +153,14 @@ class SweepTab:
         Raises BadInput for a choice that cannot be run, and HistoryError.
         """
         specs, fresh = self._asked(values)
-        machine = machine_of(self._runner)
+        runner, queue, history = self._run_tab.runner, self._run_tab.queue, self._run_tab.history
+        machine = machine_of(runner)
         checkpoints = {spec.checkpoint for spec in specs}
-        stored = self._history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
+        stored = history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
 
         def run(cells: Sequence[Cell], cancel: threading.Event) -> Generator[Event, None, None]:
-            turn = partial(self._queue.join, f"sweep of {visitor}", patient=True)
-            return run_cells(cells, self._runner, PICTURE, cancel, self._precompiler, turn)
+            turn = partial(queue.join, f"sweep of {visitor}", patient=True)
+            return run_cells(cells, runner, PICTURE, cancel, self._precompiler, turn)
 
         return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine, run)
 

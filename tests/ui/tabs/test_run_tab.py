@@ -19,12 +19,12 @@ from page_support import (
     chosen,
     from_browser,
     handler,
-    in_the_form,
     is_ready,
     opened,
     press_run,
     pressed,
     stage_of,
+    visitor,
 )
 from samples import failed_result, full_result, ok_result
 
@@ -32,6 +32,7 @@ from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.spec import RunSpec
+from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -50,19 +51,6 @@ def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pyte
     assert Path(picture).name == "lion.jpg"
     for given in (("microsoft/resnet-50", untouched, False), ("shapes-vit", untouched, True)):
         assert all(isinstance(update, dict) and "value" not in update for update in settle(*given))
-
-
-def test_a_picture_that_no_run_could_read_is_told_at_its_field_at_once(tmp_path: Path) -> None:
-    broken, page = tmp_path / "holiday.png", Page(answering(ok_result()))
-    check = handler(page, of=(page.run_tab.form.inputs["image"], "input"))
-    for data, sentence in [
-        (b"no picture at all", "is not a picture that can be read"),
-        (form.scenes()[0].read_bytes()[:5000], "is damaged or cut short"),
-    ]:
-        broken.write_bytes(data)
-        note = check(in_the_form(broken))
-        assert note["visible"] and "holiday.png" in note["value"] and sentence in note["value"]
-    assert check(in_the_form(form.scenes()[0]))["visible"] is False
 
 
 def test_what_names_no_model_is_not_asked_about_but_refused() -> None:
@@ -279,3 +267,34 @@ def test_cancel_leaves_the_queue() -> None:
     runner.seconds = 0.0
     *_, third = pressed(page, "three")
     assert "2.00×" in stage_of(page, third)
+
+
+# ---- links inside the page
+
+
+def follow(page: Page, data: Any, session: str = "one") -> dict[Any, Any]:
+    following = handler(page, changes=page.run_tab.way)
+    updates: dict[Any, Any] = following(visitor(session), "shapes-vit", "image-classification", data=data)
+    return updates
+
+
+def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    history.append(ok_result())
+    page = Page(answering(ok_result(), seconds=60), history=history)
+    tab = page.run_tab
+    way = tab.way
+    filled = follow(page, {"query": "?checkpoint=microsoft%2Fresnet-50&batch_size=4", "way": "run"})
+    assert filled[way] == "run" and filled[tab.form.inputs["batch_size"]]["value"] == 4
+    refused = follow(page, {"query": "?batch_size=0", "way": "run"})
+    assert refused[way] == "" and "Batch size must be" in stage_of(page, refused)
+    assert tab.pane.top not in refused  # what was shown is shown still
+    back = follow(page, {"query": f"?run={ok_result().id}&tab=history", "way": "back"})
+    assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
+    before = follow(page, {"query": "", "way": "back"})
+    assert before[tab.opened] == "" and "Is it worth compiling" in stage_of(page, before)
+    for data in (None, [], {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
+        assert set(follow(page, data)) <= {way, *tab.showing}
+    next(iter(pressed(page)))
+    assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
+    cancel(page, "one")
