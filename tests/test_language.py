@@ -187,8 +187,8 @@ def test_what_the_page_holds_at_first_is_handed_to_the_browser_in_every_language
 def test_the_tabs_ask_for_the_visitors_language() -> None:
     language = ARABIC
     request: Any = SimpleNamespace(query_params={"lang": language.code}, cookies={}, headers={}, session_hash="one")
-    told = published_tab.shown("release", "A100", "", "", "", request)
-    assert language.html("published_about") in told[-1] and told[3]["choices"][0][0] == language.texts["choice_all"]
+    choices, _, told = published_tab.shown(published_tab.FIRST, language)
+    assert language.html("published_about") in told[-1] and choices["task"][0][0] == language.texts["choice_all"]
     page = Page(FakeRunner(lambda spec, image: ok_result(spec=spec)))
     tab = page.sweep_tab
     values = [field.value for field in tab.axes.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
@@ -36,9 +37,8 @@ MAX_AT_ONCE = 1000
 NAMED = 5
 """Runs that the question before a deletion names. It counts the others."""
 
-COMPARE = "compare"
-NOTHING = {COMPARE: ""}
-"""What a link without a comparison chooses."""
+COMPARE = "history_compare"
+"""The parameter of a link with the ids of the runs that it compares."""
 
 LIST = source("history.js")
 PLACED = "${globalThis.runList?.place(value) ?? value}"
@@ -53,8 +53,6 @@ class ListState:
 
     most: int = PAGE
     """Runs that the list may have."""
-    stored: int = 0
-    """Runs that fit the search, listed or not."""
     search: str = ""
     stamp: object = None
 
@@ -70,7 +68,8 @@ class HistoryTab:
         self.tabs = tabs
         self._may_delete = not limits.on_space()  # on a Space the runs are those of many people
         with gr.Column(elem_id="history"):
-            gr.HTML(written(self._introduction), apply_default_css=False)
+            introduction = written(lambda lang: drawn("comparison.introduction", lang, MAX_AT_ONCE, self._may_delete))
+            gr.HTML(introduction, apply_default_css=False)
             with gr.Row(elem_id="history-tools"):
                 self.search = gr.Textbox(
                     label=label("search"),
@@ -100,9 +99,6 @@ class HistoryTab:
         self.shown = gr.State(ListState())
         self._wire(tab)
 
-    def _introduction(self, lang: Language) -> str:
-        return drawn("comparison.introduction", lang, MAX_AT_ONCE, self._may_delete)
-
     def _wire(self, tab: gr.Tab) -> None:
         shown = [self.runs, self.more_button, self.shown]
         self.runs.tick(self._follow, [self.search, self.shown], shown, **AT_ONCE)
@@ -111,7 +107,7 @@ class HistoryTab:
         # a comparison stands above the list and would hide what the search finds
         compared = [self.compared, self.chosen]
         address: dict[str, Any] = {"js": links.chosen("history"), "api_visibility": "private"}
-        self.search.change(_not_compared, None, compared, **AT_ONCE).then(None, self.chosen, **address)
+        self.search.change(lambda: ("", ""), None, compared, **AT_ONCE).then(None, self.chosen, **address)
         reopened = tab.select(
             self._compare_linked, [self.asked, self.chosen], [*compared, self.message], js=links.QUERY, **AT_ONCE
         )
@@ -149,25 +145,16 @@ class HistoryTab:
         for event in answered:
             event.then(None, js="() => runList.toDelete()", api_visibility="private")
 
-    def _show(
-        self, search: str, lang: Language, most: int = PAGE, previous: ListState | None = None
-    ) -> tuple[str, Any, ListState]:
-        """The list, the button for more of it, and what it was made from.
-
-        If it replaces a `previous` list of the same search, it is longer by the runs stored since: none leaves it.
-        """
+    def _show(self, search: str, lang: Language, most: int = PAGE) -> tuple[str, Any, ListState]:
+        """The list, the button for more of it, and what it was made from."""
         Journal(self._history).recover()
         stamp = self._history.stamp()  # before reading: what is stored meanwhile shows the next time
         try:
-            stored = self._history.count(search)
-            if previous is not None:
-                most = min(previous.most + max(0, stored - previous.stored), MAX_AT_ONCE)
-            results = self._history.all(most, search)
+            stored, results = self._history.count(search), self._history.all(most, search)
         except (HistoryError, BadInput) as error:
-            return lang.passage(_reason(error)), gr.update(visible=False), ListState(search=search, stamp=stamp)
-        more = most < min(stored, MAX_AT_ONCE)
-        shown = ListState(most, stored, search, stamp)
-        return comparison.listing(results, stored, search, lang), gr.update(visible=more), shown
+            return lang.passage(_reason(error)), gr.update(visible=False), ListState(most, search, stamp)
+        more = gr.update(visible=most < min(stored, MAX_AT_ONCE))
+        return comparison.listing(results, stored, search, lang), more, ListState(most, search, stamp)
 
     def _show_first(self, search: str, request: gr.Request) -> tuple[str, Any, ListState]:
         return self._show(search, request_language(request))
@@ -179,7 +166,7 @@ class HistoryTab:
         """A new list if something was stored or deleted, or the list is of another search; else no change."""
         if (shown.search, shown.stamp) == (search, self._history.stamp()):
             return gr.skip(), gr.skip(), gr.skip()
-        return self._show(search, request_language(request), previous=shown if shown.search == search else None)
+        return self._show(search, request_language(request), shown.most if shown.search == search else PAGE)
 
     def _open(self, event: gr.EventData, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         if self._run_tab.is_running(request, visitor):
@@ -191,31 +178,27 @@ class HistoryTab:
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 
     def _compare_ticked(self, ticked: str, request: gr.Request) -> tuple[Any, ...]:
+        least, most = comparison.MIN_COMPARED, comparison.MAX_COMPARED
         try:
             ids = _ids(ticked)
-            too_many = len(ids) > comparison.MAX_COMPARED
-            results = [] if too_many else self._results(ids)
+            results = self._results(ids) if len(ids) <= most else []
         except (HistoryError, BadInput) as error:
-            return *_comparison_stays(), _reason(error)
-        if not comparison.MIN_COMPARED <= len(results) <= comparison.MAX_COMPARED:
-            message = _message(
-                f"Select {comparison.MIN_COMPARED} to {comparison.MAX_COMPARED} runs to compare. "
-                f"Selected: {len(ids) if too_many else len(results)}."
-            )
-            return *_comparison_stays(), message
-        chosen = links.query_of_choices("history", {COMPARE: " ".join(ids)}, NOTHING)
-        return comparison.comparison(results, request_language(request)), chosen, ""
+            return gr.skip(), gr.skip(), _reason(error)
+        if len(results) < least:
+            selected = len(results) or len(ids)
+            return gr.skip(), gr.skip(), _message(f"Select {least} to {most} runs to compare. Selected: {selected}.")
+        return comparison.comparison(results, request_language(request)), urlencode({COMPARE: " ".join(ids)}), ""
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> tuple[Any, ...]:
         """Shows the comparison that the address names, if it is not the one that is shown."""
-        asked = links.choices("history", query, NOTHING)
-        if asked == links.choices("history", chosen, NOTHING):
-            return *_comparison_stays(), gr.skip()
-        if not asked[COMPARE]:
-            return *_not_compared(), ""
-        *compared, message = self._compare_ticked(asked[COMPARE], request)
+        asked = links.read_query(query).get(COMPARE, "")
+        if asked == links.read_query(chosen).get(COMPARE, ""):
+            return gr.skip(), gr.skip(), gr.skip()
+        if not asked:
+            return "", "", ""
+        *compared, message = self._compare_ticked(asked, request)
         if message:
-            return *_not_compared(), _message("The runs that this link compares are not all stored here.")
+            return "", "", _message("The runs that this link compares are not all stored here.")
         return *compared, message
 
     def _export(self, format: str, ticked: str, search: str) -> tuple[Any, str]:
@@ -246,29 +229,16 @@ class HistoryTab:
 
     def _delete_questioned(self, ids: str, search: str, request: gr.Request) -> tuple[Any, ...]:
         try:
-            doomed = _ids(ids)
-            deleted = self._history.delete(doomed) if self._may_delete else 0
-            deletion = f"{ENGLISH.capital(sentences.count(deleted, 'run', ENGLISH))} deleted."
-            if self._may_delete and deleted < len(doomed):
-                deletion += f" {sentences.count(len(doomed) - deleted, 'run', ENGLISH)} had been deleted before."
-            message = _message(deletion)
+            deleted = self._history.delete(_ids(ids)) if self._may_delete else 0
+            message = _message(f"{ENGLISH.capital(sentences.count(deleted, 'run', ENGLISH))} deleted.")
         except (HistoryError, BadInput) as error:
             message = _reason(error)
-        return gr.update(visible=False), message, *_not_compared(), *self._show(search, request_language(request))
+        return gr.update(visible=False), message, "", "", *self._show(search, request_language(request))
 
     def _results(self, ids: list[str]) -> list[RunResult]:
         """These runs, oldest first, without those deleted meanwhile."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
-
-
-def _not_compared() -> tuple[Any, ...]:
-    """Updates that remove a comparison."""
-    return "", ""
-
-
-def _comparison_stays() -> tuple[Any, ...]:
-    return gr.skip(), gr.skip()
 
 
 def _ids(ticked: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import gradio as gr
 
@@ -25,8 +25,6 @@ a link fills the form; the search begins when its button is pressed."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
-MAX_SEARCH = 80
-"""Characters of a search for a model among published or shared rows."""
 MAX_NAMED = 200
 """Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -47,30 +45,6 @@ FOLLOWED = "(id, press) => window.address.followed(id, press)"
 
 def read_query(text: str) -> dict[str, str]:
     return dict(parse_qsl(text[:MAX_QUERY].removeprefix("?"), keep_blank_values=True))
-
-
-def choices(tab: str, query: str, first: Mapping[str, str]) -> dict[str, str]:
-    """What the query of an address chooses in a tab; `first` has the names and the values that stand there at first."""
-    given = read_query(query)
-    return {name: given.get(f"{tab}_{name}", value) for name, value in first.items()}
-
-
-def chosen_or_linked(tab: str, query: str, fields: Iterable[str | None], first: Mapping[str, str]) -> dict[str, str]:
-    """What a tab is to show: what the query chooses, or without a query what the tab's fields hold.
-
-    A tab that is opened while the page still draws itself sends None for a field that is not there yet. The query's
-    search for a model is cut to what its field takes.
-    """
-    if query:
-        linked = choices(tab, query, first)
-        return linked | {"model": linked["model"][:MAX_SEARCH]}
-    held = zip(first.items(), fields, strict=True)
-    return {name: value if field is None else field for (name, value), field in held}
-
-
-def query_of_choices(tab: str, chosen: Mapping[str, str], first: Mapping[str, str]) -> str:
-    """The reverse of `choices`: the query of those that are not what stands there at first."""
-    return urlencode({f"{tab}_{name}": value for name, value in chosen.items() if value != first[name]})
 
 
 def with_choices(tab: str) -> str:

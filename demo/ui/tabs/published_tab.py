@@ -19,8 +19,8 @@ from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
-from demo.ui.tabs.row_filters import ALL, TASK_NAMES, RowFilters, fitted
-from demo.ui.web.visitor_language import request_language, written
+from demo.ui.tabs.row_filters import ALL, TASK_NAMES, Choices, RowFilters, fitted
+from demo.ui.web.visitor_language import written
 
 LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL, "model": ALL}
@@ -32,51 +32,42 @@ _SUBSET_NAMES = {
 
 
 class PublishedTab:
-    """The components and the handler between them. Make it inside the tab that holds it."""
+    """Make it inside the tab that holds it."""
 
     def __init__(self, tab: gr.Tab) -> None:
         with gr.Column(elem_id="published"):
             heading = written(lambda lang: f'<h2 class="display small">{lang.html("published_heading")}</h2>')
             gr.HTML(heading, apply_default_css=False)
-            self._filters = RowFilters("published", LISTS, FIRST)
+            filters = RowFilters("published", LISTS, FIRST, shown)
             scope = gr.HTML(elem_id="published-scope", apply_default_css=False)
             with gr.Row(elem_id="published-charts", equal_height=False):
                 durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
                 by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
             table = gr.HTML(elem_id="published-table", apply_default_css=False)
         # filled when it is opened, which also reads new measured tables
-        self._filters.wire(tab, self._show, [scope, durations, by_batch, table])
-
-    def _show(
-        self, query: str, subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request
-    ) -> list[Any]:
-        asked = self._filters.asked(query, (subset, gpu, batch_size, task, model))
-        updates = shown(**asked, request=request)
-        lists, outputs = updates[: len(LISTS)], updates[len(LISTS) :]
-        chosen = asked | {name: update["value"] for name, update in zip(LISTS, lists, strict=True)}
-        return self._filters.updates(query, chosen, lists, outputs)
+        filters.wire(tab, [scope, durations, by_batch, table])
 
 
-def shown(subset: str, gpu: str, batch_size: str, task: str, model: str, request: gr.Request) -> list[Any]:
-    """Updates for the four lists, the line of the scope, the two charts and the table.
+def shown(asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[Any]]:
+    """The line of the scope, the two charts and the table, with the lists above them.
 
     A choice that the chosen table does not have becomes "all".
     """
-    every, lang = published.all_rows(), request_language(request)
-    asked = {"subset": subset, "gpu": gpu, "batch_size": batch_size, "task": task}
-    lists, chosen = fitted(_choices(every, subset, lang), asked)
+    every = published.all_rows()
+    choices = _choices(every, asked["subset"], lang)
+    chosen, model = fitted(choices, asked), asked["model"]
     try:
         rows = published.select(every, **chosen, model=model)
         lines = published.select(every, task=chosen["task"], model=model)
     except BadInput as refused:
         nothing = gr.update(value=None, visible=False)
         refusal = drawn("published.status", lang, lang.plain_quoted(str(refused)))
-        return [*lists, refusal, nothing, nothing, _table([], every, lang)]
+        return choices, chosen, [refusal, nothing, nothing, _table([], every, lang)]
     one = one_setting(rows)
     comparable = charts.comparable_rows(one[0], lines) if one else []
     figures = [charts.durations(one, lang), charts.by_batch(comparable, lang)]
     plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    return [*lists, _scope(rows, one, lang), *plots, _table(rows, every, lang)]
+    return choices, chosen, [_scope(rows, one, lang), *plots, _table(rows, every, lang)]
 
 
 def one_setting(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
@@ -120,7 +111,7 @@ def published_table(
     }
 
 
-def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> dict[str, list[tuple[str, str]]]:
+def _choices(rows: Sequence[PublishedRow], subset: str, lang: Language) -> Choices:
     """(label, value) of each list; GPUs, batch sizes and tasks are those of the chosen subset."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows

@@ -16,10 +16,8 @@ from demo.store.shared_rows import SharedRow
 from demo.ui.html import shared_html as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import source
-from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
-from demo.ui.tabs.row_filters import ALL, TASK_NAMES, RowFilters, fitted
-from demo.ui.web.visitor_language import request_language
+from demo.ui.tabs.row_filters import ALL, TASK_NAMES, Choices, RowFilters, fitted
 
 LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
 FIRST = dict.fromkeys((*LISTS, "model"), ALL)
@@ -29,47 +27,36 @@ MAX_CHOICES = 100
 
 
 class SharedTab:
-    """The components and the handler between them. Make it inside the `gr.Tab` that holds it."""
+    """Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, copy: SharedCopy, queue: RunQueue, tab: gr.Tab) -> None:
         """The copy is renewed when the tab is opened. A fetch does not begin while `queue` has a run."""
         self._copy, self._queue = copy, queue
         with gr.Column(elem_id="shared"):
             status = gr.HTML(elem_id="shared-status", apply_default_css=False, js_on_load=source("shared.js"))
-            self._filters = filters = RowFilters("shared", LISTS, FIRST)
+            self._filters = filters = RowFilters("shared", LISTS, FIRST, self._show)
             outputs = [status, *(gr.HTML(elem_id=f"shared-{one}", apply_default_css=False) for one in ("map", "table"))]
-        filters.wire(tab, self._show, outputs)
-        # what is chosen, and not what the lists show: without rows they are empty
-        updated = [filters.chosen, *filters.lists, filters.model, *outputs]
-        filters.remember(status.tick(self._follow, [filters.chosen, filters.model], updated, **AT_ONCE))
+        updated = filters.wire(tab, outputs)
+        filters.remember(status.tick(self._follow, filters.chosen, updated, **AT_ONCE))
 
-    def _show(
-        self, query: str, setting: str, task: str, device: str, torch: str, model: str, request: gr.Request
-    ) -> list[Any]:
-        asked = self._filters.asked(query, (setting, task, device, torch, model))
-        shared = self._copy.look(len(self._queue) > 0)
-        lists, outputs = shown(shared, **asked, lang=request_language(request))
-        chosen = asked
-        if not shared.fetching:  # else the rows that are asked for may still arrive
-            chosen = asked | {name: update["value"] for name, update in zip(LISTS, lists, strict=True)}
-            if chosen["setting"] == lists[0]["choices"][0][1]:
-                chosen["setting"] = ALL
-        return self._filters.updates(query, chosen, lists, outputs)
+    def _look(self) -> Shared:
+        return self._copy.look(len(self._queue) > 0)
 
-    def _follow(self, chosen: str, model: str, request: gr.Request) -> list[Any]:
+    def _show(self, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
+        shared = self._look()
+        choices, chosen, outputs = shown(shared, asked, lang)
+        # the rows that are asked for may still arrive
+        return ({}, asked, outputs) if shared.fetching else (choices, chosen, outputs)
+
+    def _follow(self, chosen: str, request: gr.Request) -> list[Any]:
         """Shows the rows when they have arrived; else no change."""
-        if self._copy.look(len(self._queue) > 0).fetching:
-            return [gr.skip()] * 9
-        return self._show("", **links.choices("shared", chosen, FIRST) | {"model": model}, request=request)
+        return [gr.skip()] * 9 if self._look().fetching else self._filters.update(request, f"?{chosen}")
 
 
-def shown(
-    shared: Shared, setting: str, task: str, device: str, torch: str, model: str, lang: Language
-) -> tuple[list[Any], list[str]]:
-    """Updates for the four lists; the status, the map and the table.
+def shown(shared: Shared, asked: dict[str, str], lang: Language) -> tuple[Choices, dict[str, str], list[str]]:
+    """The status, the map and the table, with the lists above them.
 
-    A choice that the rows do not have becomes "all"; of the settings, the most frequent. Before any row has arrived the
-    choices stay, since the filters are read again when a visitor changes one of them.
+    A choice that the rows do not have becomes "all"; of the settings, the most frequent.
     """
     rows = shared.rows
     names = {name: lang.plain(text) for name, text in TASK_NAMES.items()}
@@ -78,28 +65,26 @@ def shown(
         "device": _frequent(row.device_name for row in rows),
         "torch": sorted(_frequent(row.torch for row in rows), reverse=True),
     }
-    asked, awaited = {"task": task, "device": device, "torch": torch}, shared.fetching and not rows
-    if awaited:
-        values = {name: [one] if one != ALL else [] for name, one in asked.items()}
     every = (lang.plain("choice_all"), ALL)
     choices = {name: [every, *((names.get(one, one), one) for one in found)] for name, found in values.items()}
-    lists, chosen = fitted(choices, asked)
+    chosen = fitted(choices, asked)
     groups = _groups(
         row
         for row in rows
         if chosen["task"] in (ALL, row.spec.task)
         and chosen["device"] in (ALL, row.device_name)
         and chosen["torch"] in (ALL, row.torch)
-        and model.strip().lower() in row.spec.checkpoint.lower()
+        and asked["model"].strip().lower() in row.spec.checkpoint.lower()
     )
-    place = setting if setting in groups or awaited else next(iter(groups), ALL)
-    settings = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", place)]
-    lists.insert(0, gr.update(choices=settings, value=place))
+    most = next(iter(groups), ALL)
+    place = asked["setting"] if asked["setting"] in groups else most
+    choices["setting"] = [(_group_name(group, lang), key) for key, group in groups.items()] or [("–", ALL)]
+    chosen["setting"] = ALL if place == most else place
     status = html.status(shared, lang)
     if groups:
-        return lists, [status, html.heatmap(groups[place], lang), html.table(groups[place], lang)]
+        return choices, chosen, [status, html.heatmap(groups[place], lang), html.table(groups[place], lang)]
     nothing = lang.html("published_no_row" if rows else "shared_none")
-    return lists, [status, "" if shared.fetching else f'<p class="scope">{nothing}</p>', ""]
+    return choices, chosen, [status, "" if shared.fetching else f'<p class="scope">{nothing}</p>', ""]
 
 
 def _frequent(values: Iterable[str]) -> list[str]:

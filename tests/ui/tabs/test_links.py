@@ -149,16 +149,3 @@ def test_the_address_of_a_run_is_told_only_where_it_can_be_opened_again(history:
     page = Page(answering(ok_result(id="never stored")), history=history)
     *_, lost = pressed(page)
     assert lost[page.run_tab.opened] == ""
-
-
-FIRST = {"gpu": "A100", "model": ""}
-
-
-def test_a_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold() -> None:
-    for query, fields, shown in [
-        ("", ("T4", "vit"), {"gpu": "T4", "model": "vit"}),
-        ("", (None, None), FIRST),
-        ("?published_gpu=V100&shared_gpu=T4", ("T4", "vit"), {"gpu": "V100", "model": ""}),
-        ("?published_model=" + "a" * 999, ("T4", None), {"gpu": "A100", "model": "a" * links.MAX_SEARCH}),
-    ]:
-        assert links.chosen_or_linked("published", query, fields, FIRST) == shown

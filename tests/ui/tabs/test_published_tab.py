@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import gradio as gr
 import pytest
 from fake_runner import FakeRunner
 from gradio_client import Client
@@ -30,14 +31,15 @@ from demo.ui.html import results
 from demo.ui.page import build, launch
 from demo.ui.tabs import links
 from demo.ui.tabs.published_tab import FIRST, shown
+from demo.ui.tabs.row_filters import MAX_SEARCH
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 def view(**changes: str) -> dict[str, Any]:
     asked = {**FIRST} | changes
-    names = ("subset", "gpu", "batch_size", "task", "scope", "durations", "by_batch", "table")
-    return dict(zip(names, shown(**asked, request=from_browser()), strict=True))
+    _, chosen, outputs = shown(asked, ENGLISH)
+    return chosen | dict(zip(("scope", "durations", "by_batch", "table"), outputs, strict=True))
 
 
 def lines(table: str) -> list[list[str]]:
@@ -129,8 +131,23 @@ def test_a_row_that_this_page_cannot_run_has_no_link(own: Path, monkeypatch: pyt
 
 def test_a_choice_that_the_table_lacks_falls_back_to_all() -> None:
     fallen = view(subset="reduce-overhead", gpu="V100", batch_size="16")
-    assert fallen["gpu"]["value"] == fallen["batch_size"]["value"] == ""
+    assert fallen["gpu"] == fallen["batch_size"] == ""
     assert len(lines(fallen["table"])) == 16
+
+
+def test_the_tab_shows_what_its_link_chooses_or_else_what_its_fields_hold() -> None:
+    page = build(FakeRunner(lambda *_: ok_result()))
+    (tab,) = (block for block in page.blocks.values() if getattr(block, "id", "") == "published")
+    (show,) = {event.fn for event in page.fns.values() if (tab._id, "select") in event.targets}
+    for query, held, chosen in [
+        ("", ["release", "T4", "1", "", "vit "], "published_gpu=T4&published_model=vit"),
+        ("?published_gpu=V100&shared_gpu=T4", [], "published_gpu=V100"),
+        ("?published_gpu=&published_batch_size=3", [], "published_gpu=&published_batch_size="),
+        ("?published_model=" + "a" * 999, [], "published_model=" + "a" * MAX_SEARCH),
+    ]:
+        now, *lists, model = show(from_browser(), query, *held)[:6]
+        assert now == chosen and (model == gr.skip()) is (not query)
+        assert f"published_gpu={lists[1]['value']}" in now or lists[1]["value"] == "A100"
 
 
 def test_a_search_narrows_table_and_charts() -> None:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import gradio as gr
 import pytest
 from fake_runner import FakeRunner
-from page_support import Tags, from_browser
+from page_support import Tags, handler
 from samples import ok_result
 from shared_tables import cells, plausible, write
 
@@ -27,8 +27,6 @@ from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.shared_tab import shown
 
-NAMES = ("setting", "task", "device", "torch", "status", "map", "table")
-
 
 def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
     read, _ = shared_rows.read(write(folder, rows))
@@ -38,8 +36,8 @@ def of_rows(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Shared:
 
 def view(shared: Shared, lang: Language = ENGLISH, **asked: str) -> dict[str, Any]:
     asked = {"setting": "", "task": "", "device": "", "torch": "", "model": ""} | asked
-    lists, outputs = shown(shared, **asked, lang=lang)
-    return dict(zip(NAMES, (*lists, *outputs), strict=True))
+    choices, chosen, outputs = shown(shared, asked, lang)
+    return {"choices": choices, "chosen": chosen} | dict(zip(("status", "map", "table"), outputs, strict=True))
 
 
 def lines(table: str) -> list[list[str]]:
@@ -76,18 +74,15 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
     page, history = page_of(tmp_path, monkeypatch)
     looks: list[bool] = []
     monkeypatch.setattr(history.shared, "_renew", lambda: looks.append(True))
-    select = next(
-        event.fn for event in page.blocks.fns.values() if getattr(event.fn, "__qualname__", "") == "SharedTab._show"
-    )
+    (tab,) = (block for block in page.blocks.blocks.values() if getattr(block, "id", "") == "shared")
+    select = handler(page, of=(tab, "select"))
     assert looks == []
     with page.queue.join():
         asked = "shared_device=Tesla+T4&shared_model=vit"
-        chosen, *lists, model, status, _, _ = select(f"?tab=shared&{asked}", *[""] * 5, from_browser())
+        chosen, *filters, status, _, _ = select(f"?tab=shared&{asked}")
         assert "when it has ended" in status and "data-fetching" in status and looks == []
-        assert (model, chosen) == ("vit", asked)  # a device that may still arrive
-        held = [one["value"] for one in lists]  # with these the field of the model, which changes too, asks again
-        assert select("", *held, "vit", from_browser())[0] == asked
-    *_, model, _, _, _ = select("", *[""] * 4, "vit", from_browser())
+        assert chosen == asked and filters == [gr.skip()] * 5  # a device that may still arrive
+    *_, model, _, _, _ = select("", *[""] * 4, "vit")
     assert model == gr.skip()  # somebody may be typing there
     history.shared._thread.join()  # type: ignore[union-attr]
     assert looks == [True]
@@ -95,7 +90,7 @@ def test_nothing_is_fetched_before_the_tab_is_opened_nor_while_a_run_goes_on(
 
 def test_one_setting_is_shown_at_first_that_of_most_rows(shared: Shared) -> None:
     first = view(shared)
-    labels = [name for name, _ in first["setting"]["choices"]]
+    labels = [name for name, _ in first["choices"]["setting"]]
     counts = [int(re.findall(r"(\d+) rows?$", name)[0]) for name in labels]
     assert counts == sorted(counts, reverse=True) and sum(counts) == len(shared.rows)
     assert labels[0].startswith("torch 2.13.0 · transformers 5.23.0 · batch 1 · default · float32")
@@ -124,10 +119,10 @@ def test_filters_leave_what_fits_and_forget_what_no_row_has(shared: Shared) -> N
         "resnet-50",
         "detr-resnet-50",
     }
-    other = view(shared)["setting"]["choices"][1][1]
-    assert view(shared, setting=other)["setting"]["value"] == other
+    other = view(shared)["choices"]["setting"][1][1]
+    assert view(shared, setting=other)["chosen"]["setting"] == other
     gone = view(shared, device="a device of <yesterday>", setting="0000")
-    assert gone["device"]["value"] == "" and gone["table"] == view(shared)["table"]
+    assert gone["chosen"]["device"] == "" and gone["table"] == view(shared)["table"]
     assert "No row matches" in view(shared, model="no such model")["map"]
 
 
