@@ -12,6 +12,7 @@ from typing import Any
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
+from markupsafe import Markup
 
 from demo.core import catalog, limits
 from demo.core import format as fmt
@@ -22,7 +23,7 @@ from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
-from demo.sweep.run_grid import Event, Precompiling, Timing, Waiting, run_cells
+from demo.sweep.run_grid import Done, Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
@@ -31,7 +32,7 @@ from demo.ui.jobs.supervisor import Supervisor, attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
-from demo.ui.tabs.events import AT_ONCE, QUIET, pressed_of, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -86,20 +87,17 @@ class SweepTab:
 
     def arrive(self, blocks: gr.Blocks) -> None:
         """Connects what happens when a visitor opens the page: it shows the visitor's sweep. Call it once."""
-        arrived = blocks.load(
-            self._arrive,
-            self._run_tab.visitor,
-            [*self._changed_by_a_start, *self.axes.values(), self._weights],
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        )
-        self._watch_after(arrived)
+        changed = [*self._changed_by_a_start, *self.axes.values(), self._weights]
+        self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, changed, **AT_ONCE))
+
+    @property
+    def _changed_by_the_end(self) -> list[gr.components.Component]:
+        buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
+        return [self.status, self.map, *buttons]
 
     @property
     def _changed_by_a_start(self) -> list[gr.components.Component]:
-        shown = [self.status, self.map, self.kept, self.opened]
-        return [*shown, self.start_button, self.stop_button, self.keep_button, *self.exports.values(), self.watched]
+        return [*self._changed_by_the_end, self.kept, self.opened, self.watched]
 
     def _wire(self, tab: gr.Tab) -> None:
         asked: list[Any] = [*self.axes.values(), self._weights, self._fresh]
@@ -108,36 +106,25 @@ class SweepTab:
             self._planned,
             asked,
             self.plan,
-            trigger_mode="always_last",
-            concurrency_limit=None,
-            **QUIET,
+            **AT_ONCE,
+            **LATEST,
         )
         for name, button in self._presets.items():
             grid = PRESETS[name]
             values = [[str(value) for value in getattr(grid, axis)] for axis in self.axes]
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
-        begun = self.start_button.click(
-            self._run,
-            [self._run_tab.visitor, *asked],
-            self._changed_by_a_start,
-            concurrency_limit=None,  # `RunQueue` keeps the order, cell by cell
-            **QUIET,
-        )
-        self._watch_after(begun).then(self._planned, asked, self.plan, concurrency_limit=None, **QUIET)
-        self.stop_button.click(self._cancel, self._run_tab.visitor, self.stop_button, queue=False, **QUIET)
+        visitor = self._run_tab.visitor
+        begun = self.start_button.click(self._run, [visitor, *asked], self._changed_by_a_start, **AT_ONCE)
+        self._watch_after(begun).then(self._planned, asked, self.plan, **AT_ONCE)
+        self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
         self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **QUIET)
-        self.map.select(self._open, self.watched, self.opened, concurrency_limit=None, **QUIET)
+        self.map.select(self._open, self.watched, self.opened, **AT_ONCE)
 
     def _watch_after(self, event: Any) -> Any:
         """Connects what is shown once `event` has made this page watch a sweep; returns the last event."""
-        shown = [self.status, self.map]
-        return event.then(self._follow, self.watched, shown, **AT_ONCE).then(
-            self._over,
-            self.watched,
-            [*shown, self.start_button, self.stop_button, self.keep_button, *self.exports.values()],
-            **AT_ONCE,
-        )
+        followed = event.then(self._follow, self.watched, [self.status, self.map], **AT_ONCE)
+        return followed.then(self._over, self.watched, self._changed_by_the_end, **AT_ONCE)
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
@@ -177,23 +164,19 @@ class SweepTab:
         going = self.sweeps.of(self._run_tab.name(request, visitor))
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.watched: None}
-        return self._begun(going, request_language(request)) | self._form_of(going)
-
-    def _form_of(self, going: Sweep) -> dict[Any, Any]:
-        """The choices that made the sweep's cells, so that Start on a page that was loaded anew continues them."""
+        # the choices that made the cells, so that Start on a page that was loaded anew continues them
         specs = [cell.spec for cell in going.cells]
         chosen = {
             field: list(dict.fromkeys(str(getattr(spec, AXES[axis])) for spec in specs))
             for axis, field in self.axes.items()
         }
-        return {**chosen, self._weights: specs[0].weights}
+        return self._begun(going, request_language(request)) | chosen | {self._weights: specs[0].weights}
 
     def _begun(self, going: Sweep, lang: Language) -> dict[Any, Any]:
-        forecast = going.forecast()
-        guess = sweep_status.guess(forecast, lang)
+        status, drawn = self._state(going, lang)
         return {
-            self.status: sweep_status.status("starting", going.cells, forecast.seconds, guess, lang),
-            self.map: heatmap(going.cells, lang),
+            self.status: status,
+            self.map: drawn,
             self.kept: "",
             self.opened: "",
             self.keep_button: gr.update(visible=False),
@@ -203,9 +186,26 @@ class SweepTab:
             self.watched: going,
         }
 
-    @property
-    def _ready(self) -> dict[Any, Any]:
-        return {self.start_button: gr.update(interactive=True), self.stop_button: gr.update(interactive=False)}
+    def _state(self, going: Sweep, lang: Language) -> tuple[Markup, Markup]:
+        """The status and the map as they are now."""
+        cells, forecast, step, running, share = going.cells, going.forecast(), "running", None, 0.0
+        match going.doing:
+            case _ if going.ended:
+                step = "stopped" if going.stopped else "done"
+                doing = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
+            case Timing(running, timing):
+                share = timing.fraction
+                doing = f"{lang.value(cells[running].spec.checkpoint)}: {progress.doing(timing, lang)}"
+            case Precompiling(done, of_all):
+                doing = lang.html("sweep_compiling", done=done, of=of_all)
+            case Waiting(ahead):
+                doing = lang.html("waiting_ahead", count=ahead)
+            case Done():
+                doing = ""
+            case _:
+                step, doing = "starting", sweep_status.guess(forecast, lang)
+        left = None if going.ended else forecast.seconds
+        return sweep_status.status(step, cells, left, doing, lang), heatmap(cells, lang, running, share)
 
     def _asked(self, values: Iterable[Any]) -> tuple[tuple[RunSpec, ...], bool]:
         *axes, weights, fresh = values
@@ -226,31 +226,17 @@ class SweepTab:
             return
         lang = request_language(request)
         for _ in going.watch():
-            running: int | None = None
-            share, doing = 0.0, ""
-            match going.doing:
-                case Timing(running, timing):
-                    share = timing.fraction
-                    doing = f"{lang.value(going.cells[running].spec.checkpoint)}: {progress.doing(timing, lang)}"
-                case Precompiling(done, of_all):
-                    doing = lang.html("sweep_compiling", done=done, of=of_all)
-                case Waiting(ahead):
-                    doing = lang.html("waiting_ahead", count=ahead)
-            status = sweep_status.status("running", going.cells, going.forecast().seconds, doing, lang)
-            yield status, heatmap(going.cells, lang, running, share)
+            yield self._state(going, lang)
 
     def _over(self, request: gr.Request, going: Sweep | None) -> dict[Any, Any]:
         """The end of a sweep, with the table to export; no change if the connection broke before the end."""
         if going is None or not going.ended:
             return {self.status: gr.skip()}
         lang, cells = request_language(request), going.cells
+        updates = {self.start_button: gr.update(interactive=True), self.stop_button: gr.update(interactive=False)}
         if (problem := going.outcome()) is not None:
-            return self._ready | {self.status: told(problem, lang)}
-        what = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
-        updates = self._ready | {
-            self.status: sweep_status.status("stopped" if going.stopped else "done", cells, None, what, lang),
-            self.map: heatmap(cells, lang),
-        }
+            return updates | {self.status: told(problem, lang)}
+        updates[self.status], updates[self.map] = self._state(going, lang)
         if any(cell.done for cell in cells):
             for ending, button in self.exports.items():
                 updates[button] = gr.update(value=_file(cells, ending), visible=True)
@@ -263,10 +249,9 @@ class SweepTab:
         if shown is None or limits.on_space():
             return ""
         lang = request_language(request)
-        try:
-            path = write_device_table(shown.cells)
-        except (BadInput, OSError) as refused:
-            return f'<p class="doing">{lang.quoted(fmt.redact(str(refused)))}</p>'
+        path = attempted(lambda: write_device_table(shown.cells))
+        if isinstance(path, Exception):
+            return told(path, lang)
         return f'<p class="doing">{lang.html("sweep_kept", name=path.name)}</p>'
 
     def _open(self, shown: Sweep | None, event: gr.EventData, request: gr.Request) -> str:
