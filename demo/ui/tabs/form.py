@@ -87,25 +87,6 @@ def default_picture(checkpoint: str) -> Path:
     return examples(drawn_only(checkpoint))[0]
 
 
-def suiting(checkpoint: str, image: dict[str, Any] | None) -> Path | None:
-    """The picture to put into the form for a model that was just chosen; None to leave the form's picture.
-
-    It is replaced only where there is none, or where it is the default picture of the other kind of model.
-    """
-    drawn = drawn_only(checkpoint)
-    if image is None:
-        return examples(drawn)[0]
-    other = examples(not drawn)[0]
-    return examples(drawn)[0] if image.get("orig_name") == other.name and _same(image, other) else None
-
-
-def _same(image: dict[str, Any], picture: Path) -> bool:
-    try:
-        return uploaded(image).read_bytes() == picture.read_bytes()
-    except (BadInput, OSError):
-        return False  # gradio removes uploads after a day
-
-
 @cache
 def _example_of() -> dict[str, Path]:
     return {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (*scenes(), *photographs())}
@@ -259,9 +240,14 @@ def gallery_for(checkpoint: str | None) -> list[Any]:
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """The default picture of a model that was just chosen; no change if the visitor chose the picture."""
-    picture = suiting((checkpoint or "").strip(), image)
-    return servable(picture) if picture else gr.skip()
+    """The default picture of a model that was just chosen; no change if the visitor chose the picture.
+
+    It is replaced only where there is none, or where it is the default picture of the other kind of model: gradio keeps
+    equal files at one path.
+    """
+    drawn = drawn_only((checkpoint or "").strip())
+    chosen = image is not None and image.get("path") != servable(examples(not drawn)[0])
+    return gr.skip() if chosen else servable(examples(drawn)[0])
 
 
 class Form:

@@ -25,8 +25,6 @@ a link fills the form; the search begins when its button is pressed."""
 FIELDS = ("checkpoint", "task", *OPTIONS)
 MAX_QUERY = 20_000
 """Characters of a query. It comes from a browser, so it may be anything."""
-MAX_NAMED = 200
-"""Characters of a checkpoint's name that a refused link may put into the form."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 TO_TAB = "() => window.address.toTab()"
@@ -106,19 +104,6 @@ def filled(form: Form, spec: RunSpec) -> dict[Any, Any]:
     return updates
 
 
-def filled_from_refused(form: Form, query: Mapping[str, str], checkpoint: str) -> dict[Any, Any]:
-    """Updates for a link that `read` refuses: the form shows the link's checkpoint and task, and no other value of it.
-
-    Run then times what the link names or is refused for the same reason; it never times another model.
-    """
-    named, task = query.get("checkpoint", checkpoint), query.get("task")
-    known = catalog.find(named)
-    if known is not None or task not in TASKS:
-        task = (known or catalog.find(checkpoint) or catalog.CHECKPOINTS[0]).task
-    prompt = catalog.PROMPT if task == TEXT_GENERATION else ""
-    return filled(form, RunSpec(named[:MAX_NAMED].strip() or checkpoint, task, prompt=prompt))
-
-
 def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
     """Updates of the search's fields, where a link asks for a search. Raises BadInput."""
     if SEARCH not in query:
@@ -130,9 +115,14 @@ def filled_for_search(form: Form, query: Mapping[str, str]) -> dict[Any, Any]:
 
 
 def read(query: Mapping[str, str], checkpoint: str, form: Form) -> tuple[RunSpec | None, dict[Any, Any], str]:
-    """What a link asks for, the updates that put it into the form, and the sentence of a refusal ('' if none)."""
+    """What a link asks for, the updates that put it into the form, and the sentence of a refusal ('' if none).
+
+    Of a refused link the form takes the model, if it is one of the catalogue, so that Run does not time another one.
+    """
     try:
         spec, search = spec_of(query, checkpoint), filled_for_search(form, query)
     except BadInput as refused:
-        return None, {}, str(refused)
+        known = catalog.find(query.get("checkpoint", ""))
+        model = spec_of({"checkpoint": known.id}, known.id) if known is not None else None
+        return None, filled(form, model) if model is not None else {}, str(refused)
     return spec, (filled(form, spec) if spec is not None else {}) | search, ""

@@ -368,21 +368,15 @@ class RunTab:
         return updates | followed
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
-        """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none).
-
-        A refused link fills the form as far as possible, so that Run does not time another model than the link names.
-        """
-        first = self.choice.checkpoint
-        spec, fields, problem = links.read(query, first, self.form)
+        """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
+        spec, fields, problem = links.read(query, self.choice.checkpoint, self.form)
         if links.SEARCH in query:
             fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
         if not problem:
             return fields | (self._with_default_picture(spec.checkpoint) if spec is not None else {}), ""
-        refusal = results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
-        image = self._with_default_picture(query.get("checkpoint") or first)
-        return links.filled_from_refused(self.form, query, first) | image, refusal
+        return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
 
     def follow_links(self) -> None:
         """Makes the component that hears of a link followed inside the page: a button under an answer, a row of a

@@ -22,7 +22,7 @@ from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
 from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
-from demo.sweep.grid import AXES, PICTURE, PRESETS, read_grid
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid
 from demo.sweep.run_grid import Done, Event, Precompiling, Timing, Waiting, run_cells
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
@@ -110,8 +110,7 @@ class SweepTab:
             **LATEST,
         )
         for name, button in self._presets.items():
-            grid = PRESETS[name]
-            values = [[str(value) for value in getattr(grid, axis)] for axis in self.axes]
+            values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **QUIET)
         self.start_button.click(None, js=TO_SWEEP, api_visibility="private")
         visitor = self._run_tab.visitor
@@ -270,25 +269,27 @@ class SweepTab:
 
 def _axis_fields() -> dict[str, gr.Dropdown]:
     """A list for each axis of the grid, in the layout that is open."""
-    smoke = PRESETS["smoke"]
-    return {
-        "checkpoints": gr.Dropdown(
-            [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
-            value=list(smoke.checkpoints),
-            label=label("checkpoints"),
-            multiselect=True,
-            allow_custom_value=False,
-        ),
-        "batch_sizes": gr.Dropdown(
-            ["1", "2", "4", "8", "16", "32", "64"],
-            value=["1", "4"],
-            label=label("batch_sizes"),
-            multiselect=True,
-            allow_custom_value=True,
-        ),
-        "modes": gr.Dropdown(list(MODES), value=["default"], label=label("modes"), multiselect=True),
-        "dtypes": gr.Dropdown(list(DTYPES), value=["float32"], label=label("dtypes"), multiselect=True),
+    choices = {
+        "checkpoints": [entry.id for entry in sorted(catalog.CHECKPOINTS, key=lambda entry: not entry.bundled)],
+        "batch_sizes": ["1", "2", "4", "8", "16", "32", "64"],
+        "modes": list(MODES),
+        "dtypes": list(DTYPES),
     }
+    first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
+    return {
+        axis: gr.Dropdown(
+            offered,
+            value=first[axis],
+            label=label(axis),
+            multiselect=True,
+            allow_custom_value=axis == "batch_sizes",
+        )
+        for axis, offered in choices.items()
+    }
+
+
+def _choices_of(grid: Grid) -> dict[str, list[str]]:
+    return {axis: [str(value) for value in getattr(grid, axis)] for axis in AXES}
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from fake_runner import MACHINE
 from page_support import (
@@ -50,16 +51,19 @@ def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp
     scene, lion, own = form.scenes()[0], form.photographs()[0], tmp_path / "lion.jpg"
     own.write_bytes(lion.read_bytes() + b"mine")
     detr = "facebook/detr-resnet-50"
-    assert form.suiting(detr, in_the_form(scene)) == lion == form.suiting("somebody/model", None)
-    assert form.suiting("shapes-rtdetr", in_the_form(lion)) == scene == form.suiting("shapes-vit", None)
-    for checkpoint, picture in (
-        ("shapes-vit", scene),
-        (detr, lion),
-        (detr, form.scenes()[1]),
-        ("shapes-vit", form.photographs()[1]),
-        ("shapes-vit", own),
+    for checkpoint, held, picture in (
+        (detr, scene, lion),
+        ("somebody/model", None, lion),
+        ("shapes-rtdetr", lion, scene),
+        ("shapes-vit", None, scene),
+        ("shapes-vit", scene, None),
+        (detr, lion, None),
+        (detr, form.scenes()[1], None),
+        ("shapes-vit", form.photographs()[1], None),
+        ("shapes-vit", own, None),
     ):
-        assert form.suiting(checkpoint, in_the_form(picture)) is None
+        suits = form.picture_for(checkpoint, in_the_form(held) if held is not None else None)
+        assert suits == (gr.skip() if picture is None else form.servable(picture))
     galleries = page.run_tab.form.galleries
     assert [galleries[drawn].visible for drawn in (True, False)] == [True, "hidden"]
     assert [len(gallery.samples) for gallery in page.run_tab.form.thumbnails] == [5, 3]
