@@ -16,7 +16,7 @@ from demo.ui.jobs.supervisor import attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, UNREAD, pressed_of, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, UNREAD, pressed_of, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language
@@ -76,12 +76,8 @@ class BestPane:
 
     def _wire(self) -> None:
         form, goals = self._tab.form, [self.goal, self.calls, self.restarts]
-        begun = form.best.click(
-            self._start,
-            [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()],
-            self._changed,
-            **UNREAD,
-        )
+        asked = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
+        begun = form.best.click(self._start, asked, self._changed, **UNREAD)
         begun.then(None, self._tab.opened, js=links.BEGUN, api_visibility="private")
         self._watch_after(begun)
         gr.on(
@@ -89,17 +85,16 @@ class BestPane:
             self._choose,
             [self.watched, *goals],
             self._by_goal,
-            trigger_mode="always_last",
             **AT_ONCE,
+            **LATEST,
         )
         self.table.select(self._open, self.watched, self.opened, **AT_ONCE)
 
     def _watch_after(self, event: Any) -> None:
         """Connects what is shown once `event` has made this page watch a search."""
-        shown = [self.head, self.table]
-        event.then(self._follow, self.watched, shown, **AT_ONCE).then(
-            self._over, self.watched, [*self._by_goal, *self._tab.form.buttons, self._tab.pane.notice], **AT_ONCE
-        )
+        followed = event.then(self._follow, self.watched, [self.head, self.table], **AT_ONCE)
+        changed = [*self._by_goal, *self._tab.form.buttons, self._tab.pane.notice]
+        followed.then(self._over, self.watched, changed, **AT_ONCE)
 
     # ---- a search
 

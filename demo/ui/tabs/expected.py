@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +21,6 @@ from demo.ui.html import actions, results
 from demo.ui.tabs.form import read_spec
 from demo.ui.web.visitor_language import request_language
 
-_log = logging.getLogger(__name__)
-
 
 def others(request: gr.Request) -> tuple[Any, Any]:
     """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
@@ -35,15 +33,6 @@ def others(request: gr.Request) -> tuple[Any, Any]:
 
 MAX_RUNS = 100
 """Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
-
-
-def _latest(history: History) -> list[RunResult]:
-    """The newest runs; none if the history cannot be read, which the log then says."""
-    try:
-        return history.all(limit=MAX_RUNS)
-    except HistoryError as error:
-        _log.warning("no earlier runs for the forecast: %s", error)
-        return []
 
 
 def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lang: Language) -> str | None:
@@ -65,6 +54,9 @@ def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lan
     spec = on_machine(spec, machine)
     if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
         return results.no_forecast(str(here_not), lang)
-    here = forecast.on_this_machine(_latest(history), machine, spec.device)
+    latest: list[RunResult] = []
+    with contextlib.suppress(HistoryError):
+        latest = history.all(limit=MAX_RUNS)
+    here = forecast.on_this_machine(latest, machine, spec.device)
     likely = forecast.forecast(spec, checkpoint, here)
     return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, query)

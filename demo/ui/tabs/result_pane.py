@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -25,38 +25,31 @@ def hidden(name: str) -> gr.HTML:
     return gr.HTML(visible=False, elem_id=f"part-{name}", apply_default_css=False)
 
 
-@dataclass
 class Fold:
-    """Parts one below the other, each with its figure."""
+    """Parts one below the other, each with its figure: an accordion, in the layout that is open."""
 
-    name: str
-    """'fold_why': the key of its title."""
-    accordion: gr.Accordion
-    html: dict[str, gr.HTML]
-    """By the name of the part, as the figures."""
-    figures: dict[str, gr.Plot]
-    files: dict[str, gr.DownloadButton]
-    """Files of the run to download, by their names in `Files`."""
-
-    @classmethod
-    def build(
-        cls,
+    def __init__(
+        self,
         name: str,
         parts: Iterable[str],
         files: Sequence[str] = (),
         component: Callable[[str], gr.HTML] = hidden,
-    ) -> Fold:
-        """An empty, hidden fold, in the layout that is open."""
-        with gr.Accordion(
-            "", open=False, visible=False, elem_id=name.replace("_", "-"), elem_classes="fold"
-        ) as accordion:
-            html, figures = {}, {}
+    ) -> None:
+        """`name`, such as 'fold_why', is the key of its title; `files` are those of the run to download, by their names
+        in `Files`."""
+        self._name = name
+        self.html: dict[str, gr.HTML] = {}
+        """By the name of the part, as the figures."""
+        self.figures: dict[str, gr.Plot] = {}
+        elem_id = name.replace("_", "-")
+        with gr.Accordion("", open=False, visible=False, elem_id=elem_id, elem_classes="fold") as self.accordion:
             for part in parts:
-                html[part] = component(part)
+                self.html[part] = component(part)
                 if part in results.CHARTS:
-                    figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
-            buttons = {file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files}
-        return cls(name, accordion, html, figures, buttons)
+                    self.figures[part] = gr.Plot(visible=False, show_label=False, elem_id=f"figure-{part}")
+            self.files = {
+                file: gr.DownloadButton(label(file), visible=False, size="sm", elem_id=file) for file in files
+            }
 
     @property
     def components(self) -> list[Any]:
@@ -77,10 +70,9 @@ class Fold:
             file = getattr(files, name)
             updates[button] = gr.update(value=file and str(file), visible=file is not None)
         told = any(parts.get(name) for name in self.html)
-        return updates | {self.accordion: gr.update(visible=told, label=lang.plain(self.name), open=False)}
+        return updates | {self.accordion: gr.update(visible=told, label=lang.plain(self._name), open=False)}
 
 
-@dataclass
 class ResultPane:
     """The right side of the Run tab.
 
@@ -88,48 +80,31 @@ class ResultPane:
     a refused run can bring back what was shown before.
     """
 
-    notice: gr.HTML
-    """Why nothing was run. Stands above the previous content."""
-    live: gr.HTML
-    """The progress of a run."""
-    best: gr.Column
-    """A search for the best way, which `demo.ui.tabs.best_pane` fills."""
-    top: gr.HTML
-    share: gr.HTML
-    chart_note: gr.HTML
-    chart: gr.Plot
-    seen: gr.HTML
-    folds: list[Fold]
-    """Why, Cost, Take it with you."""
-
-    @classmethod
-    def build(cls, checkpoint: str, task: str, opening: Callable[[str, Language], str]) -> ResultPane:
-        """The pane as a page opens with it: the question of `opening`, and the guide's chart for this checkpoint.
+    def __init__(self, checkpoint: str, task: str) -> None:
+        """The pane as a page opens with it: the question, and the guide's chart for this checkpoint.
 
         The chart becomes visible when the page has loaded. Plotly keeps a browser busy for about a second, and the
         question and the form need not wait for it.
         """
-        note = written(lambda lang: results.published_note(checkpoint, task, lang))
-        return cls(
-            notice=gr.HTML(visible=False, elem_id="notice", apply_default_css=False),
-            live=gr.HTML(visible=False, elem_id="live", apply_default_css=False),
-            best=gr.Column(visible=False, elem_id="best-stage"),
-            top=gr.HTML(
-                written(lambda lang: opening(checkpoint, lang)),
-                elem_id="top",
-                apply_default_css=False,
-                js_on_load=repeat.LISTEN,
-            ),
-            share=takeaway.component("share"),
-            chart_note=gr.HTML(note, elem_id="chart-note", apply_default_css=False),
-            chart=gr.Plot(published_chart(checkpoint, task, ENGLISH), visible=False, show_label=False, elem_id="chart"),
-            seen=gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT),
-            folds=[
-                Fold.build("fold_why", [*details.FOLDS["fold_why"], "beside"]),
-                Fold.build("fold_cost", details.FOLDS["fold_cost"]),
-                Fold.build("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
-            ],
-        )
+        self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
+        """Why nothing was run. Stands above the previous content."""
+        self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
+        """The progress of a run."""
+        self.best = gr.Column(visible=False, elem_id="best-stage")
+        """A search for the best way, which `demo.ui.tabs.best_pane` fills."""
+        question = written(partial(results.intro, checkpoint))
+        self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=repeat.LISTEN)
+        self.share = takeaway.component("share")
+        note = written(partial(results.published_note, checkpoint, task))
+        self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
+        drawn = published_chart(checkpoint, task, ENGLISH)
+        self.chart = gr.Plot(drawn, visible=False, show_label=False, elem_id="chart")
+        self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT)
+        self.folds = [
+            Fold("fold_why", [*details.FOLDS["fold_why"], "beside"]),
+            Fold("fold_cost", details.FOLDS["fold_cost"]),
+            Fold("fold_take", ["takeaway"], ["trace", "package"], takeaway.component),
+        ]
 
     @property
     def elements(self) -> list[Any]:
@@ -141,7 +116,7 @@ class ResultPane:
 
     @property
     def components(self) -> list[Any]:
-        """All of them, those inside the folded sections included."""
+        """All of them, those inside the folds included."""
         return [*self.elements, *(part for fold in self.folds for part in fold.components)]
 
     def running(self, html: str) -> dict[Any, Any]:

@@ -69,7 +69,7 @@ class RunTab:
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = Form(choice)
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane.build(choice.checkpoint, choice.task, results.intro)
+                self.pane = ResultPane(choice.checkpoint, choice.task)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
