@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from demo.core import cores, limits
 from demo.core.errors import BadInput
@@ -20,11 +19,12 @@ from demo.core.speedup import ProcessResult
 from demo.runs.any_runner import AnyRunner
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
+from demo.runs.precompiler import Precompiler
 from demo.store.history import History
 from demo.sweep.best_way import STEADY, Search
 from demo.sweep.cells import Cell, unfinished
 from demo.sweep.grid import PICTURE
-from demo.sweep.run_grid import Done, Event, Waiting
+from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 from demo.sweep.ways import OTHER_FORMATS
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import UPDATE_SECONDS, Work
@@ -52,8 +52,7 @@ class WaitingForQuiet:
 
 
 class Job(Work):
-    """One run. Its events are Waiting, WaitingForQuiet and Progress; its outcome is a RunResult, an exception, or None
-    where the visitor cancelled before it began."""
+    """One run. Its outcome is a RunResult, an exception, or None where the visitor cancelled before it began."""
 
     def __init__(
         self,
@@ -107,54 +106,37 @@ class Job(Work):
         folder = Path(self._folder.name)
         return Files(folder / TRACE if profiled else None, folder / PACKAGE if packaged else None)
 
-    def _work(self) -> RunResult | None:
+    def _events(self) -> Generator[Any, None, None]:
         with self._queue.join(self._visitor) as places:
             for ahead in places:
-                self.doing = Waiting(ahead)
+                yield Waiting(ahead)
                 if self.stopped:
-                    return None
-            self.doing = self.at_the_start
+                    return
+            yield self.at_the_start
             if self._when_quiet:
-                self._wait_for_quiet()
-            if self.stopped:
-                return None
-            self._files = self._wanted_files()
-            with closing(self._runner.run(self.spec, self.image, self._cancel, self._files, self._earlier)) as events:
-                for event in events:
-                    if isinstance(event, RunResult):
-                        return event
-                    self.doing = event
-        raise RuntimeError("The run ended without a result.")
+                yield from self._until_quiet()
+            if not self.stopped:
+                self._files = self._wanted_files()
+                yield from self._runner.run(self.spec, self.image, self._cancel, self._files, self._earlier)
 
-    def _wait_for_quiet(self) -> None:
+    def _until_quiet(self) -> Iterator[WaitingForQuiet]:
         """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self._queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share(windows=1)
             if share is None or share < cores.BUSY_CPU:
                 break
-            self.doing = WaitingForQuiet(share)
+            yield WaitingForQuiet(share)
 
 
 class Series(Work):
-    """Runs one after another. The outcome is None or an exception: what there is to show are the runs."""
-
-    def __init__(self, run: Callable[[threading.Event], Events]) -> None:
-        """`run` gives what happens, until the last run has ended or the event is set."""
-        super().__init__()
-        self._run = run
+    """Runs one after another. It has no result: what there is to show are the runs."""
 
     def _note(self, event: Event) -> None:
-        """Called with each event, on the work's own thread."""
-        self.doing = event
-
-    def _work(self) -> None:
-        with closing(self._run(self._cancel)) as events:
-            for event in events:
-                self._note(event)
-                unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-                if is_closing(event) or (unwatched and limits.on_space()):
-                    self.cancel()
+        super()._note(event)
+        unwatched = time.monotonic() - self._watched_at > UNWATCHED_SECONDS
+        if is_closing(event) or (unwatched and limits.on_space()):
+            self.cancel()
 
 
 def is_closing(event: Event) -> bool:
@@ -170,19 +152,25 @@ class Sweep(Series):
         self,
         cells: Sequence[Cell],
         stored: list[RunResult],
-        machine: HostInfo,
-        run: Callable[[Sequence[Cell], threading.Event], Events],
+        runner: AnyRunner,
+        queue: RunQueue,
+        visitor: str,
+        precompiler: Precompiler | None,
     ) -> None:
-        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time. `run`
-        is `run_cells` with everything but the cells and what ends them."""
-        super().__init__(lambda cancel: run(self.cells, cancel))
+        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time."""
+        super().__init__()
         self.cells = tuple(cells)
         self._stored = stored
-        self._machine = machine
+        self._runner = runner
+        self._turn = partial(queue.join, f"sweep of {visitor}", patient=True)
+        self._precompiler = precompiler
 
     def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
-        return forecast_sweep(unfinished(self.cells), self._stored, self._machine)
+        return forecast_sweep(unfinished(self.cells), self._stored, machine_of(self._runner))
+
+    def _events(self) -> Events:
+        return run_cells(self.cells, self._runner, PICTURE, self._cancel, self._precompiler, self._turn)
 
     def _note(self, event: Event) -> None:
         """Replaces the tuple of cells whole, so that no page reads it half changed."""
@@ -200,14 +188,18 @@ class BestSearch(Series):
         self, search: Search, spec: RunSpec, image: Path | None, runner: AnyRunner, queue: RunQueue, visitor: str
     ) -> None:
         """`spec` and `image` are what the form asked for, to fill it again."""
-        turn = partial(queue.join, f"search of {visitor}", patient=True)
-        super().__init__(lambda cancel: search.run(runner, cancel, turn))
+        super().__init__()
         self.search = search
         self.spec = spec
         self.image = image
         self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
         self.goal = STEADY
+        self._runner = runner
         self._queue = queue
+        self._turn = partial(queue.join, f"search of {visitor}", patient=True)
+
+    def _events(self) -> Events:
+        return self.search.run(self._runner, self._cancel, self._turn)
 
     @property
     def other_formats(self) -> bool:

@@ -12,11 +12,13 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import Any, Literal, TypeVar
 
 from demo.core import limits
 from demo.core.errors import BadInput
+from demo.core.result import RunResult
 from demo.store.history import HistoryError
 
 UPDATE_SECONDS = 1.0
@@ -83,7 +85,8 @@ class Work:
         return UPDATE_SECONDS
 
     def outcome(self) -> Any:
-        """What `_work` returned or raised, which then counts as delivered; None while the work goes on."""
+        """A result or an exception, which then counts as delivered; None while the work goes on, and where there is
+        neither in the end."""
         self.delivered = self.ended
         return self._outcome
 
@@ -96,9 +99,21 @@ class Work:
         self.ended_at = time.monotonic()
         self._ended.set()
 
-    def _work(self) -> Any:
-        """Works, and returns the outcome."""
+    def _work(self) -> RunResult | None:
+        with closing(self._events()) as events:
+            for event in events:
+                if isinstance(event, RunResult):
+                    return event
+                self._note(event)
+        return None
+
+    def _events(self) -> Generator[Any, None, None]:
+        """What happens, in the end the result of a run."""
         raise NotImplementedError
+
+    def _note(self, event: Any) -> None:
+        """Called with each event, on the work's own thread."""
+        self.doing = event
 
 
 W = TypeVar("W", bound=Work)

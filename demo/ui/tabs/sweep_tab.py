@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,12 @@ from demo.core import catalog, limits
 from demo.core import format as fmt
 from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.core.spec import DTYPES, MODES, WEIGHTS, RunSpec
+from demo.core.spec import DTYPES, MODES, WEIGHTS
 from demo.runs.precompiler import Precompiler
 from demo.store.history import HistoryError
 from demo.sweep.cells import Cell, make_cells
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Grid, read_grid
-from demo.sweep.run_grid import Done, Event, Precompiling, Timing, Waiting, run_cells
+from demo.sweep.run_grid import Done, Precompiling, Timing, Waiting
 from demo.sweep.table import write_device_table, write_table
 from demo.ui.html import progress, results, sweep_status
 from demo.ui.html.heatmap import heatmap
@@ -138,17 +136,18 @@ class SweepTab:
 
         Raises BadInput for a choice that cannot be run, and HistoryError.
         """
-        specs, fresh = self._asked(values)
-        runner, queue, history = self._run_tab.runner, self._run_tab.queue, self._run_tab.history
-        machine = machine_of(runner)
-        checkpoints = {spec.checkpoint for spec in specs}
-        stored = history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
-
-        def run(cells: Sequence[Cell], cancel: threading.Event) -> Generator[Event, None, None]:
-            turn = partial(queue.join, f"sweep of {visitor}", patient=True)
-            return run_cells(cells, runner, PICTURE, cancel, self._precompiler, turn)
-
-        return Sweep(make_cells(specs, stored, machine, PICTURE, fresh), stored, machine, run)
+        *axes, weights, fresh = values
+        given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights}
+        specs = read_grid(given | {"text": catalog.QUERIES, "prompt": catalog.PROMPT}, "The sweep").specs()
+        if len(specs) > (max_cells := limits.current().sweep_cells):
+            raise BadInput(
+                f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
+                f"sweep on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
+            )
+        tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
+        stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
+        cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
+        return Sweep(cells, stored, tab.runner, tab.queue, visitor, self._precompiler)
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
@@ -205,18 +204,6 @@ class SweepTab:
                 step, doing = "starting", sweep_status.guess(forecast, lang)
         left = None if going.ended else forecast.seconds
         return sweep_status.status(step, cells, left, doing, lang), heatmap(cells, lang, running, share)
-
-    def _asked(self, values: Iterable[Any]) -> tuple[tuple[RunSpec, ...], bool]:
-        *axes, weights, fresh = values
-        given = dict(zip(self.axes, axes, strict=True)) | {"weights": weights, "text": catalog.QUERIES}
-        given["prompt"] = catalog.PROMPT
-        specs = read_grid(given, "The sweep").specs()
-        if len(specs) > (max_cells := limits.current().sweep_cells):
-            raise BadInput(
-                f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
-                f"sweep on a machine of your own; {limits.variable('sweep_cells')} sets the limit."
-            )
-        return specs, bool(fresh)
 
     def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[Any, Any]]:
         """The status and the map while a sweep goes on. A page that stops watching does not end it."""
