@@ -110,7 +110,7 @@ def serve(module: str, iterations: int) -> None:
     from demo.ui.tabs import form
 
     runner = Runner(History(), spare=True, worker_module=module)
-    choice = form.default_choice(None, hub_ok=False)
+    choice = form.default_choice()
     fields = dict(inspect.signature(api.endpoint(runner, RunQueue(), choice)).parameters)
     del fields["request"]
     values = {name: field.default for name, field in fields.items()} | {"iterations": iterations, "most_seconds": 0.5}

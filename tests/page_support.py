@@ -138,10 +138,10 @@ def cancel(page: Page, session: str) -> None:
 def chosen(page: Page, checkpoint: str, task: str, has_run: bool = False) -> list[Any]:
     """What a change of the checkpoint sends: task, note, queries, and the pane's top, note and chart."""
     tab = page.run_tab
-    change: list[Any] = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))(
-        checkpoint, task, has_run
-    )
-    return change
+    change = handler(page, changes=tab.pane.chart_note, of=(tab.form.inputs["checkpoint"], "change"))
+    changed, fields = change(checkpoint, task, has_run), tab.form.inputs
+    told = [fields["task"], tab.form.checkpoint_note, fields["text"], tab.pane.top, tab.pane.chart_note, tab.pane.chart]
+    return [changed.get(component, gr.skip()) for component in told]
 
 
 def forecast(page: Page, **changes: Any) -> Any:

@@ -569,7 +569,7 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
 
 
 def benchmark() -> Any:
-    choice = form.default_choice(None, hub_ok=False)
+    choice = form.default_choice()
     return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(), choice)
 
 

@@ -43,7 +43,7 @@ def api() -> dict[str, Any]:
 
 def docstring() -> str:
     """The docstring of `/benchmark`: gradio makes the description of the tool and of each argument for MCP from it."""
-    choice = form.default_choice(None, hub_ok=False)
+    choice = form.default_choice()
     return inspect.getdoc(endpoint(fake_runner(), RunQueue(), choice)) or ""
 
 

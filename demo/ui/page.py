@@ -26,6 +26,7 @@ from demo.ui.look.scripts import name_thumbnails
 from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.best_pane import BestPane
+from demo.ui.tabs.events import AT_ONCE
 from demo.ui.tabs.form import GALLERIES, Choice, examples
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab, published_table
@@ -157,15 +158,8 @@ class Page:
     def _wire(self) -> None:
         """Connects what happens when a visitor opens the page."""
         self.blocks.load(None, js=links.TO_TAB, api_visibility="private")
-        greeted = self.blocks.load(
-            self._greet,
-            None,
-            [self._masthead, self.run_tab.form.inputs["mode"]],
-            js=NAME_THUMBNAILS,
-            show_progress="hidden",
-            api_visibility="private",
-            concurrency_limit=None,
-        )
+        greeting = [self._masthead, self.run_tab.form.inputs["mode"]]
+        greeted = self.blocks.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **AT_ONCE)
         self.run_tab.settle_after(greeted)
         self.best_pane.arrive_after(self.run_tab.arrive(self.blocks))
         self.sweep_tab.arrive(self.blocks)

@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, limits
+from demo.core import catalog, hub, limits
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH
 from demo.core.machine import HostInfo
@@ -52,6 +52,7 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 """The prompts offered as examples."""
+VIT = "google/vit-base-patch16-224"
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
 GALLERIES = {"drawn": True, "photographs": False}
@@ -115,15 +116,14 @@ def servable(picture: Path) -> str:
     return save_file_to_cache(picture, get_upload_folder())
 
 
-def default_choice(machine: HostInfo | None, hub_ok: bool) -> Choice:
+def default_choice(machine: HostInfo | None = None) -> Choice:
     """ViT on a photograph with a GPU and its weights at hand, else the bundled ViT on a drawn scene.
 
-    `hub_ok`: the Hub answers, or the weights are in the cache. The first press of Run has to succeed.
+    The first press of Run has to succeed: the Hub answers, or the weights are in the cache.
     """
-    if machine is not None and machine.gpu is not None and hub_ok:
-        vit = "google/vit-base-patch16-224"
-        return Choice("image-classification", vit, default_picture(vit))
-    return Choice("image-classification", catalog.DEFAULT, default_picture(catalog.DEFAULT))
+    gpu = machine is not None and machine.gpu is not None
+    checkpoint = VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
+    return Choice("image-classification", checkpoint, default_picture(checkpoint))
 
 
 def checkpoints(task: str) -> list[str]:

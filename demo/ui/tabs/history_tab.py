@@ -173,7 +173,7 @@ class HistoryTab:
             return {
                 self.message: _message("A run of yours is going on and has the stage. Open this one when it has ended.")
             }
-        id = str((event._data or {}).get("run", ""))
+        id = str(event._data.get("run"))
         shown = self._run_tab.open(id, request_language(request), self._run_tab.latest(request, visitor))
         return {self.tabs: gr.update(selected=self._room), self.message: ""} | shown
 

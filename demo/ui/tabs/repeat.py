@@ -6,8 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
-
 from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import Language
@@ -44,11 +42,6 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     if machine is not None and not measured_on(result, machine):
         raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
     return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
-
-
-def pressed(event: gr.EventData) -> str:
-    """The id of the run whose button was pressed. It comes from a browser, so it may be anything."""
-    return str(event._data.get("run") or "") if isinstance(event._data, dict) else ""
 
 
 def picture(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:

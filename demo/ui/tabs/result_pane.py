@@ -132,12 +132,12 @@ class ResultPane:
         """Updates that show `html` and remove everything else."""
         return {part: gr.update(visible=False) for part in self.elements if part is not self.top} | {self.top: html}
 
-    def before_a_run(self, opening: str, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
-        """Updates that show `opening`, which is HTML, and what the guide measured."""
-        note = results.published_note(checkpoint, task, lang)
-        return self.only(opening) | {
-            self.chart_note: gr.update(value=note, visible=True),
-            self.chart: chart_update(checkpoint, task, lang),
+    def before_a_run(self, checkpoint: str, task: str, lang: Language) -> dict[Any, Any]:
+        """Updates that show the question, and what the guide measured."""
+        figure = published_chart(checkpoint, task, lang)
+        return self.only(results.intro(checkpoint, lang)) | {
+            self.chart_note: gr.update(value=results.published_note(checkpoint, task, lang), visible=True),
+            self.chart: gr.update(value=figure, visible=figure is not None),
         }
 
     def result(
@@ -171,9 +171,3 @@ def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
         return None
     measured, _ = results.published_for(checkpoint, task, lang)
     return charts.published_bars(published.rows(), measured, lang)
-
-
-def chart_update(checkpoint: str, task: str, lang: Language) -> Any:
-    """The update that shows `published_chart`, or nothing."""
-    figure = published_chart(checkpoint, task, lang)
-    return gr.update(value=figure, visible=figure is not None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, hub
+from demo.core import catalog
 from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.outputs import ImageInfo
@@ -44,7 +44,7 @@ from demo.ui.tabs.form import (
     servable,
     takes_text,
 )
-from demo.ui.tabs.result_pane import ResultPane, chart_update, published_chart
+from demo.ui.tabs.result_pane import ResultPane, published_chart
 from demo.ui.web.visitor_language import request_language
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -62,7 +62,7 @@ class RunTab:
         """`choice` is what the form holds at first. Without it the machine decides, once it is known."""
         self.runner, self.queue, self.history = runner, queue, history
         self._machine_decides = choice is None
-        self.choice = choice = choice or default_choice(None, hub_ok=False)
+        self.choice = choice = choice or default_choice()
         self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""
         with gr.Row(elem_id="desk", equal_height=False):
@@ -131,7 +131,7 @@ class RunTab:
         inputs["checkpoint"].change(
             self._chosen,
             [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top, pane.chart_note, pane.chart],
+            [inputs["task"], form.checkpoint_note, inputs["text"], *pane.elements],
             **QUIET,
         )
         pictures = [inputs["image"].input, *(thumbnails.click for thumbnails in form.thumbnails)]
@@ -181,24 +181,22 @@ class RunTab:
 
     # ---- the form
 
-    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> list[Any]:
+    def _chosen(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
         """After a change of the checkpoint: its task and note, the field of queries, and the pane before a run."""
-        lang = request_language(request)
+        lang, form, pane = request_language(request), self.form, self.pane
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
         its_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
-        notes = [its_task if its_task != task else gr.skip(), results.checkpoint_note(entry, name, lang)]
-        notes.append(gr.update(visible=takes_text(name, its_task)))
+        updates = {
+            form.inputs["task"]: its_task if its_task != task else gr.skip(),
+            form.checkpoint_note: results.checkpoint_note(entry, name, lang),
+            form.inputs["text"]: gr.update(visible=takes_text(name, its_task)),
+        }
         if has_run or not name:
-            return [*notes, gr.skip(), gr.skip(), gr.skip()]
+            return updates
         if catalog.refusal(name):
-            return [*notes, results.intro(name, lang), gr.update(visible=False), gr.update(visible=False)]
-        return [
-            *notes,
-            results.intro(name, lang),
-            gr.update(value=results.published_note(name, its_task, lang), visible=True),
-            chart_update(name, its_task, lang),
-        ]
+            return updates | pane.only(results.intro(name, lang))
+        return updates | pane.before_a_run(name, its_task, lang)
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """What to expect of the form's current values; '' while the machine is not known."""
@@ -214,17 +212,11 @@ class RunTab:
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
         """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
-        linked = "checkpoint" in request.query_params
-        untouched = checkpoint == self.choice.checkpoint and not has_run and not linked
-        machine = self.runner.machine
-        if not (self._machine_decides and untouched and machine is not None and machine.gpu is not None):
-            return gr.skip(), gr.skip()
-        choice = default_choice(machine, hub_ok=hub.can_load(default_choice(machine, hub_ok=True).checkpoint))
+        untouched = checkpoint == self.choice.checkpoint and not has_run and "checkpoint" not in request.query_params
+        choice = default_choice(self.runner.machine) if self._machine_decides and untouched else self.choice
         if choice == self.choice:
             return gr.skip(), gr.skip()
-        same_image = image is not None and image.get("orig_name") == self.choice.image.name
-        picture = servable(choice.image) if same_image else gr.skip()
-        return choice.checkpoint, picture
+        return choice.checkpoint, picture_for(choice.checkpoint, image)
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
@@ -271,7 +263,7 @@ class RunTab:
         """A press of Repeat: one more process for the result that is shown. `in_form` is the picture in the form."""
 
         def asked() -> Asked:
-            result = self.history.get(repeat.pressed(event))
+            result = self.history.get(str(event._data.get("run")))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec = repeat.one_more(result, self.runner.machine)
@@ -395,8 +387,8 @@ class RunTab:
     def _followed(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
     ) -> dict[Any, Any]:
-        data = event._data if isinstance(event._data, dict) else {}
-        way, lang, query = data.get("way"), request_language(request), links.read_query(str(data.get("query") or ""))
+        way, lang = event._data.get("way"), request_language(request)
+        query = links.read_query(str(event._data.get("query")))
         if way not in links.WAYS or self.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
         run = query.pop(links.RUN, None)
@@ -405,10 +397,8 @@ class RunTab:
             return updates | (self.pane.refused(refusal) | {self.way: ""} if refusal else {self.way: way})
         if run:
             return self.open(run, lang, self.latest(request, visitor)) | {self.way: ""}
-        checkpoint = (checkpoint or "").strip()
-        question = results.intro(checkpoint, lang)
         unopened = {self.has_run: False, self.opened: "", self.way: ""}
-        return unopened | self.pane.before_a_run(question, checkpoint, task, lang)
+        return unopened | self.pane.before_a_run((checkpoint or "").strip(), task, lang)
 
     def _with_default_picture(self, checkpoint: str) -> dict[Any, Any]:
         """An update that puts the default picture of this checkpoint into a form that has just opened."""

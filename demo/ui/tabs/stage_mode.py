@@ -14,6 +14,7 @@ from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
 from demo.runs.any_runner import AnyRunner
 from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST
+from demo.ui.tabs.events import LATEST, QUIET
 from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -63,9 +64,8 @@ class StageBar:
                     self._choose,
                     gr.State(number),
                     list(form.inputs.values()),
-                    show_progress="hidden",
-                    api_visibility="private",
                     queue=False,
+                    **QUIET,
                 )
             search = gr.Button(f"{NUMBERS.stop}  {label('best')}", elem_id=f"preset-{NUMBERS.stop}")
             search.click(None, js=PRESS_BEST, api_visibility="private")
@@ -77,10 +77,9 @@ class StageBar:
             fields,
             self._words,
             preprocess=False,
-            trigger_mode="always_last",
-            show_progress="hidden",
-            api_visibility="private",
             queue=False,
+            **QUIET,
+            **LATEST,
         ).then(None, self._words, js=MARK_PRESET, api_visibility="private")
 
     def _chosen(self, request: gr.Request, *values: Any) -> str:

@@ -34,15 +34,17 @@ def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     assert image.is_file()
 
 
-def test_a_machine_with_a_gpu_and_weights_starts_with_vit_on_a_photograph() -> None:
-    choice = form.default_choice(dataclasses.replace(MACHINE, gpu="Tesla T4"), hub_ok=True)
+def test_a_machine_with_a_gpu_and_weights_starts_with_vit_on_a_photograph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form.hub, "can_load", lambda checkpoint: True)
+    choice = form.default_choice(dataclasses.replace(MACHINE, gpu="Tesla T4"))
     assert choice.checkpoint == "google/vit-base-patch16-224"
     assert choice.image in form.photographs()
 
 
-def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene() -> None:
+def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, hub_ok in [(None, True), (MACHINE, True), (dataclasses.replace(MACHINE, gpu="Tesla T4"), False)]:
-        choice = form.default_choice(machine, hub_ok)
+        monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=hub_ok: ok)
+        choice = form.default_choice(machine)
         assert choice.checkpoint == "shapes-vit"
         assert choice.image in form.scenes()
 

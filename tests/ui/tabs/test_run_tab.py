@@ -43,7 +43,7 @@ TEXT = {"task": "text-generation", "checkpoint": "shapes-gemma"}
 def test_a_gpu_machine_changes_only_a_form_that_nobody_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: True)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
-    untouched = {"orig_name": form.scenes()[0].name}
+    untouched = in_the_form(form.scenes()[0])
     fields = page.run_tab.form.inputs
     settle = handler(page, takes=fields["image"], changes=fields["checkpoint"])
     checkpoint, picture = settle("shapes-vit", untouched, False)
@@ -293,7 +293,7 @@ def test_a_link_inside_the_page_fills_the_form_presses_run_or_goes_back_to_a_run
     assert back[tab.opened] == ok_result().id and "2.00×" in stage_of(page, back)
     before = follow(page, {"query": "", "way": "back"})
     assert before[tab.opened] == "" and "Is it worth compiling" in stage_of(page, before)
-    for data in (None, [], {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
+    for data in ({}, {"way": "run"}, {"query": 3, "way": "fly"}, {"query": "?run=%00&run", "way": "back"}):
         assert set(follow(page, data)) <= {way, *tab.showing}
     next(iter(pressed(page)))
     assert follow(page, {"query": "?batch_size=4", "way": "run"}) == {way: ""}  # the run that goes on is not touched
