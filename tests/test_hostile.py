@@ -43,7 +43,7 @@ from demo.sweep.grid import read_grid
 from demo.ui import api
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build, launch
-from demo.ui.tabs import form, links
+from demo.ui.tabs import links
 from demo.ui.web.request_limits import MAX_BYTES
 from demo.ui.web.visitor_language import translations
 from tests.backend.test_models import VIT
@@ -569,8 +569,7 @@ ANY_FIELD: dict[str, st.SearchStrategy[Any]] = {
 
 
 def benchmark() -> Any:
-    choice = form.default_choice()
-    return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue(), choice)
+    return api.endpoint(FakeRunner(lambda spec, image: ok_result(spec=spec)), RunQueue())
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))

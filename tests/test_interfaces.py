@@ -22,7 +22,7 @@ from demo.sweep.cells import Cell
 from demo.ui.api import endpoint
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.page import Page, build
-from demo.ui.tabs import form, links
+from demo.ui.tabs import links
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interfaces"
 KNOWN = json.loads((FIXTURES / "interfaces_v1.json").read_text(encoding="utf-8"))
@@ -43,8 +43,7 @@ def api() -> dict[str, Any]:
 
 def docstring() -> str:
     """The docstring of `/benchmark`: gradio makes the description of the tool and of each argument for MCP from it."""
-    choice = form.default_choice()
-    return inspect.getdoc(endpoint(fake_runner(), RunQueue(), choice)) or ""
+    return inspect.getdoc(endpoint(fake_runner(), RunQueue())) or ""
 
 
 def kinds(data: Any, path: str = "") -> dict[str, str]:

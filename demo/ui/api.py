@@ -27,7 +27,7 @@ from demo.sweep import best_way, best_words
 from demo.sweep.best_table import GOALS, Goal
 from demo.ui.jobs.jobs import is_closing, make_search
 from demo.ui.jobs.queue import RunQueue
-from demo.ui.tabs.form import Choice, default_picture, uploaded
+from demo.ui.tabs.form import default_picture, uploaded
 from demo.ui.tabs.form import example as named_example
 from demo.ui.web.calls import asked_over_mcp
 
@@ -66,12 +66,11 @@ def _annotation(option: Option) -> Any:
     return kind | None if option.default is None else kind
 
 
-def _model(choice: Choice) -> list[Argument]:
-    return [
-        ("checkpoint", str, choice.checkpoint),
-        ("task", Literal[TASKS] | None, None),
-        ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
-    ]
+_MODEL: list[Argument] = [
+    ("checkpoint", str, catalog.DEFAULT),
+    ("task", Literal[TASKS] | None, None),
+    ("image", FileData, None),  # "| None" hides from gradio's MCP tools that it is a file
+]
 
 
 def _described(
@@ -113,7 +112,7 @@ def _refusals() -> Iterator[None]:
         raise gr.Error("The server met an error that it did not expect; it is in its log.") from error
 
 
-def _asked_for(asked: dict[str, Any], choice: Choice) -> tuple[RunSpec, Path | None]:
+def _asked_for(asked: dict[str, Any]) -> tuple[RunSpec, Path | None]:
     """The spec and the picture of a call. Raises BadInput."""
     options = {
         name: asked[name]
@@ -121,7 +120,7 @@ def _asked_for(asked: dict[str, Any], choice: Choice) -> tuple[RunSpec, Path | N
         if name in asked and (asked[name] is not None or option.default not in (None, ()))
     }
     spec = catalog.make_spec(asked["checkpoint"], asked["task"] or None, **options)
-    return spec, _picture(spec, asked["image"], asked["example"], choice)
+    return spec, _picture(spec, asked["image"], asked["example"])
 
 
 _DESCRIPTION = """\
@@ -138,13 +137,13 @@ _BEFORE_WHOLE = "profile"
 """The last option before `whole` and `example`; options that are declared after it stand behind them."""
 
 
-def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[..., dict[str, Any]]:
+def endpoint(runner: AnyRunner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
     """The function behind `/benchmark`. Its runs stand in the same queue as those of the page."""
     options = _options(dict.fromkeys((*_FIRST, *OPTIONS)))
     place = [name for name, _, _ in options].index(_BEFORE_WHOLE) + 1
 
     def benchmark(asked: dict[str, Any]) -> dict[str, Any]:
-        spec, picture = _asked_for(asked, choice)
+        spec, picture = _asked_for(asked)
         with queue.join(asked["request"].session_hash or "") as places:
             for _ in places:
                 pass
@@ -154,10 +153,10 @@ def endpoint(runner: AnyRunner, queue: RunQueue, choice: Choice) -> Callable[...
         return result.to_json() if whole else export.row(result)
 
     options[place:place] = [("whole", bool | None, None), ("example", str, "")]
-    return _described(benchmark, _DESCRIPTION, *_model(choice), *options)
+    return _described(benchmark, _DESCRIPTION, *_MODEL, *options)
 
 
-def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice) -> Path | None:
+def _picture(spec: RunSpec, image: FileData | None, example: str) -> Path | None:
     """The picture that was given, else one that suits the model; None for a model that sees none. Raises BadInput."""
     if not spec.sees_picture:
         if image or example:
@@ -165,11 +164,9 @@ def _picture(spec: RunSpec, image: FileData | None, example: str, choice: Choice
         return None
     if image and example:
         raise BadInput("Both an image and an example were given: leave one of them out.")
-    if image:
-        return uploaded(image)
     if example:
         return named_example(str(example))
-    return choice.image if spec.checkpoint == choice.checkpoint else default_picture(spec.checkpoint)
+    return uploaded(image) if image else default_picture(spec.checkpoint)
 
 
 _ABOUT_BEST = """\
@@ -193,7 +190,7 @@ _HOW_BEST: list[Argument] = [
 ]
 
 
-def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -> Callable[..., dict[str, Any]]:
+def best(runner: AnyRunner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
     """The function behind `/best`. Each of its runs stands in the queue of the page.
 
     A search waits where the queue is full, and occupies a thread all the time: as many go on as the queue has places.
@@ -201,7 +198,7 @@ def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -
     places = threading.Semaphore(queue.longest)
 
     def best(asked: dict[str, Any]) -> dict[str, Any]:
-        spec, picture = _asked_for(asked, choice)
+        spec, picture = _asked_for(asked)
         goal = Goal(asked["goal"], asked["calls"], asked["restarts"])
         search = make_search(runner, history, spec, picture, asked["other_formats"] is True, asked["minutes"])
         visitor, cancel = asked["request"].session_hash, threading.Event()
@@ -217,7 +214,7 @@ def best(runner: AnyRunner, queue: RunQueue, history: History, choice: Choice) -
             places.release()
         return {"complete": search.complete, **best_words.as_json(search.table(goal))}
 
-    return _described(best, _ABOUT_BEST, *_model(choice), *_HOW_BEST, *_options(_OF_BEST))
+    return _described(best, _ABOUT_BEST, *_MODEL, *_HOW_BEST, *_options(_OF_BEST))
 
 
 MAX_STORED = 200

@@ -27,7 +27,7 @@ from demo.ui.look.theme import CSS, HEAD, Paper
 from demo.ui.tabs import links, stage_mode
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import AT_ONCE
-from demo.ui.tabs.form import GALLERIES, Choice, examples
+from demo.ui.tabs.form import GALLERIES, examples
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab, published_table
 from demo.ui.tabs.run_tab import RunTab
@@ -53,12 +53,9 @@ NAME_THUMBNAILS = name_thumbnails(
 )
 
 
-def build(runner: AnyRunner, choice: Choice | None = None, history: History | None = None) -> Blocks:
-    """The page for this runner. `choice` is what the form holds at first; without it the machine decides.
-
-    `history` has the stored runs that the page shows; without it, the user's own.
-    """
-    return Page(runner, choice, history, Precompiler()).blocks
+def build(runner: AnyRunner, history: History | None = None) -> Blocks:
+    """The page for this runner. `history` has the stored runs that it shows; without it, the user's own."""
+    return Page(runner, history, Precompiler()).blocks
 
 
 class Blocks(gradio_workarounds.Blocks):
@@ -112,11 +109,7 @@ class Page:
     """`blocks` is what gradio serves."""
 
     def __init__(
-        self,
-        runner: AnyRunner,
-        choice: Choice | None = None,
-        history: History | None = None,
-        precompiler: Precompiler | None = None,
+        self, runner: AnyRunner, history: History | None = None, precompiler: Precompiler | None = None
     ) -> None:
         """`precompiler` compiles a sweep's next cells in advance; for the others see `build`."""
         self._runner = runner
@@ -131,7 +124,7 @@ class Page:
             )
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab(label("tab_run"), id="run"):
-                    self.run_tab = RunTab(runner, queue, history, choice)
+                    self.run_tab = RunTab(runner, queue, history)
                     self.best_pane = BestPane(self.run_tab)
                 with gr.Tab(label("tab_history"), id="history") as tab:
                     self.history_tab = HistoryTab(self.run_tab, tabs, tab, "run")
@@ -146,10 +139,10 @@ class Page:
             stage_mode.StageBar(runner, self.run_tab.form)
             self._wire()
             endpoints = {
-                "benchmark": api.endpoint(runner, queue, self.run_tab.choice),
+                "benchmark": api.endpoint(runner, queue),
                 "published": published_table,
                 "history": api.stored(history),
-                "best": api.best(runner, queue, history, self.run_tab.choice),
+                "best": api.best(runner, queue, history),
             }
             for name, answer in endpoints.items():
                 gr.api(answer, api_name=name, concurrency_limit=None)  # `RunQueue` keeps the order

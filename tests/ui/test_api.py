@@ -163,7 +163,7 @@ def test_the_api_searches_for_the_best_way_and_answers_with_its_table(served: An
 
 def test_no_more_searches_go_on_than_the_queue_has_places(tmp_path: Path) -> None:
     runner = SearchRunner(History(tmp_path / "history.sqlite3"), seconds=60.0)
-    best = api.best(runner, RunQueue(1), runner.history, form.default_choice())
+    best = api.best(runner, RunQueue(1), runner.history)
     request = SimpleNamespace(session_hash="one")
     going = threading.Thread(target=best, args=[request])
     going.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -52,20 +51,13 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 """The prompts offered as examples."""
+FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
+"""What the form holds at first."""
 VIT = "google/vit-base-patch16-224"
 PHOTOGRAPHS = ("lion.jpg", "cheetah.jpg", "tower.jpg")
 """Part of gradio's package."""
 GALLERIES = {"drawn": True, "photographs": False}
 """The galleries of thumbnails by name, and whether each suits models of drawn shapes."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The form's first values."""
-
-    task: str
-    checkpoint: str
-    image: Path
 
 
 @cache
@@ -116,14 +108,10 @@ def servable(picture: Path) -> str:
     return save_file_to_cache(picture, get_upload_folder())
 
 
-def default_choice(machine: HostInfo | None = None) -> Choice:
-    """ViT on a photograph with a GPU and its weights at hand, else the bundled ViT on a drawn scene.
-
-    The first press of Run has to succeed: the Hub answers, or the weights are in the cache.
-    """
+def default_checkpoint(machine: HostInfo | None) -> str:
+    """ViT with a GPU and its weights at hand, else the bundled one: the first press of Run has to succeed."""
     gpu = machine is not None and machine.gpu is not None
-    checkpoint = VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
-    return Choice("image-classification", checkpoint, default_picture(checkpoint))
+    return VIT if gpu and hub.can_load(VIT) else catalog.DEFAULT
 
 
 def checkpoints(task: str) -> list[str]:
@@ -253,12 +241,12 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
 class Form:
     """The form's components. `inputs` maps the names that `read` knows to them, in the order of the handlers."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}
         with gr.Column(elem_id="fields"):
-            self._model_fields(choice)
+            self._model_fields()
             with gr.Column(elem_id="input"):
-                self._picture_fields(choice)
+                self._picture_fields()
                 with gr.Column(elem_classes="field", elem_id="input-text"):
                     self.inputs |= _text_fields()
                     if limits.on_space():
@@ -282,28 +270,26 @@ class Form:
         """Updates of the buttons while something of this visitor runs, or nothing does."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
-    def _model_fields(self, choice: Choice) -> None:
+    def _model_fields(self) -> None:
         self.inputs["task"] = gr.Radio(
-            TASKS, value=choice.task, label=label("task"), elem_id="task", elem_classes="segmented"
+            TASKS, value=FIRST.task, label=label("task"), elem_id="task", elem_classes="segmented"
         )
         with gr.Column(elem_classes="field"):
             self.inputs["checkpoint"] = gr.Dropdown(
-                checkpoints(choice.task),
-                value=choice.checkpoint,
+                checkpoints(FIRST.task),
+                value=FIRST.id,
                 label=label("checkpoint"),
                 info=label("checkpoint_info"),
                 allow_custom_value=True,
                 elem_id="checkpoint",
             )
-            entry = catalog.find(choice.checkpoint)
-            self.checkpoint_note = gr.HTML(
-                written(lambda lang: results.checkpoint_note(entry, choice.checkpoint, lang)), apply_default_css=False
-            )
+            note = written(partial(results.checkpoint_note, FIRST, FIRST.id))
+            self.checkpoint_note = gr.HTML(note, apply_default_css=False)
 
-    def _picture_fields(self, choice: Choice) -> None:
+    def _picture_fields(self) -> None:
         with gr.Column(elem_classes="field", elem_id="input-picture"):
             self.inputs["image"] = gr.Image(
-                value=str(choice.image),
+                value=str(default_picture(FIRST.id)),
                 label=label("picture"),
                 sources=["upload", "clipboard"],
                 buttons=[],
@@ -321,7 +307,7 @@ class Form:
             package."""
             self.thumbnails: list[gr.Dataset] = []
             for name, drawn in GALLERIES.items():
-                first = shown(drawn is drawn_only(choice.checkpoint))
+                first = shown(drawn is FIRST.drawn_only)
                 with gr.Column(visible=first) as self.galleries[drawn]:
                     offered = gr.Examples(
                         [[str(path)] for path in examples(drawn)],

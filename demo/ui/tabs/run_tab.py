@@ -31,11 +31,12 @@ from demo.ui.tabs import links, repeat
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told
 from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
-    Choice,
+    FIRST,
     Form,
     checkpoints,
-    default_choice,
+    default_checkpoint,
     default_picture,
+    drawn_only,
     find_picture,
     gallery_for,
     mode_note,
@@ -58,18 +59,15 @@ Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 class RunTab:
     """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
-    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History, choice: Choice | None = None) -> None:
-        """`choice` is what the form holds at first. Without it the machine decides, once it is known."""
+    def __init__(self, runner: AnyRunner, queue: RunQueue, history: History) -> None:
         self.runner, self.queue, self.history = runner, queue, history
-        self._machine_decides = choice is None
-        self.choice = choice = choice or default_choice()
         self.works = Supervisor("run")
         """Runs, and searches for the best way: a visitor has one of both at a time."""
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
-                self.form = Form(choice)
+                self.form = Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane(choice.checkpoint, choice.task)
+                self.pane = ResultPane(FIRST.id, FIRST.task)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
@@ -212,11 +210,9 @@ class RunTab:
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
         """When the machine is known: its default checkpoint and picture, if the visitor has not changed the form."""
-        untouched = checkpoint == self.choice.checkpoint and not has_run and "checkpoint" not in request.query_params
-        choice = default_choice(self.runner.machine) if self._machine_decides and untouched else self.choice
-        if choice == self.choice:
-            return gr.skip(), gr.skip()
-        return choice.checkpoint, picture_for(choice.checkpoint, image)
+        untouched = checkpoint == FIRST.id and not has_run and "checkpoint" not in request.query_params
+        default = default_checkpoint(self.runner.machine) if untouched else FIRST.id
+        return (gr.skip(), gr.skip()) if default == FIRST.id else (default, picture_for(default, image))
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
         """Updates that put the picture of a run into the form again, if it had one and its file still exists."""
@@ -349,7 +345,7 @@ class RunTab:
         query, lang = request.query_params, request_language(request)
         chart = gr.update(visible=True)
         if lang is not ENGLISH:  # the page holds an English one: it was built before the visitor's language was known
-            chart["value"] = published_chart(self.choice.checkpoint, self.choice.task, lang)
+            chart["value"] = published_chart(FIRST.id, FIRST.task, lang)
         updates: dict[Any, Any] = {self.visitor: name, self.watched: None, self.pane.chart: chart}
         job = self.latest(request, visitor)
         if not query.get(links.RUN) and job is not None and not (job.ended and job.delivered):
@@ -361,13 +357,15 @@ class RunTab:
 
     def follow(self, query: Mapping[str, str], lang: Language, latest: Job | None) -> tuple[dict[Any, Any], str]:
         """Updates for `showing` that a link with this query asks for, and its refusal as HTML ('' if none)."""
-        spec, fields, problem = links.read(query, self.choice.checkpoint, self.form)
+        spec, fields, problem = links.read(query, FIRST.id, self.form)
         if links.SEARCH in query:
             fields |= self.pane.refused(results.note("best_link", lang))
         if run := query.get(links.RUN):
             return self.open(run, lang, latest) | fields, ""
         if not problem:
-            return fields | (self._with_default_picture(spec.checkpoint) if spec is not None else {}), ""
+            if spec is not None and not drawn_only(spec.checkpoint):  # the form opens with a drawn picture
+                fields[self.form.inputs["image"]] = gr.update(value=servable(default_picture(spec.checkpoint)))
+            return fields, ""
         return fields, results.refusal("link_cannot_be_followed", problem, lang, f"<p>{lang.html('link_form')}</p>")
 
     def follow_links(self) -> None:
@@ -399,11 +397,6 @@ class RunTab:
             return self.open(run, lang, self.latest(request, visitor)) | {self.way: ""}
         unopened = {self.has_run: False, self.opened: "", self.way: ""}
         return unopened | self.pane.before_a_run((checkpoint or "").strip(), task, lang)
-
-    def _with_default_picture(self, checkpoint: str) -> dict[Any, Any]:
-        """An update that puts the default picture of this checkpoint into a form that has just opened."""
-        picture = default_picture(checkpoint)
-        return {} if picture == self.choice.image else {self.form.inputs["image"]: gr.update(value=servable(picture))}
 
     def open(self, id: str, lang: Language, latest: Job | None) -> dict[Any, Any]:
         """Updates for `showing` that show a stored run as it was shown when it ended, and fill the form as it was.

@@ -34,19 +34,13 @@ def test_the_form_as_it_stands_is_a_valid_spec(page: Page) -> None:
     assert image.is_file()
 
 
-def test_a_machine_with_a_gpu_and_weights_starts_with_vit_on_a_photograph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form.hub, "can_load", lambda checkpoint: True)
-    choice = form.default_choice(dataclasses.replace(MACHINE, gpu="Tesla T4"))
-    assert choice.checkpoint == "google/vit-base-patch16-224"
-    assert choice.image in form.photographs()
-
-
-def test_any_other_machine_starts_with_the_bundled_model_on_a_drawn_scene(monkeypatch: pytest.MonkeyPatch) -> None:
-    for machine, hub_ok in [(None, True), (MACHINE, True), (dataclasses.replace(MACHINE, gpu="Tesla T4"), False)]:
-        monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=hub_ok: ok)
-        choice = form.default_choice(machine)
-        assert choice.checkpoint == "shapes-vit"
-        assert choice.image in form.scenes()
+def test_a_machine_with_a_gpu_and_weights_starts_with_vit_any_other_with_the_bundled_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu, vit = dataclasses.replace(MACHINE, gpu="Tesla T4"), "google/vit-base-patch16-224"
+    for machine, ok, first in [(gpu, True, vit), (gpu, False, "shapes-vit"), (MACHINE, True, "shapes-vit")]:
+        monkeypatch.setattr(form.hub, "can_load", lambda checkpoint, ok=ok: ok)
+        assert form.default_checkpoint(machine) == first
 
 
 def test_picture_and_thumbnails_follow_the_model_until_the_visitor_chose_one(tmp_path: Path, page: Page) -> None:

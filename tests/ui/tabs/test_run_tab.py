@@ -19,6 +19,7 @@ from page_support import (
     chosen,
     from_browser,
     handler,
+    in_the_form,
     is_ready,
     opened,
     press_run,
