@@ -110,8 +110,7 @@ def followed(page: Page, begun: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
     tab = page.run_tab
     yield begun
     if (job := begun[tab.watched]) is not None:
-        for strip in handler(page, takes=tab.watched, only=[tab.pane.live])(job):
-            yield {tab.pane.live: strip}
+        yield from handler(page, takes=tab.watched, only=[tab.pane.live])(job)
         yield handler(page, takes=tab.watched, changes=tab.opened)(job)
 
 

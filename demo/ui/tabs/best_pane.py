@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from demo.core.errors import BadInput
 from demo.core.languages import Language
-from demo.sweep.best_table import GOALS, BestTable, Goal
+from demo.sweep.best_table import GOALS, Goal
 from demo.ui.html import best_html, results, takeaway
 from demo.ui.jobs.jobs import BestSearch, make_search
 from demo.ui.jobs.supervisor import attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_ANSWER
 from demo.ui.tabs import links
-from demo.ui.tabs.events import AT_ONCE, LATEST, UNREAD, pressed_of, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, UNREAD, Watching, pressed_of, told
 from demo.ui.tabs.form import read
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language
 
 
-class BestPane:
+class BestPane(Watching):
     """Fills the column `best` of the result pane. Make it inside the `gr.Blocks`, after the tab Run."""
 
     def __init__(self, run_tab: RunTab) -> None:
@@ -47,8 +46,7 @@ class BestPane:
                     for draw in (best_html.crossover, best_html.ladder)
                 }
             self.opened = gr.HTML(elem_id="best-opened", apply_default_css=False)
-        self.watched = gr.State(None)
-        """The search that this page shows."""
+        super().__init__([self.head, self.table], [*self._by_goal, *run_tab.form.buttons, run_tab.pane.notice])
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
@@ -90,12 +88,6 @@ class BestPane:
         )
         self.table.select(self._open, self.watched, self.opened, **AT_ONCE)
 
-    def _watch_after(self, event: Any) -> None:
-        """Connects what is shown once `event` has made this page watch a search."""
-        followed = event.then(self._follow, self.watched, [self.head, self.table], **AT_ONCE)
-        changed = [*self._by_goal, *self._tab.form.buttons, self._tab.pane.notice]
-        followed.then(self._over, self.watched, changed, **AT_ONCE)
-
     # ---- a search
 
     def _start(
@@ -132,9 +124,7 @@ class BestPane:
         run = table.winner.result if table.winner is not None and going.ended else None
         code = takeaway.best_way(run, lang) if run is not None else ""
         figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
-        return {
-            self.head: best_html.head(going, table, lang),
-            self.table: best_html.table_of(going, table, lang),
+        return self._now(going, lang) | {
             self.calls: gr.update(visible=goal.name == "traffic"),
             self.restarts: gr.update(visible=goal.name == "traffic"),
             self.code: gr.update(value=code, visible=bool(code)),
@@ -157,22 +147,13 @@ class BestPane:
         form |= links.filled(tab.form, going.spec) | tab.with_picture(going.image)
         return self._begun(going, lang) | form
 
-    def _follow(self, request: gr.Request, going: BestSearch | None) -> Iterator[tuple[Any, Any]]:
-        """Answer and table while a search goes on. A page that stops watching does not end it."""
-        if going is None or going.ended:
-            yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
-            return
-        lang = request_language(request)
-        for _ in going.watch():
-            table: BestTable = going.search.table(going.goal)
-            yield best_html.head(going, table, lang), best_html.table_of(going, table, lang)
+    def _now(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+        """Answer and table while a search goes on."""
+        table = going.search.table(going.goal)
+        return {self.head: best_html.head(going, table, lang), self.table: best_html.table_of(going, table, lang)}
 
-    def _over(self, request: gr.Request, going: BestSearch | None) -> dict[Any, Any]:
-        """The end of a search; no change if the connection broke before it."""
-        if going is None or not going.ended:
-            return {self.head: gr.skip()}
-        lang, problem = request_language(request), going.outcome()
-        updates = self._tab.form.pressable(running=False) | self._shown(going, lang)
+    def _end(self, going: BestSearch, lang: Language) -> dict[Any, Any]:
+        updates, problem = self._tab.form.pressable(running=False) | self._shown(going, lang), going.outcome()
         if problem is not None:
             updates[self._tab.pane.notice] = gr.update(value=told(problem, lang), visible=True)
         return updates

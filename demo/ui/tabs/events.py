@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -13,6 +13,7 @@ from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.store.history import HistoryError
 from demo.ui.html import results
+from demo.ui.web.visitor_language import request_language
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_ONCE = QUIET | {"concurrency_limit": None}
@@ -36,3 +37,41 @@ def pressed_of(things: Sequence[T], event: gr.EventData) -> T | None:
     """What was pressed of these. The place comes from the browser, so it may be anything."""
     place = getattr(event, "place", None)
     return things[place] if isinstance(place, int) and 0 <= place < len(things) else None
+
+
+class Watching:
+    """A part of the page that shows a visitor's work: what `_now` gives of it while it goes on, and `_end` in the end.
+
+    gradio redraws every output of a running event at each update. So the many updates of work go to the few components
+    of `live`, and its end comes in an event of its own, for those of `ending`.
+    """
+
+    def __init__(self, live: list[Any], ending: list[Any]) -> None:
+        self.watched = gr.State(None)
+        """The work that this page shows."""
+        self._live, self._ending = live, ending
+
+    def _now(self, going: Any, lang: Language) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def _end(self, going: Any, lang: Language) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def _watch_after(self, event: Any) -> Any:
+        """Connects what is shown once `event` has made this page watch something; returns the last event."""
+        followed = event.then(self._follow, self.watched, self._live, **AT_ONCE)
+        return followed.then(self._over, self.watched, self._ending, **AT_ONCE)
+
+    def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
+        """A page that stops watching does not end the work."""
+        if going is None or going.ended:
+            yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
+            return
+        for _ in going.watch():
+            yield self._now(going, request_language(request))
+
+    def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
+        """No change if the connection broke before the end."""
+        if going is None or not going.ended:
+            return {self._ending[0]: gr.skip()}
+        return self._end(going, request_language(request))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from demo.core.spec import RunSpec
 from demo.core.speedup import ProcessResult
 from demo.runs.any_runner import AnyRunner
 from demo.runs.outcome import NO_FILES
-from demo.store.history import History, HistoryError
+from demo.store.history import History
 from demo.store.journal import Journal
 from demo.sweep.run_grid import Waiting
 from demo.ui.html import actions, progress, results
@@ -28,7 +27,7 @@ from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import links, repeat
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, told
 from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     FIRST,
@@ -56,7 +55,7 @@ Asked = tuple[RunSpec, Path | None, tuple[ProcessResult, ...]]
 """A run's spec and picture, and the processes that it goes on from."""
 
 
-class RunTab:
+class RunTab(Watching):
     """The components and their events. Make it inside the `gr.Blocks` or tab that holds it."""
 
     def __init__(self, runner: AnyRunner, queue: RunQueue, history: History) -> None:
@@ -72,8 +71,7 @@ class RunTab:
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.opened = gr.Textbox("", visible=False)
         """The id of the stored run that is shown, for `links.REMEMBER`."""
-        self.watched = gr.State(None)
-        """The job that this page watches."""
+        super().__init__([self.pane.live], [*self.pane.components, *self.form.buttons, self.opened])
         self._wire_form()
         self._wire_buttons()
 
@@ -165,17 +163,7 @@ class RunTab:
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **QUIET)
 
     def _watch_after(self, event: Any) -> Any:
-        """Connects what the pane shows once `event` has made this page watch a job; returns the last event.
-
-        gradio redraws every output of a running event at each update. So the many updates of a run go to one output,
-        and the result comes in an event of its own.
-        """
-        pane, form = self.pane, self.form
-        return (
-            event.then(self._follow, self.watched, pane.live, **AT_ONCE)
-            .then(self._outcome, self.watched, [*pane.components, *form.buttons, self.opened], **AT_ONCE)
-            .then(None, self.opened, js=links.REMEMBER, api_visibility="private")
-        )
+        return super()._watch_after(event).then(None, self.opened, js=links.REMEMBER, api_visibility="private")
 
     # ---- the form
 
@@ -276,7 +264,8 @@ class RunTab:
             lambda: self.works.start(name, Job(self.runner, self.queue, name, *asked(), when_quiet=when_quiet))
         )
         if isinstance(job, Exception):
-            return self._ready | self.pane.refused(told(job, lang)) | {self.watched: None}
+            refused = self.pane.refused(told(job, lang))
+            return self.form.pressable(running=False) | refused | {self.watched: None}
         return self._begun(job, lang)
 
     def _begun(self, job: Job, lang: Language) -> dict[Any, Any]:
@@ -289,49 +278,34 @@ class RunTab:
             self.watched: job,
         } | self.pane.running(progress.strip(job.at_the_start, job.spec, lang))
 
-    @property
-    def _ready(self) -> dict[Any, Any]:
-        """Updates of the buttons while nothing runs."""
-        return self.form.pressable(running=False)
+    def _now(self, job: Job, lang: Language) -> dict[Any, Any]:
+        """The progress of a job."""
+        match job.doing:
+            case Waiting(ahead):
+                strip = progress.waiting(ahead, lang)
+            case WaitingForQuiet(share):
+                strip = progress.waiting_for_quiet(share, lang)
+            case doing:
+                strip = progress.strip(doing, job.spec, lang)
+        return {self.pane.live: strip}
 
-    def _follow(self, request: gr.Request, job: Job | None) -> Iterator[str]:
-        """The progress of a job while it goes on. A page that stops watching does not end the job."""
-        if job is None:
-            return
-        lang = request_language(request)
-        for doing in job.watch():
-            match doing:
-                case Waiting(ahead):
-                    yield progress.waiting(ahead, lang)
-                case WaitingForQuiet(share):
-                    yield progress.waiting_for_quiet(share, lang)
-                case _:
-                    yield progress.strip(doing, job.spec, lang)
-
-    def _outcome(self, request: gr.Request, job: Job | None) -> dict[Any, Any]:
-        """The outcome of the watched job; no change if the connection broke before the job had ended."""
-        if job is None or not job.ended:
-            return {self.opened: gr.skip()}
-        pane, machine, lang = self.pane, self.runner.machine, request_language(request)
+    def _end(self, job: Job, lang: Language) -> dict[Any, Any]:
+        """The outcome of the watched job."""
+        pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
         match outcome := job.outcome():
             case RunResult():
-                stored = self._is_stored(outcome)
+                stored = isinstance(attempted(lambda: self.history.get(outcome.id)), RunResult)
                 shown = pane.result(outcome, job.files_of(outcome.id), stored, machine, lang)
-                return self._ready | shown | {self.opened: outcome.id if stored else ""}
+                return ready | shown | {self.opened: outcome.id if stored else ""}
             case None:
                 card = results.problem("status_cancelled", "left_the_line", lang)
             case _:
                 card = told(outcome, lang, actions.other_device(job.spec, machine, lang))
-        return self._ready | pane.refused(card)
+        return ready | pane.refused(card)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
         self.works.cancel(self.name(request, visitor))
         return gr.update(interactive=False)
-
-    def _is_stored(self, result: RunResult) -> bool:
-        with contextlib.suppress(HistoryError):
-            return self.history.get(result.id) is not None
-        return False
 
     # ---- links
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
-from markupsafe import Markup
 
 from demo.core import catalog, limits
 from demo.core import format as fmt
@@ -30,7 +29,7 @@ from demo.ui.jobs.supervisor import Supervisor, attempted
 from demo.ui.look import source
 from demo.ui.look.scripts import TO_SWEEP
 from demo.ui.tabs import form
-from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, pressed_of, told
+from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, Watching, pressed_of, told
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.web.visitor_language import label, request_language, written
 
@@ -39,7 +38,7 @@ STORED_A_CELL, MAX_STORED = 20, 2000
 Without a limit a press of Start would read the whole history into memory."""
 
 
-class SweepTab:
+class SweepTab(Watching):
     """Make it inside the `gr.Tab` that holds it."""
 
     def __init__(self, run_tab: RunTab, precompiler: Precompiler | None, tab: gr.Tab) -> None:
@@ -80,7 +79,8 @@ class SweepTab:
                     )
                 self.kept = gr.HTML("", elem_id="sweep-kept", apply_default_css=False)
                 self.opened = gr.HTML("", elem_id="sweep-opened", apply_default_css=False)
-        self.watched = gr.State(None)  # the sweep that this page shows
+        self._buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
+        super().__init__([self.status, self.map], [self.status, self.map, *self._buttons])
         self._wire(tab)
 
     def arrive(self, blocks: gr.Blocks) -> None:
@@ -89,13 +89,8 @@ class SweepTab:
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, changed, **AT_ONCE))
 
     @property
-    def _changed_by_the_end(self) -> list[gr.components.Component]:
-        buttons = [self.start_button, self.stop_button, self.keep_button, *self.exports.values()]
-        return [self.status, self.map, *buttons]
-
-    @property
     def _changed_by_a_start(self) -> list[gr.components.Component]:
-        return [*self._changed_by_the_end, self.kept, self.opened, self.watched]
+        return [*self._ending, self.kept, self.opened, self.watched]
 
     def _wire(self, tab: gr.Tab) -> None:
         asked: list[Any] = [*self.axes.values(), self._weights, self._fresh]
@@ -117,11 +112,6 @@ class SweepTab:
         self.stop_button.click(self._cancel, visitor, self.stop_button, queue=False, **QUIET)
         self.keep_button.click(self._as_measured, self.watched, self.kept, concurrency_limit=1, **QUIET)
         self.map.select(self._open, self.watched, self.opened, **AT_ONCE)
-
-    def _watch_after(self, event: Any) -> Any:
-        """Connects what is shown once `event` has made this page watch a sweep; returns the last event."""
-        followed = event.then(self._follow, self.watched, [self.status, self.map], **AT_ONCE)
-        return followed.then(self._over, self.watched, self._changed_by_the_end, **AT_ONCE)
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """A press of Start. After a stop it continues: stored results are not run again."""
@@ -171,10 +161,7 @@ class SweepTab:
         return self._begun(going, request_language(request)) | chosen | {self._weights: specs[0].weights}
 
     def _begun(self, going: Sweep, lang: Language) -> dict[Any, Any]:
-        status, drawn = self._state(going, lang)
-        return {
-            self.status: status,
-            self.map: drawn,
+        return self._now(going, lang) | {
             self.kept: "",
             self.opened: "",
             self.keep_button: gr.update(visible=False),
@@ -184,8 +171,8 @@ class SweepTab:
             self.watched: going,
         }
 
-    def _state(self, going: Sweep, lang: Language) -> tuple[Markup, Markup]:
-        """The status and the map as they are now."""
+    def _now(self, going: Sweep, lang: Language) -> dict[Any, Any]:
+        """The status and the map, while a sweep goes on and in the end."""
         cells, forecast, step, running, share = going.cells, going.forecast(), "running", None, 0.0
         match going.doing:
             case _ if going.ended:
@@ -203,29 +190,18 @@ class SweepTab:
             case _:
                 step, doing = "starting", sweep_status.guess(forecast, lang)
         left = None if going.ended else forecast.seconds
-        return sweep_status.status(step, cells, left, doing, lang), heatmap(cells, lang, running, share)
+        status = sweep_status.status(step, cells, left, doing, lang)
+        return {self.status: status, self.map: heatmap(cells, lang, running, share)}
 
-    def _follow(self, request: gr.Request, going: Sweep | None) -> Iterator[tuple[Any, Any]]:
-        """The status and the map while a sweep goes on. A page that stops watching does not end it."""
-        if going is None:
-            yield gr.skip(), gr.skip()  # gradio empties the outputs of a handler that yields nothing
-            return
-        lang = request_language(request)
-        for _ in going.watch():
-            yield self._state(going, lang)
-
-    def _over(self, request: gr.Request, going: Sweep | None) -> dict[Any, Any]:
-        """The end of a sweep, with the table to export; no change if the connection broke before the end."""
-        if going is None or not going.ended:
-            return {self.status: gr.skip()}
-        lang, cells = request_language(request), going.cells
+    def _end(self, going: Sweep, lang: Language) -> dict[Any, Any]:
+        """The end of a sweep, with the table to export."""
         updates = {self.start_button: gr.update(interactive=True), self.stop_button: gr.update(interactive=False)}
         if (problem := going.outcome()) is not None:
             return updates | {self.status: told(problem, lang)}
-        updates[self.status], updates[self.map] = self._state(going, lang)
-        if any(cell.done for cell in cells):
+        updates |= self._now(going, lang)
+        if any(cell.done for cell in going.cells):
             for ending, button in self.exports.items():
-                updates[button] = gr.update(value=_file(cells, ending), visible=True)
+                updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
             # on a Space visitors may not change the project's tables
             updates[self.keep_button] = gr.update(visible=not limits.on_space())
         return updates

@@ -44,8 +44,7 @@ def pressed(page: Page, session: str = "a page", minutes: Any = 3, formats: bool
 
 def followed(page: Page, going: BestSearch | None) -> Iterator[dict[Any, Any]]:
     pane = page.best_pane
-    for head, table in handler(page, takes=pane.watched, only=[pane.head, pane.table])(going):
-        yield {pane.head: head, pane.table: table}
+    yield from handler(page, takes=pane.watched, only=[pane.head, pane.table])(going)
     yield handler(page, takes=pane.watched, changes=page.run_tab.form.best)(going)
 
 

@@ -59,16 +59,10 @@ def started(
 
 def followed(of: Page, going: Sweep, session: str = "one") -> Iterator[dict[Any, Any]]:
     request = from_browser(session)
-    for status, drawn in progress_of(of, going, request):
-        yield {of.sweep_tab.status: status, of.sweep_tab.map: drawn}
+    yield from handler(of, takes=of.sweep_tab.watched, only=[of.sweep_tab.status, of.sweep_tab.map])(
+        going, request=request
+    )
     yield handler(of, takes=of.sweep_tab.watched, changes=of.sweep_tab.start_button)(going, request=request)
-
-
-def progress_of(of: Page, going: Sweep | None, request: Any = None) -> Iterator[tuple[Any, Any]]:
-    """The status and the map while a sweep goes on."""
-    shown = [of.sweep_tab.status, of.sweep_tab.map]
-    updates: Iterator[tuple[Any, Any]] = handler(of, takes=of.sweep_tab.watched, only=shown)(going, request=request)
-    return updates
 
 
 def arrived(of: Page, session: str, visitor: str | None) -> dict[Any, Any]:
