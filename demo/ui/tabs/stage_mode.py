@@ -10,19 +10,21 @@ from typing import Any
 import gradio as gr
 
 from demo.core import catalog, hub
+from demo.core.errors import BadInput
 from demo.core.languages import Language
 from demo.core.spec import TEXT_GENERATION
 from demo.runs.any_runner import AnyRunner
 from demo.ui.look.scripts import MARK_PRESET, PRESS_BEST
+from demo.ui.tabs import links
 from demo.ui.tabs.events import LATEST, QUIET
-from demo.ui.tabs.form import Form, checkpoints, default_picture, servable
+from demo.ui.tabs.form import Form, default_picture, read_spec, servable
 from demo.ui.web.visitor_language import label, request_language, written
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
 Preset = dict[str, Any]
-"""Values of the form's fields, by name. All other fields get their first value."""
+"""Arguments of `catalog.make_spec`."""
 
 
 def presets(gpu: bool, loadable: bool = True) -> tuple[Preset, ...]:
@@ -56,7 +58,6 @@ class StageBar:
     def __init__(self, runner: AnyRunner, form: Form) -> None:
         self._runner = runner
         self._form = form
-        self._first = {name: field.value for name, field in form.inputs.items()}
         with gr.Row(elem_id="stage-bar"):
             self._words = gr.HTML(elem_id="stage-words", apply_default_css=False)
             for number in NUMBERS:
@@ -83,25 +84,24 @@ class StageBar:
         ).then(None, self._words, js=MARK_PRESET, api_visibility="private")
 
     def _chosen(self, request: gr.Request, *values: Any) -> str:
-        """The words of the preset whose values the form holds; '' if it holds none."""
-        values_now = dict(zip((name for name in self._form.inputs if name != "image"), values, strict=True))
-        for number in NUMBERS:
-            for gpu, loadable in ((False, False), (True, False), (True, True)):
-                values_of = self._first | presets(gpu, loadable)[number - 1]
-                if all(values_now[name] == values_of[name] for name in values_now):
+        """The words of the preset that the form asks for; '' if it asks for something else."""
+        names = (name for name in self._form.inputs if name != "image")
+        try:
+            asked = read_spec(dict(zip(names, values, strict=True)))
+        except BadInput:
+            return ""
+        for gpu, loadable in ((False, False), (True, False), (True, True)):
+            for number, preset in enumerate(presets(gpu, loadable), 1):
+                if asked == catalog.make_spec(**preset):
                     return _words(number, request_language(request))
         return ""
 
-    def _choose(self, number: int) -> list[Any]:
-        """The form's values for a preset. Fields that the preset does not name get their first value."""
+    def _choose(self, number: int) -> dict[Any, Any]:
+        """Makes the form ask for a preset, with its model's default picture."""
         machine = self._runner.machine
         gpu = machine is not None and machine.gpu is not None
-        preset = presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1]
-        picture = default_picture(preset["checkpoint"])
-        values = self._first | preset | {"image": servable(picture)}
-        updates = {name: gr.update(value=value) for name, value in values.items()}
-        updates["checkpoint"] = gr.update(choices=checkpoints(values["task"]), value=values["checkpoint"])
-        return [updates[name] for name in self._form.inputs]
+        spec = catalog.make_spec(**presets(gpu, loadable=gpu and hub.can_load(SEGFORMER))[number - 1])
+        return links.filled(self._form, spec) | {self._form.inputs["image"]: servable(default_picture(spec.checkpoint))}
 
 
 def _words(number: int, lang: Language) -> str:
