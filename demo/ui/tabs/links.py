@@ -14,8 +14,6 @@ from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, RunSpec, 
 from demo.sweep import best_way
 from demo.ui.tabs.form import OPTIONAL, Form, checkpoints, takes_text
 
-WAYS = ("fill", "run", "best", "back")
-"""What a link that is followed inside the page may ask for: see `address.js`."""
 RUN = "run"
 """The parameter that names a stored run. The others are fields of `RunSpec`; unknown ones are ignored."""
 

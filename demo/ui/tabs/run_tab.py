@@ -87,12 +87,8 @@ class RunTab(Watching):
     def arrive(self, blocks: gr.Blocks) -> Any:
         """Connects what happens when a visitor opens the page, and returns the first event. Call it once, for the page
         that holds this tab."""
-        arrived = blocks.load(
-            self._arrive,
-            self.visitor,
-            [*self.showing, *self.form.buttons, self.visitor, self.watched],
-            **AT_ONCE,
-        )
+        changed = [*self.showing, *self.form.buttons, self.visitor, self.watched]
+        arrived = blocks.load(self._arrive, self.visitor, changed, **AT_ONCE)
         arrived.then(None, self.opened, js=links.ARRIVED, api_visibility="private")
         arrived.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(arrived)
@@ -138,8 +134,8 @@ class RunTab(Watching):
             self._forecast,
             list(inputs.values()),
             form.forecast,
-            trigger_mode="always_last",
             **UNREAD,
+            **LATEST,
         )
 
     def _wire_buttons(self) -> None:
@@ -260,9 +256,7 @@ class RunTab(Watching):
     ) -> dict[Any, Any]:
         """Starts the run that `asked` describes, or says why it cannot."""
         lang, name = request_language(request), self.name(request, visitor)
-        job = attempted(
-            lambda: self.works.start(name, Job(self.runner, self.queue, name, *asked(), when_quiet=when_quiet))
-        )
+        job = attempted(lambda: self.works.start(name, Job(self.runner, self.queue, name, *asked(), when_quiet)))
         if isinstance(job, Exception):
             refused = self.pane.refused(told(job, lang))
             return self.form.pressable(running=False) | refused | {self.watched: None}
@@ -347,7 +341,7 @@ class RunTab(Watching):
         table, the browser's Back button. Call it once, inside the `gr.Blocks` and outside its tabs."""
         requests = gr.HTML("", elem_id="requests", apply_default_css=False, js_on_load=source("requests.js"))
         self.way = gr.Textbox("", visible=False)
-        """What the browser does when the form is filled: one of `links.WAYS`, or ''."""
+        """What the browser does when the form is filled: see `address.js`."""
         requests.select(
             self._followed,
             [self.visitor, self.form.inputs["checkpoint"], self.form.inputs["task"]],
@@ -359,9 +353,9 @@ class RunTab(Watching):
     def _followed(
         self, event: gr.EventData, request: gr.Request, visitor: str | None, checkpoint: str | None, task: str
     ) -> dict[Any, Any]:
-        way, lang = event._data.get("way"), request_language(request)
-        query = links.read_query(str(event._data.get("query")))
-        if way not in links.WAYS or self.is_running(request, visitor):
+        way, lang = str(event._data.get("way")), request_language(request)
+        query = links.read_query(str(event._data.get("query") or ""))
+        if self.is_running(request, visitor):
             return {self.way: ""}  # a run that goes on stays shown, and its settings stay in the form
         run = query.pop(links.RUN, None)
         if way != "back":
