@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.precompiler import Precompiler
 from demo.store.history import History
+from demo.sweep.best_table import Goal
 from demo.sweep.best_way import STEADY, Search
 from demo.sweep.cells import Cell, unfinished
 from demo.sweep.grid import PICTURE
@@ -51,36 +52,31 @@ class WaitingForQuiet:
     """The part of the cores that they use, from 0 to 1."""
 
 
+@dataclass(eq=False)
 class Job(Work):
     """One run. Its outcome is a RunResult, an exception, or None where the visitor cancelled before it began."""
 
-    def __init__(
-        self,
-        runner: AnyRunner,
-        queue: RunQueue,
-        visitor: str,
-        spec: RunSpec,
-        image: Path | None,
-        earlier: tuple[ProcessResult, ...] = (),
-        when_quiet: bool = False,
-    ) -> None:
-        """The run goes on from the `earlier` repeats of its spec, and begins `when_quiet` if so asked."""
-        super().__init__()
-        self.spec = spec
-        self.image = image
-        self.title = f", {spec.checkpoint} with batch size {spec.batch_size}"
-        self._runner, self._queue, self._visitor = runner, queue, visitor
-        self._when_quiet = when_quiet
-        self._earlier = earlier
-        repeat = len(earlier) + 1
-        self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, spec.repeats))
-        self.doing = Waiting(len(queue)) if len(queue) else self.at_the_start
-        machine = runner.machine
-        self._on_gpu = machine is not None and machine.gpu is not None and spec.device != "cpu"
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself;
-        an app that is killed leaves it."""
-        self._files = NO_FILES
+    runner: AnyRunner
+    queue: RunQueue
+    visitor: str
+    spec: RunSpec
+    image: Path | None
+    earlier: tuple[ProcessResult, ...] = ()
+    """Repeats of this spec, from which the run goes on."""
+    when_quiet: bool = False
+    """It is to begin when no other program keeps the machine busy."""
+    _files: Files = field(default=NO_FILES, init=False)
+    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
+    """The folder of the run's files, if it is to leave any. Removed with the job, or when the app ends by itself; an
+    app that is killed leaves it."""
+
+    def __post_init__(self) -> None:
+        self.title = f", {self.spec.checkpoint} with batch size {self.spec.batch_size}"
+        repeat = len(self.earlier) + 1
+        self.at_the_start = Progress("start", 0.0, 0.0, repeat=repeat, repeats=max(repeat, self.spec.repeats))
+        self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
+        machine = self.runner.machine
+        self._on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
 
     @property
     def pause_seconds(self) -> float:
@@ -107,22 +103,22 @@ class Job(Work):
         return Files(folder / TRACE if profiled else None, folder / PACKAGE if packaged else None)
 
     def _events(self) -> Generator[Any, None, None]:
-        with self._queue.join(self._visitor) as places:
+        with self.queue.join(self.visitor) as places:
             for ahead in places:
                 yield Waiting(ahead)
                 if self.stopped:
                     return
             yield self.at_the_start
-            if self._when_quiet:
+            if self.when_quiet:
                 yield from self._until_quiet()
             if not self.stopped:
                 self._files = self._wanted_files()
-                yield from self._runner.run(self.spec, self.image, self._cancel, self._files, self._earlier)
+                yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
         """Until other programs leave the machine alone; not where others wait for their turn, and not for ever."""
         end = time.monotonic() + MOST_QUIET_SECONDS
-        while len(self._queue) == 1 and time.monotonic() < end and not self.stopped:
+        while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share(windows=1)
             if share is None or share < cores.BUSY_CPU:
                 break
@@ -145,61 +141,56 @@ def is_closing(event: Event) -> bool:
     return result is not None and result.status == "interrupted"
 
 
+@dataclass(eq=False)
 class Sweep(Series):
     """One sweep."""
 
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        stored: list[RunResult],
-        runner: AnyRunner,
-        queue: RunQueue,
-        visitor: str,
-        precompiler: Precompiler | None,
-    ) -> None:
-        """`cells` may have values already; `stored` are earlier runs, newest first, for the forecast of the time."""
-        super().__init__()
-        self.cells = tuple(cells)
-        self._stored = stored
-        self._runner = runner
-        self._turn = partial(queue.join, f"sweep of {visitor}", patient=True)
-        self._precompiler = precompiler
+    cells: tuple[Cell, ...]
+    """Some may have values already."""
+    stored: list[RunResult]
+    """Earlier runs, newest first, for the forecast of the time."""
+    runner: AnyRunner
+    queue: RunQueue
+    visitor: str
+    precompiler: Precompiler | None
 
     def forecast(self) -> SweepForecast:
         """How long the cells without a value will take."""
-        return forecast_sweep(unfinished(self.cells), self._stored, machine_of(self._runner))
+        return forecast_sweep(unfinished(self.cells), self.stored, machine_of(self.runner))
 
     def _events(self) -> Events:
-        return run_cells(self.cells, self._runner, PICTURE, self._cancel, self._precompiler, self._turn)
+        turn = partial(self.queue.join, f"sweep of {self.visitor}", patient=True)
+        return run_cells(self.cells, self.runner, PICTURE, self._cancel, self.precompiler, turn)
 
     def _note(self, event: Event) -> None:
         """Replaces the tuple of cells whole, so that no page reads it half changed."""
         if isinstance(event, Done):
             self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
             if event.cell.result is not None:
-                self._stored.insert(0, event.cell.result)
+                self.stored.insert(0, event.cell.result)
         super()._note(event)
 
 
+@dataclass(eq=False)
 class BestSearch(Series):
     """One search for the best way to run a model. Several pages may watch it; they share its goal."""
 
-    def __init__(
-        self, search: Search, spec: RunSpec, image: Path | None, runner: AnyRunner, queue: RunQueue, visitor: str
-    ) -> None:
-        """`spec` and `image` are what the form asked for, to fill it again."""
-        super().__init__()
-        self.search = search
-        self.spec = spec
-        self.image = image
+    search: Search
+    spec: RunSpec
+    """What the form asked for, to fill it again, as `image`."""
+    image: Path | None
+    runner: AnyRunner
+    queue: RunQueue
+    visitor: str
+    goal: Goal = STEADY
+
+    def __post_init__(self) -> None:
+        spec = self.spec
         self.title = f", the search for the best way to run {spec.checkpoint} with batch size {spec.batch_size}"
-        self.goal = STEADY
-        self._runner = runner
-        self._queue = queue
-        self._turn = partial(queue.join, f"search of {visitor}", patient=True)
 
     def _events(self) -> Events:
-        return self.search.run(self._runner, self._cancel, self._turn)
+        turn = partial(self.queue.join, f"search of {self.visitor}", patient=True)
+        return self.search.run(self.runner, self._cancel, turn)
 
     @property
     def other_formats(self) -> bool:
@@ -209,7 +200,7 @@ class BestSearch(Series):
     @property
     def others(self) -> int:
         """Runs that wait while one of this search goes on; each goes before the next run of it."""
-        return len(self._queue) - 1
+        return len(self.queue) - 1
 
 
 def make_search(

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from demo.core import limits
@@ -41,22 +42,21 @@ def attempted(work: Callable[[], T]) -> T | Exception:
         return error.with_traceback(None)
 
 
+@dataclass(eq=False)
 class Work:
     """One run, search or sweep, from its place in the queue to its outcome."""
 
-    title = ""
+    title: str = field(default="", init=False)
     """What it works on, for a sentence that begins with 'A run of yours is going on already'."""
-
-    def __init__(self) -> None:
-        self.doing: Any = None
-        """The latest event."""
-        self.delivered = False
-        """Whether a page has shown the outcome."""
-        self.ended_at = 0.0
-        self._outcome: Any = None
-        self._cancel = threading.Event()
-        self._ended = threading.Event()
-        self._watched_at = time.monotonic()
+    doing: Any = field(default=None, init=False)
+    """The latest event."""
+    delivered: bool = field(default=False, init=False)
+    """Whether a page has shown the outcome."""
+    ended_at: float = field(default=0.0, init=False)
+    _outcome: Any = field(default=None, init=False)
+    _cancel: threading.Event = field(default_factory=threading.Event, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _watched_at: float = field(default_factory=time.monotonic, init=False)
 
     @property
     def ended(self) -> bool:
@@ -159,10 +159,6 @@ class Supervisor:
             newer = len(ended) - ended.index(name)
             if newer > places or self._works[name].ended_at < time.monotonic() - KEPT_SECONDS:
                 self._works.pop(name).forget()
-
-    def __len__(self) -> int:
-        """How many are kept, running or ended."""
-        return len(self._works)
 
     def of(self, visitor: str) -> Work | None:
         """The latest work of this visitor: running, or ended within KEPT_SECONDS."""

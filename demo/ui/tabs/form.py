@@ -35,12 +35,13 @@ from demo.ui.look.scripts import TO_ADVANCED
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
 
-TASKS = (
-    (label("task_classification"), "image-classification"),
-    (label("task_detection"), "object-detection"),
-    (label("task_segmentation"), "image-segmentation"),
-    (label("task_text_generation"), TEXT_GENERATION),
-)
+TASK_NAMES = {
+    "image-classification": "task_classification",
+    "object-detection": "task_detection",
+    "image-segmentation": "task_segmentation",
+    TEXT_GENERATION: "task_text_generation",
+}
+"""The key of each task's name, in the order of the lists."""
 FOLDED = {group: [option for option in OPTIONS.values() if option.fold == group] for group in FOLDS}
 """The options in the fold 'Advanced' by their group, in the order in which it shows them."""
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
@@ -272,7 +273,11 @@ class Form:
 
     def _model_fields(self) -> None:
         self.inputs["task"] = gr.Radio(
-            TASKS, value=FIRST.task, label=label("task"), elem_id="task", elem_classes="segmented"
+            [(label(key), task) for task, key in TASK_NAMES.items()],
+            value=FIRST.task,
+            label=label("task"),
+            elem_id="task",
+            elem_classes="segmented",
         )
         with gr.Column(elem_classes="field"):
             self.inputs["checkpoint"] = gr.Dropdown(

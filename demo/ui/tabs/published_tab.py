@@ -19,7 +19,8 @@ from demo.store.measured import SUBSET, further_settings, gain, settings_of
 from demo.store.tables import OOM, PublishedRow
 from demo.ui.html import actions
 from demo.ui.html.elements import drawn
-from demo.ui.tabs.row_filters import ALL, TASK_NAMES, Choices, RowFilters, fitted
+from demo.ui.tabs.form import TASK_NAMES
+from demo.ui.tabs.row_filters import ALL, Choices, RowFilters, fitted
 from demo.ui.web.visitor_language import written
 
 LISTS = {"subset": "published_table", "gpu": "gpu", "batch_size": "batch_size", "task": "task"}

@@ -9,18 +9,10 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from demo.core.languages import Language
-from demo.core.spec import TEXT_GENERATION
 from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE
 from demo.ui.web.visitor_language import label, request_language
 
-TASK_NAMES = {
-    "image-classification": "task_classification",
-    "object-detection": "task_detection",
-    "image-segmentation": "task_segmentation",
-    TEXT_GENERATION: "task_text_generation",
-}
-"""The text of each task in a list."""
 ALL = ""
 """The value of a list that lets everything through."""
 MAX_SEARCH = 80

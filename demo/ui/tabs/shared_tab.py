@@ -17,7 +17,8 @@ from demo.ui.html import shared_html as html
 from demo.ui.jobs.queue import RunQueue
 from demo.ui.look import source
 from demo.ui.tabs.events import AT_ONCE
-from demo.ui.tabs.row_filters import ALL, TASK_NAMES, Choices, RowFilters, fitted
+from demo.ui.tabs.form import TASK_NAMES
+from demo.ui.tabs.row_filters import ALL, Choices, RowFilters, fitted
 
 LISTS = {"setting": "shared_setting", "task": "task", "device": "device", "torch": "compared_torch"}
 FIRST = dict.fromkeys((*LISTS, "model"), ALL)

@@ -137,7 +137,7 @@ class SweepTab(Watching):
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
-        return Sweep(cells, stored, tab.runner, tab.queue, visitor, self._precompiler)
+        return Sweep(tuple(cells), stored, tab.runner, tab.queue, visitor, self._precompiler)
 
     def _planned(self, request: gr.Request, *values: Any) -> str:
         """What Start would do: cells, time and downloads, or why it would be refused."""
