@@ -1,9 +1,10 @@
-"""The form: its fields, and how their values become a `RunSpec` and, where the model sees one, a picture."""
+"""The form: its fields, how their values become a `RunSpec` and perhaps a picture, and the forecast of its run."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 
-from demo.core import catalog, hub, limits
+from demo.core import catalog, cores, hub, limits
+from demo.core import format as fmt
 from demo.core.errors import BadInput
-from demo.core.languages import ENGLISH
+from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
+from demo.core.refusals import on_machine, refusal
+from demo.core.result import RunResult
 from demo.core.scenes import scenes
 from demo.core.spec import (
     DTYPES,
@@ -29,8 +33,10 @@ from demo.core.spec import (
     RunSpec,
     without_meaning,
 )
+from demo.runs import doubts, forecast
+from demo.store.history import History, HistoryError
 from demo.sweep import best_way
-from demo.ui.html import results
+from demo.ui.html import actions, results
 from demo.ui.look.scripts import TO_ADVANCED
 from demo.ui.web.calls import NOT_UPLOADED
 from demo.ui.web.visitor_language import label, request_language, written
@@ -52,6 +58,8 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 """The prompts offered as examples."""
+MAX_RUNS = 100
+"""Runs that a forecast looks at. `History` keeps as many in memory, so that after a run only the new one is read."""
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """What the form holds at first."""
 VIT = "google/vit-base-patch16-224"
@@ -94,14 +102,15 @@ def example(name: str) -> Path:
     return named[name]
 
 
-def find_picture(sha256: str, own: Path | None = None) -> Path | None:
-    """The file with this checksum: one of the examples, or `own`; None for any other."""
+def find_picture(sha256: str, *own: Path | None) -> Path | None:
+    """The file with this checksum: one of the examples or of `own`; None for any other."""
     if found := _example_of().get(sha256):
         return found
-    try:
-        return own if own is not None and hashlib.sha256(own.read_bytes()).hexdigest() == sha256 else None
-    except OSError:
-        return None  # gradio removes uploads after a day
+    for file in filter(None, own):
+        with contextlib.suppress(OSError):  # gradio removes uploads after a day
+            if hashlib.sha256(file.read_bytes()).hexdigest() == sha256:
+                return file
+    return None
 
 
 def servable(picture: Path) -> str:
@@ -356,3 +365,42 @@ class Form:
             )
             self.other_formats = gr.Checkbox(False, label=label("best_formats"), info=label("best_formats_info"))
         advanced.expand(None, js=TO_ADVANCED, api_visibility="private")
+
+
+# ---- above the button Run
+
+
+def others(request: gr.Request) -> tuple[Any, Any]:
+    """That other programs keep this machine busy, and the button that waits; both hidden where they do not."""
+    share = cores.others_share()
+    if share is None or share < cores.BUSY_CPU:
+        return gr.update(visible=False), gr.update(visible=False)
+    told = request_language(request).html("busy_before_run", share=fmt.percent(share))
+    return gr.update(value=f'<p class="note">{told}</p>', visible=True), gr.update(visible=True)
+
+
+def expected(values: Mapping[str, Any], machine: HostInfo, history: History, lang: Language) -> str | None:
+    """HTML for the form's values without the picture; None if checkpoint and task do not fit each other yet.
+
+    A browser takes over the values of a link, a preset or an opened run one by one and asks for a forecast after each.
+    The checkpoint comes later than its task. A visitor's choice does not end like that: see `RunTab._chosen`.
+    """
+    checkpoint = catalog.find(values["checkpoint"] or "")
+    if checkpoint is not None and checkpoint.task != values["task"]:
+        return None
+    try:
+        spec = read_spec(dict(values))
+    except BadInput as refused:
+        return results.no_forecast(str(refused), lang)
+    query = actions.query(spec)
+    if limits.on_zero_gpu() and spec.compiler == "aot" and spec.device != "cpu":
+        return ""  # it runs on a GPU of which nothing is known before
+    spec = on_machine(spec, machine)
+    if (here_not := refusal(spec, machine)) and here_not.name not in doubts.REFUSED:
+        return results.no_forecast(str(here_not), lang)
+    latest: list[RunResult] = []
+    with contextlib.suppress(HistoryError):
+        latest = history.all(limit=MAX_RUNS)
+    here = forecast.on_this_machine(latest, machine, spec.device)
+    likely = forecast.forecast(spec, checkpoint, here)
+    return results.forecast(likely, checkpoint, doubts.doubts(spec, machine, likely, here), lang, query)

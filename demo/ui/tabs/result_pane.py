@@ -1,22 +1,33 @@
-"""The result pane of the Run tab with its folds: their components, and the updates that fill them."""
+"""The result pane of the Run tab: its components and folds, the updates that fill them, and Repeat.
+
+Repeat is one more process for a result that is shown, so that its interval rests on how processes really differ.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from demo.core import catalog
+from demo.core.errors import BadInput
 from demo.core.languages import ENGLISH, Language
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION
-from demo.present import charts, details
+from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.present import charts, details, sentences
 from demo.runs.outcome import Files
 from demo.store import published
+from demo.sweep.cells import measured_on
 from demo.ui.html import outputs_html, results, takeaway
-from demo.ui.tabs import repeat
+from demo.ui.html.elements import drawn
+from demo.ui.jobs.jobs import Job
+from demo.ui.look import source
+from demo.ui.tabs.form import find_picture, uploaded
 from demo.ui.web.visitor_language import label, written
 
 
@@ -64,8 +75,8 @@ class Fold:
         for name, component in self.html.items():
             updates[component] = gr.update(value=parts.get(name, ""), visible=bool(parts.get(name)))
         for name, plot in self.figures.items():
-            drawn = results.CHARTS[name](result, lang) if parts.get(name) else None
-            updates[plot] = gr.update(value=drawn, visible=drawn is not None)
+            figure = results.CHARTS[name](result, lang) if parts.get(name) else None
+            updates[plot] = gr.update(value=figure, visible=figure is not None)
         for name, button in self.files.items():
             file = getattr(files, name)
             updates[button] = gr.update(value=file and str(file), visible=file is not None)
@@ -93,12 +104,12 @@ class ResultPane:
         self.best = gr.Column(visible=False, elem_id="best-stage")
         """A search for the best way, which `demo.ui.tabs.best_pane` fills."""
         question = written(partial(results.intro, checkpoint))
-        self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=repeat.LISTEN)
+        self.top = gr.HTML(question, elem_id="top", apply_default_css=False, js_on_load=source("repeat.js"))
         self.share = takeaway.component("share")
         note = written(partial(results.published_note, checkpoint, task))
         self.chart_note = gr.HTML(note, elem_id="chart-note", apply_default_css=False)
-        drawn = published_chart(checkpoint, task, ENGLISH)
-        self.chart = gr.Plot(drawn, visible=False, show_label=False, elem_id="chart")
+        figure = published_chart(checkpoint, task, ENGLISH)
+        self.chart = gr.Plot(figure, visible=False, show_label=False, elem_id="chart")
         self.seen = gr.HTML(visible=False, elem_id="seen", apply_default_css=False, js_on_load=outputs_html.SCRIPT)
         self.folds = [
             Fold("fold_why", [*details.FOLDS["fold_why"], "beside"]),
@@ -158,7 +169,7 @@ class ResultPane:
             return self.only(results.failure(result, lang)) | shown
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best, self.chart_note)}
         answer: dict[Any, Any] = {
-            self.top: results.headline(result, lang, repeat.button(result, machine, lang) if stored else ""),
+            self.top: results.headline(result, lang, repeat_button(result, machine, lang) if stored else ""),
             self.seen: gr.update(value=outputs_html.shown(result, lang), visible=True),
             self.chart: gr.update(value=charts.latency_bars(result, lang), visible=True),
         }
@@ -171,3 +182,40 @@ def published_chart(checkpoint: str, task: str, lang: Language) -> Any:
         return None
     measured, _ = results.published_for(checkpoint, task, lang)
     return charts.published_bars(published.rows(), measured, lang)
+
+
+# ---- Repeat
+
+
+def repeat_button(result: RunResult, machine: HostInfo | None, lang: Language) -> str:
+    """The button beside the interval, as HTML; '' where this page cannot run one more process."""
+    try:
+        one_more(result, machine)
+    except BadInput:
+        return ""
+    title = lang.composed("repeat_title", processes=sentences.count(len(result.as_processes()) + 1, "process", lang))
+    return drawn("results.repeat", lang, result.id, title, sentences.open_between_processes(result))
+
+
+def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
+    """The spec that adds one more process to a result. Raises BadInput where this page cannot run it.
+
+    `machine` is this one, None while it is not known: processes of other machines or versions do not join one answer.
+    """
+    if not result.as_processes():
+        raise BadInput("This run has no speed-up that a repeat could add to.")
+    if machine is not None and not measured_on(result, machine):
+        raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
+    return catalog.make_spec(**catalog.arguments(dataclasses.replace(result.spec, repeats=1)))
+
+
+def picture_of(result: RunResult, latest: Job | None, in_form: dict[str, Any] | None) -> Path | None:
+    """The file of the run's picture: an example, that of the visitor's latest run, or the form's; None if the run saw
+    none. Raises BadInput if it is gone."""
+    if result.image is None:
+        return None
+    own = [latest.image if latest is not None else None, uploaded(in_form) if in_form else None]
+    if (file := find_picture(result.image.sha256, *own)) is None:
+        name = result.image.name
+        raise BadInput(f"Its picture, {name}, is no longer here. Choose it in the form, then press Repeat once more.")
+    return file

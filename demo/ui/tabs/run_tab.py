@@ -26,9 +26,8 @@ from demo.ui.jobs.queue import RunQueue
 from demo.ui.jobs.supervisor import Supervisor, attempted, visitor_name
 from demo.ui.look import source
 from demo.ui.look.scripts import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import links, repeat
+from demo.ui.tabs import links
 from demo.ui.tabs.events import AT_ONCE, LATEST, QUIET, UNREAD, Watching, told
-from demo.ui.tabs.expected import expected, others
 from demo.ui.tabs.form import (
     FIRST,
     Form,
@@ -36,15 +35,17 @@ from demo.ui.tabs.form import (
     default_checkpoint,
     default_picture,
     drawn_only,
+    expected,
     find_picture,
     gallery_for,
     mode_note,
+    others,
     picture_for,
     read,
     servable,
     takes_text,
 )
-from demo.ui.tabs.result_pane import ResultPane, published_chart
+from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of, published_chart
 from demo.ui.web.visitor_language import request_language
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -246,8 +247,8 @@ class RunTab(Watching):
             result = self.history.get(str(event._data.get("run")))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec = repeat.one_more(result, self.runner.machine)
-            return spec, repeat.picture(result, self.latest(request, visitor), in_form), result.as_processes()
+            spec = one_more(result, self.runner.machine)
+            return spec, picture_of(result, self.latest(request, visitor), in_form), result.as_processes()
 
         return self._started(request, visitor, asked)
 

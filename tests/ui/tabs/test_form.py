@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import pytest
-from fake_runner import MACHINE
+from fake_runner import MACHINE, FakeRunner
 from page_support import (
     answering,
     field_values,
@@ -15,9 +16,11 @@ from page_support import (
     in_the_form,
     opened,
 )
-from samples import ok_result
+from page_support import forecast as forecast_of
+from samples import ENVIRONMENT, ok_result
 
 from demo.core.spec import RunSpec
+from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
 
@@ -84,3 +87,28 @@ def test_text_generation_takes_the_prompt_and_leaves_what_is_for_pictures_and_th
     assert form.read(of_text) == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
     spec, image = form.read(values)
     assert spec == RunSpec("shapes-vit", "image-classification", channels_last=True) and image is not None
+
+
+# ---- the forecast
+
+
+def forecast(history: History, **changes: Any) -> str:
+    """What the page says for its form as it stands, with these fields changed."""
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    return str(forecast_of(page, **changes))
+
+
+def test_a_stored_run_of_this_machine_narrows_the_forecast(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite3")
+    assert "rough estimate from model size (827 k parameters), download not counted</small>" in forecast(history)
+    here = dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)
+    history.append(ok_result(environment=here))
+    assert "based on earlier runs with these settings: 1" in forecast(history)
+    assert "rough estimate" in forecast(history, batch_size=8)
+    assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(history, batch_size=8)
+
+
+def test_a_history_that_cannot_be_read_leaves_the_forecast_without_earlier_runs(tmp_path: Path) -> None:
+    broken = tmp_path / "history.sqlite3"
+    broken.write_bytes(b"not a database, and long enough to be looked at as one" * 100)
+    assert "rough estimate" in forecast(History(broken))
