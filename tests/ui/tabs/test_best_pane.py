@@ -17,7 +17,7 @@ from search_runner import SCENE, SearchRunner, measured
 from demo.core.errors import BadInput
 from demo.core.spec import RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
-from demo.ui.jobs import jobs, supervisor
+from demo.ui.jobs import supervisor
 from demo.ui.jobs.jobs import BestSearch
 from demo.ui.page import Page
 
@@ -228,18 +228,6 @@ def test_a_row_opens_its_stored_run() -> None:
     for nowhere in (None, "0", -1, 99, 1.5, HOSTILE):
         assert row_at(page, going, nowhere) == ""
     assert row_at(page, None, place) == ""
-
-
-@pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
-def test_a_search_that_nobody_watches_ends_on_a_space_only(space: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", 0.05)
-    if space:
-        monkeypatch.setenv("SPACE_ID", "somebody/space")
-    page, _ = page_of(seconds=0.08)
-    going = pressed(page)[page.best_pane.watched]
-    ended(going)
-    assert going.stopped is space and going.search.complete is not space
-    assert len(page.queue) == 0
 
 
 def test_the_runs_of_others_are_told_and_go_between_those_of_a_search() -> None:

@@ -100,14 +100,11 @@ def test_a_link_fills_the_form_and_what_is_no_field_of_it_is_passed_over() -> No
 def test_a_link_with_a_bad_value_is_answered_with_a_sentence() -> None:
     page = Page(answering(ok_result()))
     for link, sentence in [
-        ({"batch_size": "0"}, "Batch size must be a whole number"),
-        ({"mode": HOSTILE}, "Unknown compile mode"),
+        ({"batch_size": HOSTILE}, "Batch size must be a whole number"),
         ({"checkpoint": "/etc/passwd"}, "Only the command line runs a checkpoint from a folder"),
         ({"checkpoint": "somebody/model"}, "its task must be given too"),
         ({"fullgraph": "perhaps"}, "fullgraph is a switch"),
-        ({"precision": "nan"}, "precision"),
         ({"prompt": "A ring"}, "cannot use prompt"),
-        ({"checkpoint": "shapes-gemma", "tokens": "many"}, "The number of tokens must be a whole number"),
     ]:
         (shown,) = opened(page, **link)
         assert sentence in stage_of(page, shown)
