@@ -75,7 +75,7 @@ def launch(page: Blocks, **settings: Any) -> Any:
     gradio_workarounds.let_events_wait(page)
     page.api_open = False  # closes the routes that bypass gradio's queue
     previews = Previews(page.stored)
-    ours = {
+    ours: dict[str, Any] = {
         "theme": Paper(),
         "css": CSS,
         "head": HEAD,

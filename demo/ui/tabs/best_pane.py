@@ -124,12 +124,13 @@ class BestPane(Watching):
         run = table.winner.result if table.winner is not None and going.ended else None
         code = takeaway.best_way(run, lang) if run is not None else ""
         figures = {plot: draw(table, lang) if going.ended else None for draw, plot in self.charts.items()}
-        return self._now(going, lang) | {
+        changes: dict[Any, Any] = {
             self.calls: gr.update(visible=goal.name == "traffic"),
             self.restarts: gr.update(visible=goal.name == "traffic"),
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
         }
+        return self._now(going, lang) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """A page has opened: it shows its visitor's search where that is the latest that the visitor began.

@@ -161,7 +161,7 @@ class SweepTab(Watching):
         return self._begun(going, request_language(request)) | chosen | {self._weights: specs[0].weights}
 
     def _begun(self, going: Sweep, lang: Language) -> dict[Any, Any]:
-        return self._now(going, lang) | {
+        cleared: dict[Any, Any] = {
             self.kept: "",
             self.opened: "",
             self.keep_button: gr.update(visible=False),
@@ -170,17 +170,19 @@ class SweepTab(Watching):
             **{button: gr.update(visible=False) for button in self.exports.values()},
             self.watched: going,
         }
+        return self._now(going, lang) | cleared
 
     def _now(self, going: Sweep, lang: Language) -> dict[Any, Any]:
         """The status and the map, while a sweep goes on and in the end."""
-        cells, forecast, step, running, share = going.cells, going.forecast(), "running", None, 0.0
+        cells, forecast, step, share = going.cells, going.forecast(), "running", 0.0
+        running: int | None = None
         match going.doing:
             case _ if going.ended:
                 step = "stopped" if going.stopped else "done"
                 doing = lang.html("sweep_goes_on") if going.stopped else sweep_status.summary(cells, lang)
-            case Timing(running, timing):
-                share = timing.fraction
-                doing = f"{lang.value(cells[running].spec.checkpoint)}: {progress.doing(timing, lang)}"
+            case Timing(place, timing):
+                running, share = place, timing.fraction
+                doing = f"{lang.value(cells[place].spec.checkpoint)}: {progress.doing(timing, lang)}"
             case Precompiling(done, of_all):
                 doing = lang.html("sweep_compiling", done=done, of=of_all)
             case Waiting(ahead):
@@ -195,7 +197,10 @@ class SweepTab(Watching):
 
     def _end(self, going: Sweep, lang: Language) -> dict[Any, Any]:
         """The end of a sweep, with the table to export."""
-        updates = {self.start_button: gr.update(interactive=True), self.stop_button: gr.update(interactive=False)}
+        updates: dict[Any, Any] = {
+            self.start_button: gr.update(interactive=True),
+            self.stop_button: gr.update(interactive=False),
+        }
         if (problem := going.outcome()) is not None:
             return updates | {self.status: told(problem, lang)}
         updates |= self._now(going, lang)
