@@ -138,8 +138,8 @@ def test_a_batch_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_visitor_has_one_run_at_a_time_and_another_visitor_too() -> None:
     line = RunQueue(longest=10)
     with line.join("one"):
-        with pytest.raises(BadInput, match="Your last run is not over yet"):
-            line.join("one")
+        with pytest.raises(BadInput, match="Your last run is not over yet"), line.join("one"):
+            pass
         with line.join("two"):
             pass
     with line.join("one"):
