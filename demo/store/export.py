@@ -23,12 +23,8 @@ FORMATS = ("csv", "json", "parquet")
 def check_place(path: Path, what: str) -> None:
     """Raises BadInput, before anything is run, where the file, a `what`, could not be written."""
     folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):  # Path's own raises OSError for a name that is too long, or in a folder that is locked
-        raise BadInput(f"The {what} {str(path)!r} is a folder. Name a file.")
-    if not os.path.isdir(folder):
-        raise BadInput(f"The folder {folder!r} does not exist. Make it, or name another file.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise BadInput(f"The folder {folder!r} does not allow writing. Allow it, or name another file.")
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"The {what} {str(path)!r} is no place for a file: name one in a folder that allows writing.")
 
 
 def row(result: RunResult) -> dict[str, Any]:

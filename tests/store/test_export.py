@@ -62,12 +62,8 @@ def test_a_place_where_no_file_can_be_written_is_refused_beforehand(
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr("os.access", lambda folder, how: not folder.endswith("locked"))  # root may write anywhere
     export.check_place(tmp_path / "t.csv", "table")
-    for name, says in {
-        "": "is a folder. Name a file",
-        "none/t.csv": "does not exist. Make it",
-        "locked/t.csv": "does not allow writing. Allow it",
-    }.items():
-        with pytest.raises(BadInput, match=says):
+    for name in ("", "none/t.csv", "locked/t.csv"):
+        with pytest.raises(BadInput, match="is no place for a file"):
             export.check_place(tmp_path / name, "table")
 
 
