@@ -129,10 +129,10 @@ def wanted() -> bool:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """The path of the picture that was given, else of a drawn scene. Raises BadInput for what is seen to be no picture
-    without decoding it, and where none of the specs sees a picture."""
+    """The path of the picture that was given, else of a drawn scene. Raises BadInput for what is no picture, and where
+    none of the specs sees one."""
     if given is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
     path = Path(PICTURE if given is None else given)
-    images.look_over(path)
+    images.decode(path)
     return path

@@ -54,20 +54,6 @@ def decode(path: Path) -> Image.Image:
     return _decode(_bytes(Path(path), name), name)
 
 
-def look_over(path: Path, name: str | None = None) -> None:
-    """Checks a picture without decoding it: its size in bytes and, of most formats, its header.
-
-    Raises BadInput as `read` would. WebP and AVIF, whose headers only their decoders read, and damage further on are
-    left to `read`. `name` is what the file is called where `path` does not say.
-    """
-    shown = _shown(name or Path(path).name)
-    data = _bytes(Path(path), shown)
-    if data[8:12] in (b"WEBP", b"avif", b"avis", b"mif1", b"msf1"):
-        return
-    with _opened(data, shown, tuple(kind for kind in FORMATS if kind not in ("WEBP", "AVIF"))) as image:
-        image.verify()  # the checksums of a PNG
-
-
 def encode_mask(mask: np.ndarray) -> str:
     """Base64 of a 1-bit PNG of a (height, width) mask, brought to at most `MASK_SIDE` on its long side.
 
@@ -131,23 +117,17 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> Image.Image:
-    with _opened(data, name) as image:
-        image.load()
-        with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
-            image = ImageOps.exif_transpose(image)
-        return _rgb(image)
-
-
-@contextmanager
-def _opened(data: bytes, name: str, formats: tuple[str, ...] = FORMATS) -> Iterator[Image.Image]:
-    """The picture with its header read; whatever fails on it in the `with` block too becomes BadInput."""
     with _strict_pillow():
         try:
-            with Image.open(io.BytesIO(data), formats=formats) as image:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F"):
                     raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                yield image
+                image.load()
+                upright: Image.Image = image
+                with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
+                    upright = ImageOps.exif_transpose(image)
+                return _rgb(upright)
         except BadInput:
             raise
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
