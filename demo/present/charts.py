@@ -279,11 +279,9 @@ def _source(rows: Sequence[PublishedRow], lang: Language) -> list[str]:
     if not first.measured:
         how = lang.composed("chart_mean", calls=lang.plain_value(PUBLISHED_CALLS), versions=versions(rows, lang))
     else:
-        period = lang.plain_value(days[0]) if days[0] == days[-1] else lang.plain("between", low=days[0], high=days[-1])
-        dtype = lang.plain_value(first.dtype)
-        how = lang.composed("chart_measured_call", versions=versions(rows, lang), dtype=dtype, days=period)
-    size = first.batch_size
-    batch = lang.plain("asked_batch", size=size)
+        facts = {"dtype": lang.plain_value(first.dtype), "days": lang.listed(list(map(lang.plain_value, days)))}
+        how = lang.composed("chart_measured_call", versions=versions(rows, lang), **facts)
+    batch = lang.plain("asked_batch", size=first.batch_size)
     noted = [lang.plain("chart_noted")] if any(map(published.faults_at, rows)) else []
     own = lang.capital(lang.plain("published_measured"))
     return [lang.listed([lang.plain_value(shortened(first.gpu)), batch]), how, *noted, *_origins(rows, own, lang)]
@@ -307,7 +305,7 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
     pad = (max(every) - min(every) or 0.1) * 0.1
     low, high = min(every) - pad, max(every) + pad
     hover = lang.composed("asked_batch", size=lang.plain_value("%{x}")) + ": " + lang.plain_value("%{y:.3f}×")
-    figure, named, told = go.Figure(), [], []
+    figure, named, told, counted = go.Figure(), [], [], []
     for number, ((origin, gpu), means) in enumerate(points.items()):
         own = origin == published.MEASURED
         colour, shape = GPU_COLOURS[number % len(GPU_COLOURS)], SHAPES[number % len(SHAPES)]
@@ -327,25 +325,25 @@ def by_batch(rows: Sequence[PublishedRow], lang: Language) -> go.Figure | None:
             )
         )
         sign = (_OPEN_SIGNS if own else _SIGNS)[number % len(_SIGNS)]
-        mark, end = f"<br>{lang.plain('chart_own')}" if own else "", means[max(means)]
-        named.append((f"{_name(gpu, 16)}{mark} {fmt.ratio(end)}", sign, colour, end))
+        end, name, machine = means[max(means)], _name(gpu, 16), lang.plain_value(shortened(gpu))
+        if own:
+            name, machine = f"{name}<br>{lang.plain('chart_own')}", f"{machine} {lang.plain('chart_own')}"
+        named.append((f"{name} {fmt.ratio(end)}", sign, colour, end))
+        # a mean of fewer models is another mean
+        ran = [row.batch_size for row in series[origin, gpu] if row.speedup is not None]
+        counts = sentences.enumerated((lang.plain_value(ran.count(batch)) for batch in batches), lang)
+        counted.append(lang.composed("chart_models", gpu=machine, counts=counts))
         told.append(f"{gpu}, {whose} " + ", ".join(f"{x}: {y:.3g}×" for x, y in means.items()))
     figure.add_hline(y=1, line={"color": LINE, "width": 1.5}, layer="below")
-    figure.update_xaxes(
-        type="log",
-        tickvals=batches,
-        ticktext=[str(batch) for batch in batches],
-        range=[math.log10(batches[0]) - 0.06, math.log10(batches[-1]) + 0.06],
-        showgrid=False,
-    )
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches, showgrid=False)
     figure.update_yaxes(range=[low, high], nticks=6, ticksuffix="×", showgrid=True, zeroline=False)
     models = published.values([row for row in rows if row.speedup is not None], "model")
     what = lang.plain_value(models[0]) if len(models) == 1 else lang.plain("chart_mean_models")
-    dtypes = [[lang.plain_value(row.dtype)] if row.measured else [] for row in rows]
-    settings = [lang.listed([versions([row], lang), *dtype]) for row, dtype in zip(rows, dtypes, strict=True)]
+    settings = [
+        lang.listed([versions([row], lang), *([lang.plain_value(row.dtype)] if row.measured else [])]) for row in rows
+    ]
     source = [lang.composed("chart_axes", what=what), lang.texts["semicolon"].join(dict.fromkeys(settings))]
-    if len(models) > 1:
-        source += [_models_counted(gpu, origin, series[origin, gpu], batches, lang) for origin, gpu in points]
+    source += counted if len(models) > 1 else []
     source += _origins(rows, lang.plain("chart_dashed"), lang)
     title, right = titled("chart_by_batch", "×", lang), names_at_end(figure, named, _LINES_HEIGHT / (high - low))
     return dressed(figure, title, source, told, left=52, right=right, plot=_LINES_HEIGHT)
@@ -374,15 +372,6 @@ def _means(rows: Sequence[PublishedRow]) -> dict[int, float]:
         for batch in published.values(rows, "batch_size")
     }
     return {batch: mean for batch, mean in means.items() if mean is not None}
-
-
-def _models_counted(gpu: str, origin: str, rows: Sequence[PublishedRow], batches: Sequence[int], lang: Language) -> str:
-    """'A100: 12, 11 and 11 models': a mean of fewer models is another mean."""
-    counts = [str(sum(row.batch_size == batch and row.speedup is not None for row in rows)) for batch in batches]
-    models = sentences.enumerated(map(lang.plain_value, counts), lang)
-    name = lang.plain_value(shortened(gpu))
-    own = f"{name} {lang.plain('chart_own')}" if origin == published.MEASURED else name
-    return lang.composed("chart_models", gpu=own, counts=models)
 
 
 def _name(name: str, most: int) -> str:
