@@ -142,7 +142,7 @@ def device(spec: RunSpec) -> str:
 
 
 def _program(result: RunResult, timed: bool) -> str:
-    spec, machine, compilation = result.spec, result.environment, result.compilation
+    spec, machine = result.spec, result.environment
     answer = sentences.speedup_in_full(result, ENGLISH) or result.status
     spinning = machine.settings.get("spinning", "") if machine else ""
     where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
@@ -162,7 +162,6 @@ def _program(result: RunResult, timed: bool) -> str:
         "prompt_tokens": tokens,
         "aot": spec.compiler == "aot",
         "layers": spec.compiler == "jit" and spec.scope == "layers",
-        "warm": spec.cached and compilation is not None and "warm" in compilation.known_costs,
         **_model(spec),
         **(_picture(result) if spec.sees_picture else {}),
     }

@@ -183,7 +183,4 @@ outputs = run(compiled)
 # {% if text and not random %}
 print(tokenizer.decode(outputs, skip_special_tokens=True))
 # {% endif %}
-# {% if warm %}
-# The next start is as quick as told if the folder TORCHINDUCTOR_CACHE_DIR is kept.
-# {% endif %}
 # {% endif %}

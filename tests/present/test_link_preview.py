@@ -8,14 +8,14 @@ import re
 from xml.etree import ElementTree
 
 import numpy as np
-from page_support import HOSTILE, noisy_result, stored
+from page_support import HOSTILE, noisy_result
 from PIL import Image
 from samples import ENVIRONMENT, GPU, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.languages import ENGLISH, LANGUAGES
 from demo.core.measurement import Compilation
 from demo.core.result import Failure, RunResult
-from demo.core.spec import OWN_MODEL, TEXT_GENERATION, RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import link_preview, palette, sentences
 from demo.present.palette import PAGE_PAPER, rgb
 
@@ -93,15 +93,10 @@ def test_a_badge_says_the_answer_within_its_fields_and_holds_nothing_from_outsid
         fields = list(badge.iter(f"{SVG}rect"))
         assert fields[1].get("fill") == colour
         assert palette.contrast(answer.get("fill") or "", colour) >= 4.5
-        for text, field in zip((about, answer), fields, strict=True):
-            start, end = float(field.get("x", 0)), float(field.get("x", 0)) + float(field.get("width", 0))
-            assert (
-                start + 5
-                <= float(text.get("x", 0))
-                < float(text.get("x", 0)) + float(text.get("textLength", 0))
-                <= end - 5
-            )
-        assert float(badge.get("width", 0)) == end
+        widths = [float(field.get("width", 0)) for field in fields[:2]]
+        lengths = [float(text.get("textLength", 0)) for text in (about, answer)]
+        assert all(length + 10 <= width for length, width in zip(lengths, widths, strict=True))
+        assert float(badge.get("width", 0)) == sum(widths)
 
 
 def test_of_a_model_on_this_machine_no_folder_is_told() -> None:
@@ -120,22 +115,16 @@ LONG = RunSpec(
 BOX = dataclasses.replace(
     ENVIRONMENT, device_name="Processor of a long name " * 9, torch="2.14.0.dev20261120+" + "x" * 60
 )
-MESSAGE = "torch.compile failed: " + "LoweringException " * 60
 RESULTS = {
-    "classification": full_result(),
-    "detection": stored("detection"),
     "slower": ok_result(compiled=measurement(0.004)),
     "same": ok_result(compiled=measurement(0.002)),
     "noisy": noisy_result(),
     "text": text_result(),
-    "text of four": text_result(spec=RunSpec("shapes-gemma", TEXT_GENERATION, 4, prompt="x", tokens=4)),
     "own model": ok_result(spec=RunSpec("model.py:make", OWN_MODEL, device="cpu")),
     "void": ok_result(compilation=Compilation(1.0, "cold", 1, recompiles_while_timing=1)),
-    "1000 times": ok_result(compiled=measurement(2e-6)),
     "seconds": ok_result(eager=measurement(2600.0), compiled=measurement(2000.0), control_times=measurement(2600.0)),
     "failed": failed_result(),
-    "failed at length": failed_result(failure=Failure("compile", MESSAGE, MESSAGE)),
-    "failed in one word": failed_result(failure=Failure("compile", "x" * 9000, "")),
+    "failed at length": failed_result(failure=Failure("compile", "x" * 9000, "Try again. " * 60)),
     "no figures": failed_result(failure=None, status="interrupted", environment=None),
     "long": ok_result(spec=LONG, environment=BOX),
     "hostile": ok_result(
