@@ -32,7 +32,6 @@ from pathlib import Path
 
 from demo.core import format as fmt
 from demo.core import limits
-from demo.store.search import MAKE_INDEX
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 1
@@ -185,7 +184,7 @@ def _make(path: Path) -> None:
     new.unlink(missing_ok=True)  # by a program that was killed
     try:
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as database:
-            database.executescript(f"BEGIN; {TABLE} {MAKE_INDEX}; PRAGMA user_version = {FILE_VERSION}; COMMIT;")
+            database.executescript(f"BEGIN; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
             database.execute("PRAGMA journal_mode = WAL")  # last: what stood in a log could be lost without an error
         new.rename(path)
     finally:

@@ -97,6 +97,8 @@ class History:
         with self._database("stored") as database:
             stored = database.execute(file.INSERT, row)
             if stored.rowcount:
+                with contextlib.suppress(sqlite3.Error):  # the result is stored, with the index of searches or without
+                    database.execute(searches.MAKE_INDEX)
                 return
             other = database.execute("SELECT result FROM results WHERE id = ?", (result.id,)).fetchone()
         if other != (row[-1].encode(),):

@@ -1,8 +1,8 @@
 """Finds stored results by words, without reading their JSON.
 
 A result is about 50 kB of JSON, so an index holds what is searched: some columns, the verdict and the settings. SQLite
-keeps it in step with the results, whichever program writes them. Not covered: a file of before it had the index, where
-a search reads the JSON of every result.
+keeps it in step with the results, whichever program writes them. A file without it gets it with the next result that is
+stored; until then a search reads the JSON of every result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JOINED = " || ' ' || ".join(f"COALESCE({column}, '')" for column in _SEARCHED)
 _WORDS = f"lower({_JOINED})"
 _TOLD = "CASE WHEN json_valid(result) THEN json_extract(result, '$.speedup.verdict', '$.spec') END"
 _INDEX = "results_by_words"
-MAKE_INDEX = f"CREATE INDEX {_INDEX} ON results (started_at, id, status, {_WORDS}, {_TOLD})"
+MAKE_INDEX = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON results (started_at, id, status, {_WORDS}, {_TOLD})"
 
 
 def _in_all_languages(*keys: str) -> str:

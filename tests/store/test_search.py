@@ -13,6 +13,7 @@ from samples import failed_result, measurement, ok_result
 
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.store import search as searches
 from demo.store.history import History
 
 SEARCHES = [
@@ -73,13 +74,17 @@ def test_a_search_parses_no_more_results_than_it_gives(history: History, monkeyp
     assert [result.id[:8] for result in results] == ["unread-1", "unread-0"] and len(parsed) == 3
 
 
-def test_a_file_without_the_index_is_searched_all_the_same(history: History) -> None:
+def test_a_file_without_the_index_is_searched_all_the_same_and_gets_it_with_the_next_result(history: History) -> None:
     """As one of an older version, whose program also adds and deletes results."""
     expected = found(history)
     with closing(sqlite3.connect(history.path)) as database, database:
         database.execute("DROP INDEX results_by_words")
+        assert searches.source(database) == "results"
     assert found(history) == expected
     assert [history.count(search) for search in SEARCHES] == [len(ids) for ids in expected]
+    history.append(ok_result(id="the next one"))
+    with closing(sqlite3.connect(history.path)) as database:
+        assert "INDEXED BY" in searches.source(database)
 
 
 def test_a_run_is_found_by_the_options_that_its_row_shows(tmp_path: Path) -> None:
